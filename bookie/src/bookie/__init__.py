@@ -1,0 +1,1 @@
+"""BookKeeper-compatible bookies, safe without a journal; their client, repair and audit."""

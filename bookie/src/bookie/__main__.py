@@ -1,0 +1,1 @@
+"""The `bookie` command: hands over to the command line."""

@@ -1,0 +1,1 @@
+"""The `bookie` command line: one module per group of commands."""

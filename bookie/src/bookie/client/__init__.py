@@ -1,0 +1,1 @@
+"""Client shells round the protocol core: connections, ledgers, the log of ledgers."""

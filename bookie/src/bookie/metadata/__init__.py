@@ -1,0 +1,1 @@
+"""Ledger metadata, cookies and registrations: one compare-and-set interface, two stores."""

@@ -1,0 +1,141 @@
+"""The metadata interface: compare-and-set, versions, linearizable reads.
+
+Two stores keep it: `memory` and `zookeeper`; both pass tests/contract/. Every read that a safety
+rule rests on is linearizable (ZooKeeper: sync first). Errors: NoSuchLedgerError,
+MetadataConflictError (compare-and-set lost, or create of what exists), UnavailableError (store not
+reachable; the outcome of a write is then unknown and must be re-read).
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[Value]):
+    """A value and the version that a compare-and-set on it must name."""
+
+    value: Value
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """Identity of a bookie's disks, in BookKeeper's cookie format (layout 5).
+
+    `ledger_dirs` and `journal_dirs` in configuration order; `instance_id` of the cluster.
+    """
+
+    bookie_id: BookieId
+    journal_dirs: tuple[str, ...]
+    ledger_dirs: tuple[str, ...]
+    instance_id: str
+    index_dirs: tuple[str, ...] = ()
+    layout_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address of a bookie. Ids: `bookie-rpc` (v2/v3), `bookie-run` (native), `bookie-admin`."""
+
+    endpoint_id: str
+    host: str
+    port: int
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookieInfo:
+    """What a registered bookie says of itself (BookieServiceInfo)."""
+
+    bookie_id: BookieId
+    endpoints: tuple[Endpoint, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+
+    def endpoint(self, endpoint_id: str) -> Endpoint | None:
+        for endpoint in self.endpoints:
+            if endpoint.endpoint_id == endpoint_id:
+                return endpoint
+        return None
+
+
+RPC_ENDPOINT: Final = "bookie-rpc"
+RUN_ENDPOINT: Final = "bookie-run"
+ADMIN_ENDPOINT: Final = "bookie-admin"
+
+
+class MetadataStore(Protocol):
+    """All that bookies, clients, repair and the operator ask of the metadata store."""
+
+    async def initialise(self) -> str:
+        """Create the cluster's layout unless it exists; its instance id. Safe to race."""
+
+    async def instance_id(self) -> str | None:
+        """The cluster's instance id, None before `initialise`."""
+
+    async def close(self) -> None:
+        """Give up the session; own registrations end."""
+
+    # Ledgers
+    async def new_ledger_id(self) -> LedgerId:
+        """An id no ledger has or had; ids of one cluster rise."""
+
+    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]: ...
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        """Linearizable."""
+
+    async def write_ledger(
+        self, metadata: LedgerMetadata, *, version: int
+    ) -> Versioned[LedgerMetadata]:
+        """Compare-and-set on `version`."""
+
+    async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None: ...
+
+    def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        """Every ledger that existed when the call began: linearizable, in rising order."""
+
+    # Bookies
+    async def bookies(self) -> Mapping[BookieId, BookieInfo]:
+        """The registered bookies, writable and read-only."""
+
+    async def register(self, info: BookieInfo) -> None:
+        """Announce this bookie for as long as the session lives; re-announced after a session loss.
+
+        Called again with `read_only` changed it moves the registration."""
+
+    async def unregister(self, bookie_id: BookieId) -> None: ...
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        """Linearizable."""
+
+    async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]: ...
+
+    async def write_cookie(self, cookie: Cookie, *, version: int) -> Versioned[Cookie]: ...
+
+    async def cookies(self) -> Mapping[BookieId, Cookie]: ...
+
+    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
+        """The bookie's last boot epoch, kept beside the disks (a znode of our own)."""
+
+    async def write_boot_epoch(
+        self, bookie_id: BookieId, epoch: int, *, version: int | None
+    ) -> Versioned[int]:
+        """Compare-and-set; `version` None creates."""
+
+    # Lists of ledgers (the replicated log) and small facts of our own, by name
+    async def read_value(self, name: str) -> Versioned[bytes] | None:
+        """Linearizable. Names look like `logs/orders`."""
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        """Compare-and-set; `version` None creates."""
+
+    async def delete_value(self, name: str, *, version: int) -> None: ...
+
+    async def value_names(self, prefix: str) -> list[str]: ...

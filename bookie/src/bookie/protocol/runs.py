@@ -1,0 +1,205 @@
+"""Runs of entries: one frame is the wire message, the log record and the unit of copying.
+
+Frame, big-endian: a 48-byte header, then `count` uint32 entry lengths, then the entries verbatim
+(BookKeeper's format, see `entry`). The header: magic, version, flags, crc32c of all that follows
+it, ledger id, first entry id, LAC, count, pattern size, pattern period, body bytes, reserved.
+
+The i-th entry of a run has id  first + (i // size) * period + i % size : `size` consecutive ids out
+of every `period`, so that one bookie's share of a striped fragment is one run. Size and period 0
+mean consecutive ids.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
+from bookie.protocol.errors import FrameError
+from bookie.protocol.ids import EntryId, LedgerId
+
+FRAME_HEADER: Final = struct.Struct(">HBBIqqqIHHII")
+FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
+FRAME_MAGIC: Final = 0xB00C
+FRAME_VERSION: Final = 1
+FRAME_BYTES_MAX: Final = 5 * 1024 * 1024
+RUN_ENTRIES_MAX: Final = 16384
+FLAG_RECOVERY: Final = 1
+"""Written by recovery or repair: a fence lets it through, limbo accepts it."""
+
+_CRC_END: Final = 8
+_LENGTHS: Final = np.dtype(">u4")
+_IDS: Final = np.dtype(">i8")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Which ids a run holds: `size` of every `period`; (0, 0) = consecutive."""
+
+    size: int = 0
+    period: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.size, self.period) != (0, 0) and not 0 < self.size < self.period:
+            raise FrameError(f"pattern needs 0 < size < period, found {self.size}/{self.period}")
+
+    def id_at(self, first: int, index: int) -> int:
+        """The id of the index-th entry of a run that starts at `first`."""
+        if self.period == 0:
+            return first + index
+        return first + (index // self.size) * self.period + index % self.size
+
+    def index_of(self, first: int, entry_id: int) -> int | None:
+        """Which entry of the run has this id (its count not considered), None when none has."""
+        distance = entry_id - first
+        if distance < 0 or self.period == 0:
+            return distance if distance >= 0 else None
+        group, within = divmod(distance, self.period)
+        return group * self.size + within if within < self.size else None
+
+
+CONSECUTIVE: Final = Pattern()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFrame:
+    """A verified frame over `buffer`, which it does not copy."""
+
+    ledger_id: LedgerId
+    first_entry_id: EntryId
+    lac: EntryId
+    count: int
+    pattern: Pattern
+    flags: int
+    buffer: memoryview = field(repr=False)
+
+    @property
+    def last_entry_id(self) -> EntryId:
+        return EntryId(self.pattern.id_at(self.first_entry_id, self.count - 1))
+
+    @property
+    def is_recovery(self) -> bool:
+        return bool(self.flags & FLAG_RECOVERY)
+
+    def entry_ids(self) -> Iterator[EntryId]:
+        for index in range(self.count):
+            yield EntryId(self.pattern.id_at(self.first_entry_id, index))
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each entry starts in `buffer`, and the end of the last: count + 1 offsets."""
+        lengths = np.frombuffer(self.buffer, _LENGTHS, self.count, FRAME_HEADER_BYTES)
+        starts = np.empty(self.count + 1, np.int64)
+        starts[0] = FRAME_HEADER_BYTES + 4 * self.count
+        np.cumsum(lengths, out=starts[1:])
+        starts[1:] += starts[0]
+        return starts
+
+    def entries(self) -> Iterator[memoryview]:
+        """The entries verbatim, in order."""
+        offsets = self.offsets().tolist()
+        for index in range(self.count):
+            yield self.buffer[offsets[index] : offsets[index + 1]]
+
+    def entry(self, entry_id: EntryId) -> memoryview | None:
+        """One entry verbatim, None when the run does not hold it."""
+        index = self.pattern.index_of(self.first_entry_id, entry_id)
+        if index is None or index >= self.count:
+            return None
+        offsets = self.offsets()
+        return self.buffer[int(offsets[index]) : int(offsets[index + 1])]
+
+
+def build_run(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    entries: Sequence[Buffer],
+    *,
+    lac: EntryId,
+    pattern: Pattern = CONSECUTIVE,
+    flags: int = 0,
+) -> bytes:
+    """The frame of these entries, whose ids follow `pattern` from `first_entry_id`."""
+    assert 0 < len(entries) <= RUN_ENTRIES_MAX
+    lengths = np.fromiter(map(len, entries), _LENGTHS, len(entries))
+    body_bytes = int(lengths.sum(dtype=np.int64))
+    header = FRAME_HEADER.pack(
+        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, first_entry_id, lac,
+        len(entries), pattern.size, pattern.period, body_bytes, 0,
+    )  # fmt: skip
+    tail = b"".join((header[_CRC_END:], lengths.tobytes(), *entries))
+    if _CRC_END + len(tail) > FRAME_BYTES_MAX:
+        raise FrameError(f"a run of {_CRC_END + len(tail)} bytes exceeds {FRAME_BYTES_MAX}")
+    return b"".join((header[:4], google_crc32c.value(tail).to_bytes(4, "big"), tail))
+
+
+def frame_bytes(header: Buffer) -> int:
+    """Length of the whole frame, from its first 48 bytes; FrameError when they are no header."""
+    if len(header) < FRAME_HEADER_BYTES:
+        raise FrameError(f"a frame header has {FRAME_HEADER_BYTES} bytes, found {len(header)}")
+    magic, version, _flags, _crc, _ledger, _first, _lac, count, _s, _p, body, _r = (
+        FRAME_HEADER.unpack_from(header)
+    )
+    if magic != FRAME_MAGIC or version != FRAME_VERSION:
+        raise FrameError(
+            f"not a run frame: magic {magic:#06x} version {version}, "
+            f"expected {FRAME_MAGIC:#06x} version {FRAME_VERSION}"
+        )
+    total = FRAME_HEADER_BYTES + 4 * int(count) + int(body)
+    if not 0 < count <= RUN_ENTRIES_MAX or total > FRAME_BYTES_MAX:
+        raise FrameError(
+            f"a run of {count} entries and {total} bytes exceeds the limits "
+            f"of 1..{RUN_ENTRIES_MAX} entries and {FRAME_BYTES_MAX} bytes"
+        )
+    return total
+
+
+def parse_run(buffer: Buffer) -> RunFrame:
+    """The frame at the start of `buffer`, fully checked; FrameError says what is wrong.
+
+    Checks: limits, crc32c, the length column against the body, and that every entry says the ledger
+    and entry id that the header claims for it. No work per entry in Python.
+    """
+    total = frame_bytes(buffer)
+    if len(buffer) < total:
+        raise FrameError(f"frame is cut off: {len(buffer)} of {total} bytes")
+    view = memoryview(buffer)[:total]
+    _m, _v, flags, crc, ledger, first, lac, count, size, period, body, _r = (
+        FRAME_HEADER.unpack_from(view)
+    )
+    found = google_crc32c.value(bytes(view[_CRC_END:]))
+    if found != crc:
+        raise FrameError(f"frame checksum is {found:#010x}, its header says {crc:#010x}")
+    if first < 0 or ledger < 0:
+        raise FrameError(f"negative ids: ledger {ledger}, first entry {first}")
+    frame = RunFrame(
+        LedgerId(ledger), EntryId(first), EntryId(lac), count, Pattern(size, period), flags, view
+    )
+    _check_entries(frame, body)
+    return frame
+
+
+def _check_entries(frame: RunFrame, body_bytes: int) -> None:
+    offsets = frame.offsets()
+    if int(offsets[-1] - offsets[0]) != body_bytes:
+        raise FrameError(
+            f"entry lengths add up to {int(offsets[-1] - offsets[0])}, the header says {body_bytes}"
+        )
+    if int(np.diff(offsets).min()) < ENTRY_HEADER_BYTES:
+        raise FrameError(f"an entry of the run is shorter than its header of {ENTRY_HEADER_BYTES}")
+    octets = np.frombuffer(frame.buffer, np.uint8)
+    heads = octets[offsets[:-1, None] + np.arange(16)].view(_IDS)
+    index = np.arange(frame.count, dtype=np.int64)
+    pattern = frame.pattern
+    if pattern.period:
+        index = (index // pattern.size) * pattern.period + index % pattern.size
+    if (heads[:, 0] != frame.ledger_id).any() or (
+        heads[:, 1] != frame.first_entry_id + index
+    ).any():
+        raise FrameError(
+            f"entries of the run do not carry ledger {frame.ledger_id} and the ids "
+            f"from {frame.first_entry_id} that the frame claims"
+        )

@@ -1,0 +1,1 @@
+"""One bookie process: start and stop order, connections, control plane, probes."""

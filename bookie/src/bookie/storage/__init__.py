@@ -1,0 +1,1 @@
+"""What one bookie keeps on its disks, and the order in which it becomes durable."""

@@ -1,0 +1,1 @@
+"""Bytes on sockets to protocol events and back: no sockets here."""

@@ -1,0 +1,1 @@
+"""Control plane messages: the proto file and the code generated from it."""

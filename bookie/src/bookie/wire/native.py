@@ -1,0 +1,208 @@
+"""Native messages of port 3182: run frames in an envelope (our client, recovery, repair).
+
+Envelope, big-endian, 16 bytes: body bytes (uint32), op (uint8), flags or status (uint8), zero
+(uint16), request id (uint64), then the body. A reply echoes op and request id. Requests on one
+connection may be answered in any order. Every request names the ledger's master key (20 bytes), so
+a bookie needs no session state.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.runs import FRAME_BYTES_MAX, RunFrame, frame_bytes, parse_run
+from bookie.protocol.status import Status
+
+ENVELOPE: Final = struct.Struct(">IBBHQ")
+ENVELOPE_BYTES: Final = ENVELOPE.size
+MASTER_KEY_BYTES: Final = 20
+MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
+"""Largest body of a message, either way."""
+
+
+class Op(IntEnum):
+    ADD_RUN = 1
+    """Body: master key, run frame. Reply body: empty."""
+    READ = 2
+    """Body: ReadRequest. Reply body: ReadReply."""
+    READ_LAC = 3
+    """Body: LacRequest. Reply body: LacReply. With FLAG_FENCE: the fencing LAC read."""
+    WRITE_LAC = 4
+    """Body: LacRequest with `lac` (explicit LAC, durable before answered). Reply body: empty."""
+    WAIT_LAC = 5
+    """Long poll. Body: LacRequest: answer when the LAC exceeds `lac` or after `timeout_ms`."""
+    FORCE = 6
+    """Body: LacRequest. OK only when every acked entry of the ledger is durable here."""
+
+
+FLAG_FENCE: Final = 1
+"""READ, READ_LAC: fence the ledger first, durably."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One message, request or reply. `code`: flags of a request, Status of a reply."""
+
+    op: Op
+    code: int
+    request_id: int
+    body: memoryview
+
+
+def envelope_header(op: Op, code: int, request_id: int, body_bytes: int) -> bytes:
+    """The 16 bytes before a body; send body buffers after it with a vectored write."""
+    assert body_bytes <= MESSAGE_BYTES_MAX
+    return ENVELOPE.pack(body_bytes, op, code, 0, request_id)
+
+
+def message_bytes(header: Buffer) -> int:
+    """Whole length of the message that starts with these 16 bytes; FrameError when oversize."""
+    body_bytes = int(ENVELOPE.unpack_from(header)[0])
+    if body_bytes > MESSAGE_BYTES_MAX:
+        raise FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
+    return ENVELOPE_BYTES + body_bytes
+
+
+def parse_envelope(message: Buffer) -> Envelope:
+    """One whole message; FrameError when the op is unknown."""
+    _length, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
+    if op not in Op._value2member_map_:
+        raise FrameError(f"unknown operation {op}, expected {', '.join(map(str, map(int, Op)))}")
+    return Envelope(Op(op), code, request_id, memoryview(message)[ENVELOPE_BYTES:])
+
+
+def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
+    """Master key and checked run of an ADD_RUN body."""
+    if len(body) < MASTER_KEY_BYTES:
+        raise FrameError(f"an add needs a {MASTER_KEY_BYTES}-byte master key, found {len(body)}")
+    return bytes(body[:MASTER_KEY_BYTES]), parse_run(body[MASTER_KEY_BYTES:])
+
+
+_READ: Final = struct.Struct(">20sqqqI")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Entries `first`..`last` (inclusive), about `bytes_max` bytes of answer at most."""
+
+    ledger_id: LedgerId
+    first: EntryId
+    last: EntryId
+    bytes_max: int
+    master_key: bytes
+
+    def encode(self) -> bytes:
+        return _READ.pack(self.master_key, self.ledger_id, self.first, self.last, self.bytes_max)
+
+    @classmethod
+    def decode(cls, body: Buffer) -> "ReadRequest":
+        _expect(body, _READ.size, "read")
+        key, ledger, first, last, bytes_max = _READ.unpack_from(body)
+        if not 0 <= first <= last:
+            raise FrameError(f"a read needs 0 <= first <= last, found {first}..{last}")
+        return cls(LedgerId(ledger), EntryId(first), EntryId(last), bytes_max, key)
+
+
+_REPLY: Final = struct.Struct(">qqqBxHI")
+_RANGE: Final = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReply:
+    """What a bookie has of the range asked for.
+
+    `runs`: frames that hold at least one entry of the range, verbatim as logged (they may reach
+    beyond the range; an id may come twice). `answered_through`: the last id this reply speaks of;
+    ask again from there. For ids up to it that no run holds: within `unknown` the answer is UNKNOWN
+    (an I/O error there), otherwise `absent` (NO_SUCH_ENTRY, NO_SUCH_LEDGER or UNKNOWN).
+    `lac`: highest LAC this bookie knows of; `last_entry_id`: highest id it holds. Both are -1 when
+    none, and in limbo they are only lower bounds.
+    """
+
+    lac: EntryId
+    last_entry_id: EntryId
+    answered_through: EntryId
+    absent: Status
+    unknown: tuple[tuple[int, int], ...]
+    runs: tuple[Buffer, ...]
+
+    def encode(self) -> list[Buffer]:
+        """Buffers for a vectored send, in order."""
+        head = _REPLY.pack(
+            self.lac, self.last_entry_id, self.answered_through, self.absent,
+            len(self.unknown), len(self.runs),
+        )  # fmt: skip
+        return [head, b"".join(_RANGE.pack(*span) for span in self.unknown), *self.runs]
+
+    @classmethod
+    def decode(cls, body: memoryview) -> "ReadReply":
+        """Runs are cut apart, not checked: `parse_run` each before use."""
+        _expect(body, _REPLY.size, "read reply")
+        lac, last, through, absent, unknown_count, run_count = _REPLY.unpack_from(body)
+        at = _REPLY.size
+        unknown = tuple(_RANGE.iter_unpack(body[at : at + unknown_count * _RANGE.size]))
+        at += unknown_count * _RANGE.size
+        runs: list[Buffer] = []
+        for _ in range(run_count):
+            size = frame_bytes(body[at:])
+            runs.append(body[at : at + size])
+            at += size
+        return cls(
+            EntryId(lac), EntryId(last), EntryId(through), Status(absent), unknown, tuple(runs)
+        )  # fmt: skip
+
+
+_LAC: Final = struct.Struct(">20sqqI")
+
+
+@dataclass(frozen=True, slots=True)
+class LacRequest:
+    """Names a ledger; `lac` and `timeout_ms` (1..60000 for WAIT_LAC) where the op says so."""
+
+    ledger_id: LedgerId
+    master_key: bytes
+    lac: EntryId = NO_ENTRY
+    timeout_ms: int = 0
+
+    def encode(self) -> bytes:
+        return _LAC.pack(self.master_key, self.ledger_id, self.lac, self.timeout_ms)
+
+    @classmethod
+    def decode(cls, body: Buffer) -> "LacRequest":
+        _expect(body, _LAC.size, "LAC request")
+        key, ledger, lac, timeout_ms = _LAC.unpack_from(body)
+        return cls(LedgerId(ledger), key, EntryId(lac), timeout_ms)
+
+
+_LAC_REPLY: Final = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class LacReply:
+    """`lac`: highest LAC known (from entries or explicit); `last_entry_id`: highest id held."""
+
+    lac: EntryId
+    last_entry_id: EntryId
+
+    def encode(self) -> bytes:
+        return _LAC_REPLY.pack(self.lac, self.last_entry_id)
+
+    @classmethod
+    def decode(cls, body: Buffer) -> "LacReply":
+        _expect(body, _LAC_REPLY.size, "LAC reply")
+        return cls(*map(EntryId, _LAC_REPLY.unpack_from(body)))
+
+
+def _expect(body: Buffer, size: int, what: str) -> None:
+    if len(body) < size:
+        raise FrameError(f"a {what} body has {size} bytes, found {len(body)}")
+
+
+def total_bytes(buffers: Sequence[Buffer]) -> int:
+    """Length of a body given as buffers."""
+    return sum(map(len, buffers))

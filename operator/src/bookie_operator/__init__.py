@@ -1,0 +1,1 @@
+"""Reconciles BookieCluster resources: observe, plan, act, report; on Kubernetes or locally."""

@@ -1,0 +1,74 @@
+"""The tree itself: what would break Python, the house's limits, and one importer per client."""
+
+import ast
+import operator
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = (ROOT / "operator/src", ROOT / "bookie/src")
+LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+IMPORTERS = {
+    "kazoo": ("bookie/metadata/",),
+    "pyspark": ("bookie/repair/job.py", "bookie/repair/sources.py"),
+    "kubernetes": ("bookie_operator/platform/kubernetes.py",),
+    "kopf": ("bookie_operator/handlers.py",),
+}
+
+
+def modules() -> Iterator[Path]:
+    for source in SOURCES:
+        yield from (
+            p for p in sorted(source.rglob("*.py")) if not p.stem.endswith(("_pb2", "_grpc"))
+        )
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+            yield node.name, (node.end_lineno or 0) - body[0].lineno + 1
+
+
+def test_the_operator_folder_does_not_shadow_the_standard_library() -> None:
+    assert operator.add(1, 2) == 3
+    assert not list((ROOT / "operator").glob("*.py"))
+    subprocess.run([sys.executable, "-c", "import collections"], cwd=ROOT, check=True)
+
+
+def test_tests_are_no_packages() -> None:
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("path", list(modules()), ids=lambda p: str(p.relative_to(ROOT)))
+def test_module_keeps_the_house_limits(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert text.count("\n") <= LINES_MAX
+    assert ast.get_docstring(tree) or text.count("\n") <= 1, "a module docstring places the file"
+    long = [(name, lines) for name, lines in functions(tree) if lines > FUNCTION_LINES_MAX]
+    assert not long
+
+
+def imported_roots(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("client", sorted(IMPORTERS))
+def test_a_third_party_client_has_its_own_importing_modules(client: str) -> None:
+    strays = [
+        str(path)
+        for path in modules()
+        if client in imported_roots(ast.parse(path.read_text(encoding="utf-8")))
+        and not any(allowed in path.as_posix() for allowed in IMPORTERS[client])
+    ]
+    assert not strays
