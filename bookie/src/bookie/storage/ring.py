@@ -1,0 +1,49 @@
+"""The aligned memory between `append` and the flusher: bytes of a stream by their position in it.
+
+A position of the stream always lies at the same place modulo the capacity, so aligned positions are
+aligned addresses and the flusher can hand views of the memory to a direct write without a copy.
+Who may write and release what is the stream's business; here is only the wrap.
+"""
+
+import mmap
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.storage.disk import BLOCK_BYTES
+
+
+class Ring:
+    """`capacity` bytes of page-aligned memory, addressed by stream position."""
+
+    __slots__ = ("_memory", "capacity")
+
+    def __init__(self, capacity: int) -> None:
+        assert capacity > 0 and capacity % BLOCK_BYTES == 0
+        self.capacity: Final = capacity
+        self._memory = memoryview(mmap.mmap(-1, capacity))
+
+    def put(self, position: int, buffer: Buffer) -> None:
+        """Copies the buffer to `position`, round the end of the memory where needed."""
+        length = len(buffer)
+        assert length <= self.capacity
+        start = position % self.capacity
+        fits = min(length, self.capacity - start)
+        if fits == length:
+            self._memory[start : start + length] = buffer
+            return
+        view = memoryview(buffer)
+        self._memory[start:] = view[:fits]
+        self._memory[: length - fits] = view[fits:]
+
+    def get(self, position: int, length: int) -> bytes:
+        """A copy of the bytes there; the caller checks that they were not overwritten meanwhile."""
+        return b"".join(self.views(position, length))
+
+    def views(self, position: int, length: int) -> list[memoryview]:
+        """The bytes there as one view, or two where they wrap."""
+        assert length <= self.capacity
+        start = position % self.capacity
+        fits = min(length, self.capacity - start)
+        if fits == length:
+            return [self._memory[start : start + length]]
+        return [self._memory[start:], self._memory[: length - fits]]
