@@ -1,0 +1,282 @@
+"""Which entries: a set of entry ids as merged intervals, and its BP-34 encoding.
+
+Bookies answer with it (GetAvailability), the audit computes with it, recovery and repair copy by
+it. The arithmetic is numpy over sorted interval bounds: no work per entry. Encoded, big-endian: a
+64-byte header (version 0, number of groups, zeros), then 24-byte groups (first sequence start, last
+sequence start, sequence size, period). Written canonically: as few groups as merging from the left
+gives; read in any form, also the unmerged one that other bookies send.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+from bookie.protocol.ids import EntryId
+from bookie.protocol.runs import Pattern
+
+Ids = NDArray[np.int64]
+
+ENTRY_ID_MAX: Final = 2**63 - 2
+"""Largest id in a set: one less than int64 holds, so that `id + 1` always fits."""
+
+HEADER_BYTES: Final = 64
+SEQUENCES_MAX: Final = 1 << 26
+"""A blob that would expand to more intervals is refused: 1 GiB of bounds is no honest answer."""
+
+_VERSION: Final = 0
+_INT32_MAX: Final = 2**31 - 1
+_HEADER: Final = np.dtype([("version", ">i4"), ("groups", ">i4")])
+_GROUP: Final = np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("period", ">i4")])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EntrySet:
+    """An immutable set of entry ids: `starts[i]`..`ends[i]` inclusive, sorted, never touching.
+
+    Build it with `empty`, `from_ranges`, `from_bounds`, `from_runs` or `decode`.
+    """
+
+    starts: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    ends: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        assert self.starts.shape == self.ends.shape
+        self.starts.flags.writeable = False
+        self.ends.flags.writeable = False
+
+    @classmethod
+    def from_ranges(cls, ranges: Iterable[tuple[int, int]]) -> "EntrySet":
+        """The union of inclusive ranges, in any order, overlapping or not."""
+        bounds = np.array(list(ranges), np.int64).reshape(-1, 2)
+        return cls.from_bounds(bounds[:, 0], bounds[:, 1])
+
+    @classmethod
+    def from_bounds(cls, starts: Ids, ends: Ids) -> "EntrySet":
+        """The union of the inclusive ranges `starts[i]`..`ends[i]`, in any order."""
+        if len(starts) == 0:
+            return EMPTY
+        if (starts < 0).any() or (ends < starts).any() or (ends > ENTRY_ID_MAX).any():
+            raise FrameError(f"entry ranges need 0 <= first <= last <= {ENTRY_ID_MAX}")
+        order = np.argsort(starts, kind="stable")
+        starts = starts[order].astype(np.int64, copy=False)
+        reach = np.maximum.accumulate(ends[order].astype(np.int64, copy=False))
+        gap = starts[1:] > reach[:-1] + 1
+        opens = np.concatenate(([True], gap))
+        closes = np.concatenate((gap, [True]))
+        return cls(starts[opens], reach[closes])
+
+    @classmethod
+    def from_runs(cls, runs: Iterable[tuple[int, int, Pattern]]) -> "EntrySet":
+        """The union of runs, each (first entry id, count of entries, pattern)."""
+        starts: list[Ids] = []
+        ends: list[Ids] = []
+        for first, count, pattern in runs:
+            size, period = (pattern.size, pattern.period) if pattern.period else (count, count)
+            if count <= 0:
+                continue
+            heads = first + period * np.arange(-(-count // size), dtype=np.int64)
+            tails = heads + (size - 1)
+            tails[-1] = pattern.id_at(first, count - 1)
+            starts.append(heads)
+            ends.append(tails)
+        if not starts:
+            return EMPTY
+        return cls.from_bounds(np.concatenate(starts), np.concatenate(ends))
+
+    def __contains__(self, entry_id: int) -> bool:
+        at = int(np.searchsorted(self.ends, entry_id))
+        return at < len(self.starts) and int(self.starts[at]) <= entry_id
+
+    def __len__(self) -> int:
+        return int((self.ends - self.starts).sum()) + len(self.starts)
+
+    def __bool__(self) -> bool:
+        return len(self.starts) > 0
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self.starts) == 0
+
+    @property
+    def first(self) -> EntryId:
+        """The lowest id; the set must not be empty."""
+        assert self
+        return EntryId(int(self.starts[0]))
+
+    @property
+    def last(self) -> EntryId:
+        """The highest id; the set must not be empty."""
+        assert self
+        return EntryId(int(self.ends[-1]))
+
+    def ranges(self) -> list[tuple[EntryId, EntryId]]:
+        """The inclusive intervals, rising; no two touch."""
+        return [
+            (EntryId(first), EntryId(last))
+            for first, last in zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntrySet):
+            return NotImplemented
+        return np.array_equal(self.starts, other.starts) and np.array_equal(self.ends, other.ends)
+
+    def __hash__(self) -> int:
+        return hash((self.starts.tobytes(), self.ends.tobytes()))
+
+    def __repr__(self) -> str:
+        shown = [f"{first}-{last}" for first, last in self.ranges()[:8]]
+        more = f", ... {len(self.starts)} ranges" if len(self.starts) > 8 else ""
+        return f"EntrySet({', '.join(shown)}{more})"
+
+    def __or__(self, other: "EntrySet") -> "EntrySet":
+        if not self or not other:
+            return self or other
+        return EntrySet.from_bounds(
+            np.concatenate((self.starts, other.starts)), np.concatenate((self.ends, other.ends))
+        )
+
+    def __and__(self, other: "EntrySet") -> "EntrySet":
+        # Each interval of self meets the intervals low..high-1 of other; one row per meeting.
+        low = np.searchsorted(other.ends, self.starts, "left")
+        meetings = np.searchsorted(other.starts, self.ends, "right") - low
+        mine = np.repeat(np.arange(len(self.starts)), meetings)
+        within = np.arange(len(mine)) - np.repeat(np.cumsum(meetings) - meetings, meetings)
+        theirs = np.repeat(low, meetings) + within
+        return EntrySet(
+            np.maximum(self.starts[mine], other.starts[theirs]),
+            np.minimum(self.ends[mine], other.ends[theirs]),
+        )
+
+    def __sub__(self, other: "EntrySet") -> "EntrySet":
+        if not self or not other:
+            return self
+        return self & other._complement()
+
+    def __le__(self, other: "EntrySet") -> bool:
+        """True when every id of this set is in the other."""
+        return (self - other).is_empty
+
+    def clip(self, first: int, last: int) -> "EntrySet":
+        """The ids within `first`..`last` inclusive; empty when last < first."""
+        low, high = max(first, 0), min(last, ENTRY_ID_MAX)
+        if high < low:
+            return EMPTY
+        return self & EntrySet(np.array([low], np.int64), np.array([high], np.int64))
+
+    def _complement(self) -> "EntrySet":
+        starts = np.concatenate(([0], self.ends + 1))
+        ends = np.concatenate((self.starts - 1, [ENTRY_ID_MAX]))
+        real = starts <= ends
+        return EntrySet(starts[real], ends[real])
+
+    def encode(self) -> bytes:
+        """The canonical BP-34 blob: 64 bytes and 24 more for each group."""
+        groups = _merged_groups(*_int32_sequences(self.starts, self.ends))
+        header = np.zeros(1, _HEADER)
+        header["version"], header["groups"] = _VERSION, len(groups)
+        return header.tobytes().ljust(HEADER_BYTES, b"\0") + groups.tobytes()
+
+    @classmethod
+    def decode(cls, blob: Buffer) -> "EntrySet":
+        """The set in a BP-34 blob, canonical or not; FrameError when it is not one.
+
+        An empty byte string is no blob: "nothing" has to be said, it is never inferred.
+        """
+        groups = _parsed_groups(blob)
+        first, last = groups["first"].astype(np.int64), groups["last"].astype(np.int64)
+        size, period = groups["size"].astype(np.int64), groups["period"].astype(np.int64)
+        _check_groups(first, last, size, period)
+        # Sequences as long as their period have no gaps: one interval.
+        solid = (period == 0) | (size >= period)
+        step = np.where(solid, 1, period)
+        counts = np.where(solid, 1, (last - first) // step + 1)
+        if (counts > SEQUENCES_MAX).any() or int(counts.sum()) > SEQUENCES_MAX:
+            raise FrameError(f"an availability blob of more than {SEQUENCES_MAX} sequences")
+        group = np.repeat(np.arange(len(groups)), counts)
+        within = np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = first[group] + within * step[group]
+        ends = np.where(solid[group], last[group], starts) + size[group] - 1
+        return cls.from_bounds(starts, ends)
+
+
+EMPTY: Final = EntrySet()
+
+
+def _int32_sequences(starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
+    """Starts and sizes of the intervals, those longer than int32 holds cut into pieces."""
+    pieces = (ends - starts) // _INT32_MAX + 1
+    interval = np.repeat(np.arange(len(starts)), pieces)
+    within = np.arange(len(interval)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    cut = starts[interval] + within * _INT32_MAX
+    return cut, np.minimum(ends[interval] - cut + 1, _INT32_MAX)
+
+
+def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
+    """Sequences merged from the left: equal sizes at equal distances are one group."""
+    if len(starts) == 0:
+        return np.empty(0, _GROUP)
+    distance = np.diff(starts)
+    distance[(np.diff(sizes) != 0) | (distance > _INT32_MAX)] = 0  # 0: these two never merge
+    # Stretches of equal distance; a group may take a whole stretch, its last sequence included.
+    stretch_ends = np.append(np.flatnonzero(np.diff(distance)), len(distance) - 1).tolist()
+    groups: list[tuple[int, int, int]] = []
+    at = 0
+    for end in stretch_ends if len(distance) else []:
+        if at > end:
+            continue  # this one step was taken by the group before it
+        step = int(distance[at])
+        if step == 0:
+            groups.extend((single, single, 0) for single in range(at, end + 1))
+            at = end + 1
+        else:
+            groups.append((at, end + 1, step))
+            at = end + 2
+    if at < len(starts):
+        groups.append((at, at, 0))
+    table = np.array(groups, np.int64)
+    merged = np.empty(len(groups), _GROUP)
+    merged["first"], merged["last"] = starts[table[:, 0]], starts[table[:, 1]]
+    merged["size"], merged["period"] = sizes[table[:, 0]], table[:, 2]
+    return merged
+
+
+def _parsed_groups(blob: Buffer) -> NDArray[np.void]:
+    if len(blob) < HEADER_BYTES:
+        raise FrameError(
+            f"an availability blob has {HEADER_BYTES} bytes or more, found {len(blob)}"
+        )
+    header = np.frombuffer(blob, _HEADER, 1)[0]
+    version, count = int(header["version"]), int(header["groups"])
+    if version != _VERSION:
+        raise FrameError(f"availability blob of version {version}, expected {_VERSION}")
+    if count < 0 or len(blob) != HEADER_BYTES + count * _GROUP.itemsize:
+        raise FrameError(
+            f"availability blob of {count} groups has {len(blob)} bytes, "
+            f"expected {HEADER_BYTES + count * _GROUP.itemsize}"
+        )
+    return np.frombuffer(blob, _GROUP, count, HEADER_BYTES)
+
+
+def _check_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> None:
+    step = np.where(period == 0, 1, period)
+    wrong = (
+        (first < 0)
+        | (last < first)
+        | (last > ENTRY_ID_MAX - _INT32_MAX)
+        | (size <= 0)
+        | (period < 0)
+        | ((period == 0) & (first != last))
+        | ((last - first) % step != 0)
+    )
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        raise FrameError(
+            f"availability group {at} is no sequence group: first {first[at]}, last {last[at]}, "
+            f"size {size[at]}, period {period[at]}"
+        )

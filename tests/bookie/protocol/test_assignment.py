@@ -1,0 +1,51 @@
+"""Assigned entries against the write set of every single entry."""
+
+from bookie.protocol.assignment import assigned
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+from bookie.protocol.quorum import write_set
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BOOKIES = tuple(BookieId(f"b{number}") for number in range(8))
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> LedgerMetadata:
+    write_quorum = draw(st.integers(1, 5))
+    size = draw(st.integers(write_quorum, 7))
+    starts = [0, *sorted(draw(st.sets(st.integers(1, 40), max_size=3)))]
+    fragments = tuple(
+        Fragment(EntryId(start), tuple(draw(st.permutations(BOOKIES))[:size])) for start in starts
+    )
+    closed_at = draw(st.none() | st.integers(starts[-1] - 1, 60))
+    return LedgerMetadata(
+        ledger_id=LedgerId(1),
+        ensemble_size=size,
+        write_quorum=write_quorum,
+        ack_quorum=1,
+        fragments=fragments,
+        state=LedgerState.OPEN if closed_at is None else LedgerState.CLOSED,
+        last_entry_id=EntryId(-1 if closed_at is None else closed_at),
+    )
+
+
+@given(ledgers(), st.integers(-1, 60))
+@settings(deadline=None, max_examples=300)
+def test_assigned_entries_are_those_whose_write_set_names_the_bookie(
+    metadata: LedgerMetadata, through: int
+) -> None:
+    end = min(through, metadata.last_entry_id) if metadata.is_closed else through
+    for bookie_id in BOOKIES:
+        expected = {
+            entry
+            for entry in map(EntryId, range(end + 1))
+            if bookie_id
+            in write_set(
+                entry,
+                ensemble=metadata.fragment_of(entry).ensemble,
+                write_quorum=metadata.write_quorum,
+            )
+        }
+        found = assigned(metadata, bookie_id, through=EntryId(through))
+        assert {e for a, b in found.ranges() for e in range(a, b + 1)} == expected
