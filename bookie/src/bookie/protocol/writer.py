@@ -1,0 +1,398 @@
+"""The writer of one ledger: payloads in, runs out, acks in order, ensemble changes, close.
+
+A state object without I/O, driven by the shell in `client.writer`: every event is a method that
+returns effects, to be carried out in the order given. Work is per run, never per entry, except
+for building the entries themselves.
+
+Acks. A batch is acknowledged when each of its runs is stored by Qa distinct members of the
+*committed* ensemble and every earlier batch is (R3). Replies are matched to the run, the position
+and the generation of that position they were sent for (R17): once a member has failed, nothing it
+says later about earlier sends counts.
+
+Ensemble change (R20). Choosing the start (LAC + 1) freezes the LAC until the compare-and-set has
+an outcome. While an attempt may still land in the store (outcome unknown) the same value is written
+again, because an ack given in between could end up in a fragment that names other bookies. There
+is one change at a time; members that fail meanwhile wait for the next one.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from bookie.protocol.batches import (
+    Batch,
+    Gatherer,
+    PendingRun,
+    WriterLimits,
+    bits,
+    positions_of,
+)
+from bookie.protocol.errors import (
+    BadRequestError,
+    BookieError,
+    LedgerClosedError,
+    LedgerFencedError,
+    MetadataConflictError,
+    UnauthorizedError,
+)
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol.ledger import LedgerMetadata, LedgerState, changed_ensemble
+from bookie.protocol.status import Status
+from bookie.protocol.writer_effects import (
+    Acked,
+    Closed,
+    Effect,
+    Failed,
+    NeedReplacement,
+    SendRun,
+    WriteMetadata,
+)
+
+CONFLICTS_MAX: Final = 32
+"""Lost compare-and-sets in a row, on a ledger still OPEN, after which the writer stops."""
+
+
+class Phase(Enum):
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class _Change:
+    """An ensemble change under way; `proposed` is None until replacements are known."""
+
+    first_entry_id: EntryId
+    proposed: LedgerMetadata | None = None
+
+
+class Writer:
+    """The add pipeline of one OPEN ledger, from its creation to its close.
+
+    `metadata` and `version` are what the store holds. Events return effects; after `Failed` or
+    `Closed` no event has any.
+    """
+
+    def __init__(
+        self, metadata: LedgerMetadata, *, version: int, limits: WriterLimits | None = None
+    ) -> None:
+        if metadata.state is not LedgerState.OPEN:
+            raise LedgerClosedError(metadata.ledger_id)
+        self.metadata = metadata
+        self.version = version
+        self.phase = Phase.OPEN
+        self.error: BookieError | None = None
+        self.lac = NO_ENTRY
+        self._limits = limits or WriterLimits()
+        self._gathered = Gatherer(metadata, batch_bytes=self._limits.batch_bytes)
+        self._length_acked = 0
+        self._batches: deque[Batch] = deque()
+        self._runs: dict[int, PendingRun] = {}
+        self._lag_bytes = 0
+        self._generations = [0] * metadata.ensemble_size
+        self._down = 0
+        self._change: _Change | None = None
+        self._conflicts = 0
+
+    # What a shell may ask
+
+    @property
+    def last_appended(self) -> EntryId:
+        """The id of the newest payload, sent or still queued."""
+        return self._gathered.last_appended
+
+    @property
+    def unacked_bytes(self) -> int:
+        """Payload bytes appended and not yet acknowledged."""
+        gathered = self._gathered
+        return gathered.queued_bytes + gathered.length_pushed - self._length_acked
+
+    @property
+    def is_changing(self) -> bool:
+        return self._change is not None
+
+    @property
+    def is_degraded(self) -> bool:
+        """True while a position has failed and is not replaced."""
+        return self._down != 0
+
+    @property
+    def is_stalled(self) -> bool:
+        """True when a pending run cannot reach its ack quorum on the members that are left."""
+        quorum = self.metadata.ack_quorum
+        return any(
+            (run.stored | run.waiting).bit_count() < quorum
+            for batch in self._batches
+            for run in batch.runs
+        )
+
+    # Events: appending
+
+    def append(self, payloads: Sequence[bytes]) -> EntryId:
+        """Queue payloads; the id of the last. Nothing is sent before `pump`.
+
+        Raises the error that ended the writer, LedgerClosedError, or BadRequestError when one of
+        them is too large: then none of them is queued.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.phase is not Phase.OPEN:
+            raise LedgerClosedError(self.metadata.ledger_id)
+        self._gathered.append(payloads)
+        return self._gathered.last_appended
+
+    def pump(self) -> list[Effect]:
+        """Send what is queued as far as the limits let it."""
+        effects: list[Effect] = []
+        while self._may_push():
+            batch = self._gathered.take(lac=self.lac)
+            self._batches.append(batch)
+            for run in batch.runs:
+                self._runs[run.run_id] = run
+                self._lag_bytes += run.frame_bytes
+                effects += self._send(run, run.members & ~self._down)
+        return effects
+
+    def _may_push(self) -> bool:
+        limits, in_flight = self._limits, len(self._batches)
+        if self.phase is not Phase.OPEN or self._change is not None or self._gathered.is_empty:
+            return False
+        if self._lag_bytes > limits.lag_bytes_max or in_flight >= limits.in_flight_batches:
+            return False
+        return in_flight < limits.gather_batches or self._gathered.is_full
+
+    def _send(self, run: PendingRun, positions: int) -> list[Effect]:
+        run.waiting |= positions
+        return [
+            SendRun(
+                self._ensemble[position],
+                position,
+                self._generations[position],
+                run.run_id,
+                run.frame,
+            )
+            for position in positions_of(positions)
+        ]
+
+    # Events: replies of bookies
+
+    def replied(self, sent: SendRun, status: Status) -> list[Effect]:
+        """A member answered one send. Late, repeated and replaced members' answers do nothing."""
+        bit = 1 << sent.position
+        run = self._runs.get(sent.run_id)
+        if (
+            self.phase is not Phase.OPEN
+            or run is None
+            or sent.generation != self._generations[sent.position]
+            or not run.waiting & bit
+        ):
+            return []
+        if status is Status.OK:
+            run.waiting &= ~bit
+            run.stored |= bit
+            self._forget_if_done(run)
+            return self._advance()
+        if status is Status.FENCED:
+            return self.fail(LedgerFencedError(self.metadata.ledger_id))
+        if status is Status.UNAUTHORIZED:
+            return self.fail(UnauthorizedError(self.metadata.ledger_id))
+        if status is Status.BAD_REQUEST:
+            return self.fail(
+                BadRequestError(
+                    f"ledger {self.metadata.ledger_id}: bookie {sent.bookie_id} calls a run of "
+                    f"{len(sent.frame)} bytes malformed; stopped, the outcome of adds is unknown"
+                )
+            )
+        return self._member_failed(sent.position)
+
+    def _advance(self) -> list[Effect]:
+        """Acknowledge in order, as far as the committed ensemble stores it, and send more."""
+        if self._change is not None or self.phase is not Phase.OPEN:
+            return []
+        quorum, before = self.metadata.ack_quorum, self.lac
+        while self._batches and self._batches[0].is_stored(quorum):
+            batch = self._batches.popleft()
+            self.lac, self._length_acked = batch.last, batch.length
+            for run in batch.runs:
+                run.is_acked, run.frame = True, b""
+                self._forget_if_done(run)
+        acked: list[Effect] = [Acked(self.lac)] if self.lac > before else []
+        return acked + self.pump()
+
+    def _forget_if_done(self, run: PendingRun) -> None:
+        if run.is_acked and not run.waiting:
+            del self._runs[run.run_id]
+            self._lag_bytes -= run.frame_bytes
+
+    def _member_failed(self, position: int) -> list[Effect]:
+        self._down |= 1 << position
+        self._drop_answers(1 << position)
+        return self._begin_change()
+
+    def _drop_answers(self, positions: int) -> None:
+        """Nothing these positions answer to earlier sends counts from here on."""
+        for position in positions_of(positions):
+            self._generations[position] += 1
+        for run in list(self._runs.values()):
+            run.waiting &= ~positions
+            self._forget_if_done(run)
+
+    # Events: ensemble change (R20)
+
+    def retry_change(self) -> list[Effect]:
+        """Ask again for the replacements that could not be had."""
+        return self._begin_change()
+
+    def _begin_change(self) -> list[Effect]:
+        if self._change is not None or not self._down or self.phase is not Phase.OPEN:
+            return []
+        self._change = _Change(EntryId(self.lac + 1))
+        return [NeedReplacement(self._ensemble, tuple(positions_of(self._down)))]
+
+    def replace(self, replacements: Mapping[int, BookieId]) -> list[Effect]:
+        """Replacements for some or all of the failed positions.
+
+        A position may get its own bookie back (nothing else was left and it is reachable again):
+        the pending runs are sent to it once more. If nothing else changes, no fragment does.
+        """
+        change = self._change
+        if change is None or change.proposed is not None:
+            return []  # closed or stopped while the shell was choosing
+        assert replacements
+        assert not bits(replacements) & ~self._down
+        change.proposed = self.metadata
+        again = [p for p, bookie in replacements.items() if self._ensemble[p] == bookie]
+        if len(again) == len(replacements):
+            return self._committed(self.metadata, self.version, readmitted=bits(again))
+        change.proposed = self.metadata.with_fragments(
+            changed_ensemble(
+                self.metadata.fragments,
+                first_entry_id=change.first_entry_id,
+                replacements=replacements,
+            )
+        )
+        assert len(set(change.proposed.last_fragment.ensemble)) == self.metadata.ensemble_size
+        return [WriteMetadata(change.proposed, self.version)]
+
+    def no_replacement(self) -> list[Effect]:
+        """No bookie can be had now: go on with the members left, as far as they suffice.
+
+        What the failed member stored before it failed counts: it is still in the committed
+        ensemble. `retry_change` asks again.
+        """
+        if self._change is None or self._change.proposed is not None:
+            return []
+        self._change = None
+        return self._advance()
+
+    @property
+    def _ensemble(self) -> tuple[BookieId, ...]:
+        return self.metadata.last_fragment.ensemble
+
+    def store_answered(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
+        """What the store holds after a WriteMetadata: our value, or, re-read, anyone's.
+
+        The shell re-reads (linearizable) after a lost compare-and-set and after an attempt whose
+        outcome is unknown.
+        """
+        if self.phase in (Phase.CLOSED, Phase.STOPPED):
+            return []
+        if metadata.state is not LedgerState.OPEN:
+            return self._ended_in_store(metadata)
+        if version == self.version:
+            # Our attempt has not landed but still may: only the same value keeps its meaning.
+            return self._write_again()
+        change = self._change
+        is_ours = (
+            change is not None
+            and change.proposed is not None
+            and (change.proposed.fragments == metadata.fragments)
+        )
+        self._conflicts = 0 if is_ours else self._conflicts + 1
+        if self._conflicts > CONFLICTS_MAX or not self._can_adopt(metadata):
+            return self.fail(
+                MetadataConflictError(
+                    f"ledger {self.metadata.ledger_id}: someone else keeps changing its fragments "
+                    f"(found {metadata.last_fragment}, expected {self.metadata.last_fragment}); "
+                    "stopped: recover the ledger and go on in a new one"
+                )
+            )
+        return self._committed(metadata, version, readmitted=0)
+
+    def _write_again(self) -> list[Effect]:
+        if self._change is None:
+            assert self.phase is Phase.CLOSING
+            return self._write_closed()
+        assert self._change.proposed is not None
+        return [WriteMetadata(self._change.proposed, self.version)]
+
+    def _can_adopt(self, found: LedgerMetadata) -> bool:
+        starts = {self.metadata.last_fragment.first_entry_id}
+        if self._change is not None:
+            starts.add(self._change.first_entry_id)
+        return found.last_fragment.first_entry_id in starts
+
+    def _committed(
+        self, metadata: LedgerMetadata, version: int, *, readmitted: int
+    ) -> list[Effect]:
+        """Adopt what the store holds: un-ack replaced positions, resend, then evaluate in order."""
+        replaced = readmitted | bits(
+            position
+            for position, (old, new) in enumerate(
+                zip(self._ensemble, metadata.last_fragment.ensemble, strict=True)
+            )
+            if old != new
+        )
+        self.metadata, self.version, self._change = metadata, version, None
+        self._drop_answers(replaced)
+        self._down &= ~replaced
+        if self.phase is Phase.CLOSING:
+            return self._write_closed()
+        sends: list[Effect] = []
+        for run in (run for batch in self._batches for run in batch.runs):
+            run.stored &= ~replaced
+            sends += self._send(run, run.members & replaced)
+        return sends + self._advance() + self._begin_change()
+
+    # Events: the end
+
+    def close(self) -> list[Effect]:
+        """Close the ledger at the LAC (R21). Adds above it fail, their outcome unknown."""
+        if self.phase is not Phase.OPEN:
+            return []
+        self.phase = Phase.CLOSING
+        effects: list[Effect] = []
+        if self.last_appended > self.lac:
+            effects.append(Failed(LedgerClosedError(self.metadata.ledger_id)))
+            self._clear()
+        if self._change is not None and self._change.proposed is not None:
+            return effects  # never two writes of metadata at once: `_committed` goes on
+        self._change = None
+        return effects + self._write_closed()
+
+    def fail(self, error: BookieError) -> list[Effect]:
+        """Stop for good: pending adds are of unknown outcome, the ledger stays as it is."""
+        if self.phase in (Phase.CLOSED, Phase.STOPPED):
+            return []
+        self.phase, self.error, self._change = Phase.STOPPED, error, None
+        self._clear()
+        return [Failed(error)]
+
+    def _write_closed(self) -> list[Effect]:
+        closed = self.metadata.closed(self.lac, length=self._length_acked)
+        return [WriteMetadata(closed, self.version)]
+
+    def _ended_in_store(self, found: LedgerMetadata) -> list[Effect]:
+        if self.phase is Phase.CLOSING and found.is_closed and found.last_entry_id == self.lac:
+            self.phase, self.metadata = Phase.CLOSED, found
+            return [Closed(self.lac)]
+        return self.fail(LedgerFencedError(self.metadata.ledger_id))
+
+    def _clear(self) -> None:
+        self._gathered.clear()
+        self._batches.clear()
+        self._runs.clear()
+        self._lag_bytes = 0
