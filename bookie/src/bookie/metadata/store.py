@@ -3,7 +3,8 @@
 Two stores keep it: `memory` and `zookeeper`; both pass tests/contract/. Every read that a safety
 rule rests on is linearizable (ZooKeeper: sync first). Errors: NoSuchLedgerError,
 MetadataConflictError (compare-and-set lost, or create of what exists), UnavailableError (store not
-reachable; the outcome of a write is then unknown and must be re-read).
+reachable; the outcome of a write is then unknown and must be re-read), MetadataFormatError (a value
+of no known format).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -64,6 +65,9 @@ class BookieInfo:
                 return endpoint
         return None
 
+
+BOOT_EPOCH_PROPERTY: Final = "bootEpoch"
+"""Property of a registration: a left-over one of an earlier boot of the same bookie gives way."""
 
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"

@@ -15,6 +15,7 @@ BookieError
 ├── NotEnoughBookiesError    no ensemble can be formed: wait for bookies or add some
 ├── UnavailableError         peer or store not reachable now: retry with back-off
 ├── MetadataConflictError    compare-and-set lost: re-read and decide again
+├── MetadataFormatError      a stored value of no known format: unknown, a person must look
 ├── StorageError             a disk failed: stop, never retry on the same file
 │   ├── CorruptError         bytes on disk are not what was written
 │   └── DiskFullError        no space: read-only until space is found
@@ -112,6 +113,10 @@ class UnavailableError(BookieError):
 
 class MetadataConflictError(BookieError):
     """Someone else changed the value first: re-read and decide again."""
+
+
+class MetadataFormatError(BookieError):
+    """The metadata store holds a value of no format we know: neither absent nor usable."""
 
 
 class StorageError(BookieError):

@@ -1,0 +1,185 @@
+"""Ledger metadata to bytes and back, in BookKeeper's formats.
+
+A line `BookieMetadataFormatVersion<TAB><n>` comes first. n = 3: a varint-delimited protobuf message
+(the only one written); n = 2: the same message as protobuf text; n = 1: lines of text. Versions 1
+and 2 are read, since clusters older than this product may be handed to it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from bookie.metadata.bookkeeper_pb2 import LedgerMetadataFormat
+from bookie.protocol.entry import DigestType
+from bookie.protocol.errors import BadRequestError, MetadataFormatError
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+
+HEADER: Final = b"BookieMetadataFormatVersion\t"
+VERSION_WRITTEN: Final = 3
+V1_CLOSED: Final = "CLOSED"
+V1_IN_RECOVERY_ENTRY: Final = -102
+"""Version 1 has no state of its own: this last entry id stands for IN_RECOVERY."""
+
+VARINT_BYTES_MAX: Final = 5
+VARINT_MORE: Final = 0x80
+
+
+def encode_ledger(metadata: LedgerMetadata) -> bytes:
+    """Format version 3, as the stock client writes it."""
+    message = LedgerMetadataFormat(
+        quorumSize=metadata.write_quorum,
+        ensembleSize=metadata.ensemble_size,
+        length=metadata.length if metadata.is_closed else 0,
+        lastEntryId=metadata.last_entry_id if metadata.is_closed else NO_ENTRY,
+        state=LedgerMetadataFormat.State.Value(metadata.state.value),
+        digestType=LedgerMetadataFormat.DigestType.Value(metadata.digest_type.name),
+        # Present even when empty: without it the stock client takes the ledger for one of the days
+        # before passwords were stored and skips its check.
+        password=metadata.password,
+        ackQuorumSize=metadata.ack_quorum,
+        ctime=metadata.ctime_ms,
+        cToken=metadata.creation_token,
+    )
+    for fragment in metadata.fragments:
+        message.segment.add(
+            ensembleMember=list(fragment.ensemble), firstEntryId=fragment.first_entry_id
+        )
+    for key, value in metadata.custom.items():
+        message.customMetadata.add(key=key, value=value)
+    body = message.SerializeToString(deterministic=True)
+    return b"".join((HEADER, b"%d\n" % VERSION_WRITTEN, _varint(len(body)), body))
+
+
+def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> LedgerMetadata:
+    """What `raw` says of this ledger.
+
+    `stored_at_ms`: the store's own creation time, used where the value has none. Raises
+    MetadataFormatError; such a ledger is unknown, never absent.
+    """
+    header, newline, body = raw.partition(b"\n")
+    version = header[len(HEADER) :]
+    reader = _READERS.get(version)
+    if not header.startswith(HEADER) or not newline or reader is None:
+        raise MetadataFormatError(
+            f"metadata of ledger {ledger_id} starts with {header[:60]!r}, expected "
+            f"{HEADER.decode()!r} and a version of 1 to 3: leave it alone and look who wrote it"
+        )
+    try:
+        return reader(body, ledger_id, stored_at_ms)
+    except (BadRequestError, DecodeError, text_format.ParseError, ValueError, IndexError) as error:
+        raise MetadataFormatError(
+            f"metadata of ledger {ledger_id} (format {version.decode()}) cannot be read: {error}"
+        ) from error
+
+
+def _read_v3(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetadata:
+    size, start = _read_varint(body)
+    if len(body) - start < size:
+        raise ValueError(f"found {len(body) - start} bytes of message, expected {size}")
+    message = LedgerMetadataFormat()
+    message.ParseFromString(body[start : start + size])
+    return _from_message(message, ledger_id, stored_at_ms)
+
+
+def _read_v2(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetadata:
+    message = text_format.Parse(body.decode(), LedgerMetadataFormat())
+    return _from_message(message, ledger_id, stored_at_ms)
+
+
+def _from_message(
+    message: LedgerMetadataFormat, ledger_id: LedgerId, stored_at_ms: int
+) -> LedgerMetadata:
+    if not message.IsInitialized():
+        raise ValueError(f"missing {', '.join(message.FindInitializationErrors())}")
+    state = LedgerState(LedgerMetadataFormat.State.Name(message.state))
+    closed = state is LedgerState.CLOSED
+    return LedgerMetadata(
+        ledger_id=ledger_id,
+        ensemble_size=message.ensembleSize,
+        write_quorum=message.quorumSize,
+        ack_quorum=message.ackQuorumSize
+        if message.HasField("ackQuorumSize")
+        else message.quorumSize,
+        fragments=tuple(
+            Fragment(EntryId(s.firstEntryId), tuple(BookieId(b) for b in s.ensembleMember))
+            for s in message.segment
+        ),
+        digest_type=_digest_type(message),
+        password=message.password,
+        state=state,
+        last_entry_id=EntryId(message.lastEntryId) if closed else NO_ENTRY,
+        length=message.length if closed else 0,
+        ctime_ms=message.ctime if message.HasField("ctime") else stored_at_ms,
+        creation_token=message.cToken,
+        custom=_custom(message),
+    )
+
+
+def _digest_type(message: LedgerMetadataFormat) -> DigestType:
+    """The digest; a number we do not know must not pass for the first one we do."""
+    if message.HasField("digestType"):
+        return DigestType(message.digestType)
+    if message.HasField("password"):
+        raise ValueError("a password without a digest type of those known: CRC32 to DUMMY")
+    return DigestType.CRC32
+
+
+def _custom(message: LedgerMetadataFormat) -> Mapping[str, bytes]:
+    return {entry.key: entry.value for entry in message.customMetadata}
+
+
+def _read_v1(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetadata:
+    """Lines: quorum, ensemble size, length, fragments, and at the end `<last entry>TAB CLOSED`."""
+    quorum, ensemble_size, length, *rest = body.decode().splitlines()
+    fragments: list[Fragment] = []
+    state, last_entry_id = LedgerState.OPEN, NO_ENTRY
+    for line in rest:
+        first, *members = line.split("\t")
+        if members == [V1_CLOSED]:
+            in_recovery = int(first) == V1_IN_RECOVERY_ENTRY
+            state = LedgerState.IN_RECOVERY if in_recovery else LedgerState.CLOSED
+            last_entry_id = NO_ENTRY if in_recovery else EntryId(int(first))
+            break
+        fragments.append(Fragment(EntryId(int(first)), tuple(BookieId(b) for b in members)))
+    return LedgerMetadata(
+        ledger_id=ledger_id,
+        ensemble_size=int(ensemble_size),
+        write_quorum=int(quorum),
+        ack_quorum=int(quorum),
+        fragments=tuple(fragments),
+        digest_type=DigestType.CRC32,
+        state=state,
+        last_entry_id=last_entry_id,
+        length=int(length) if state is LedgerState.CLOSED else 0,
+        ctime_ms=stored_at_ms,
+    )
+
+
+_READERS: Final[Mapping[bytes, Callable[[bytes, LedgerId, int], LedgerMetadata]]] = {
+    b"1": _read_v1,
+    b"2": _read_v2,
+    b"3": _read_v3,
+}
+
+
+def _varint(value: int) -> bytes:
+    assert value >= 0
+    groups = bytearray()
+    while value >= VARINT_MORE:
+        groups.append(value & 0x7F | VARINT_MORE)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+def _read_varint(raw: bytes) -> tuple[int, int]:
+    """The number at the start of `raw` and how many bytes it takes."""
+    value = 0
+    for index, byte in enumerate(raw[:VARINT_BYTES_MAX]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < VARINT_MORE:
+            return value, index + 1
+    raise ValueError(f"no length of at most {VARINT_BYTES_MAX} bytes before the message")
