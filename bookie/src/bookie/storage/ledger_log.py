@@ -1,0 +1,252 @@
+"""The ledger log of one ledger directory: run frames appended verbatim, synced in groups.
+
+The engine appends a frame, learns its `Position` for the index, and is told by `notify` (from the
+flusher thread) when more is durable; readers and the scan after a start get the same bytes back.
+Files lie in `log/` under the ledger directory and are never appended to again after a restart.
+
+A file is allocated before it is needed. When the disk has no space for that spare, `is_full` turns
+true while the rest of the file in use still takes recovery adds and what compaction copies.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import CorruptError, StorageError
+from bookie.storage.disk import Disk, DiskFile
+from bookie.storage.log_files import (
+    HEADER_BYTES,
+    LOG_FILES,
+    LogSettings,
+    list_files,
+    remove_spares,
+)
+from bookie.storage.log_scan import LogEnd, LogScan, OnDamage, Position
+from bookie.storage.readers import ReaderPool
+from bookie.storage.stream import AppendStream, Begin
+
+LOG_DIRECTORY: Final = "log"
+
+__all__ = ["LOG_DIRECTORY", "LedgerLog", "LogFile", "LogScan", "LogSettings", "Position"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the log: its id, its allocated bytes, and whether it may be deleted."""
+
+    file_id: int
+    size_bytes: int
+    is_last: bool
+    """Appended to, or the newest from before the start: never deleted, its id is the next one's
+    guard against being used twice."""
+
+
+class LedgerLog:
+    """Appends from any thread (usually the event loop), reads from any thread."""
+
+    def __init__(
+        self, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
+    ) -> None:
+        """Use `open`."""
+        self._directory = directory
+        self._disk = disk
+        self._file_ids = list_files(disk, directory, kind=LOG_FILES)
+        self._opened_ids = tuple(self._file_ids)
+        self._tail: LogEnd | None = None
+        self._sync_tail()
+        self._readers = ReaderPool(self._open_reader)
+        self._stream = AppendStream(
+            directory,
+            disk=disk,
+            kind=LOG_FILES,
+            settings=settings,
+            next_id=self._last_id() + 1,
+            begin=self._begin_file,
+            notify=notify,
+        )
+
+    @classmethod
+    def open(
+        cls, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
+    ) -> "LedgerLog":
+        """The log under `directory`, made if there is none. Blocking; starts the flusher thread.
+
+        `notify` is called from that thread after each sync, when room was made for a refused
+        append, and on failure; it must not raise and must not block.
+        """
+        log_directory = directory / LOG_DIRECTORY
+        disk.make_directory(log_directory)
+        remove_spares(disk, log_directory, kind=LOG_FILES)
+        return cls(log_directory, disk=disk, settings=settings, notify=notify)
+
+    def _last_id(self) -> int:
+        return self._file_ids[-1] if self._file_ids else 0
+
+    def _sync_tail(self) -> None:
+        # A killed process may have left frames that are visible but not yet durable. Whatever the
+        # scan will count as present must be so; all files but the last were synced when they ended.
+        if self._file_ids:
+            file = self._disk.open(self._path(self._last_id()), writable=True)
+            try:
+                file.fdatasync()
+            finally:
+                file.close()
+        self._disk.sync_directory(self._directory)
+
+    def _path(self, file_id: int) -> Path:
+        return self._directory / LOG_FILES.name(file_id)
+
+    # ---- appending ------------------------------------------------------------------------------
+
+    def append(self, frame: Buffer) -> Position | None:
+        """Takes a copy of the frame; None when there is no room now: try again after `notify`.
+
+        Raises the sticky failure, DiskFullError when no file is left (no failure: deleting files
+        helps), FrameError when the frame is longer than half the ring or than a file.
+        """
+        length = len(frame)
+        place = self._stream.append(length, lambda _: (frame,))
+        return None if place is None else Position(place.file_id, place.offset, length)
+
+    def _begin_file(self, file_id: int, ended: tuple[int, int] | None) -> Begin:
+        if ended is None:
+            ended = self._find_tail()
+        self._file_ids.append(file_id)
+        return Begin(*ended)
+
+    def _find_tail(self) -> tuple[int, int]:
+        if not self._file_ids:
+            return (0, 0)
+        if self._tail is None:
+            for _ in self.scan((self._last_id(), HEADER_BYTES)):
+                pass
+        assert self._tail is not None
+        return (self._tail.file_id, self._tail.offset)
+
+    def end(self) -> Position:
+        """The (empty) position behind the last appended frame: where a checkpoint's scan starts."""
+        return Position(*self._stream.end, length=0)
+
+    def synced_to(self) -> tuple[int, int]:
+        """(file id, offset): every frame before it is durable."""
+        return self._stream.synced_at
+
+    def request_sync(self) -> None:
+        """Asks the flusher to write and sync what was appended so far; never blocks."""
+        self._stream.request_sync()
+
+    def sync(self) -> None:
+        """The same, and waits for it; raises the failure. Not for the event loop's thread."""
+        self._stream.sync()
+
+    def failure(self) -> StorageError | None:
+        """Sticky: the disk refused a write or a sync, nothing is appended any more."""
+        return self._stream.failure
+
+    @property
+    def is_full(self) -> bool:
+        """True when the disk has no space for another file: take no normal adds."""
+        return self._stream.is_full
+
+    @property
+    def is_direct(self) -> bool:
+        """True when writes bypass the page cache."""
+        return self._stream.is_direct
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def read(self, position: Position) -> bytes:
+        """The bytes at `position`, from memory or disk; any thread.
+
+        The caller checks them (`parse_run`). CorruptError when they are not all there,
+        StorageError when the disk fails: never fewer bytes than asked for.
+        """
+        found = self._stream.read_ring(
+            file_id=position.file_id, offset=position.offset, length=position.length
+        )
+        if found is not None:
+            return found
+        with self._readers.borrow(position.file_id) as file:
+            found = file.pread(position.length, position.offset)
+        if len(found) != position.length:
+            raise CorruptError(
+                f"{self._path(position.file_id)}: {len(found)} bytes at {position.offset}, "
+                f"expected {position.length}; the frame is lost"
+            )
+        return found
+
+    def _open_reader(self, file_id: int) -> DiskFile:
+        return self._disk.open(self._path(file_id))
+
+    def scan(self, start: tuple[int, int], *, on_damage: OnDamage | None = None) -> LogScan:
+        """Checked frames from `start` (a former `end` or `synced_to`, or (0, 0)) to the end.
+
+        Of what lay there when the log was opened; use it before the first append. CorruptError
+        when synced frames are gone, unless `on_damage` takes it and the scan goes on behind.
+        """
+        self._check_start(start)
+        return LogScan(
+            self._directory,
+            disk=self._disk,
+            file_ids=[file_id for file_id in self._opened_ids if file_id >= start[0]],
+            start=start,
+            on_end=self._learn_tail,
+            on_damage=on_damage,
+        )
+
+    def _learn_tail(self, tail: LogEnd) -> None:
+        self._tail = tail
+
+    def _check_start(self, start: tuple[int, int]) -> None:
+        file_id, offset = start
+        known = file_id == 0 or file_id in self._file_ids
+        if known or (file_id == self._last_id() + 1 and offset <= HEADER_BYTES):
+            return
+        raise CorruptError(
+            f"{self._directory}: log file {file_id}, synced up to {offset}, is missing; "
+            f"the newest file is {self._last_id()}; treat the directory as lost"
+        )
+
+    @property
+    def torn(self) -> bool:
+        """True when a scan found bytes after the last good frame of the last file."""
+        return self._tail is not None and self._tail.torn
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def files(self) -> list[LogFile]:
+        """All files, oldest first."""
+        last = self._last_id()
+        return [
+            LogFile(file_id, self._size(file_id), file_id == last)
+            for file_id in list(self._file_ids)
+        ]
+
+    def _size(self, file_id: int) -> int:
+        with contextlib.suppress(StorageError), self._readers.borrow(file_id) as file:
+            return file.size()
+        return 0
+
+    def delete_file(self, file_id: int) -> None:
+        """Unlinks a file nothing refers to any more; durable when it returns.
+
+        Only files before the last checkpoint may go: a scan from a checkpoint insists on the rest.
+        """
+        if file_id not in self._file_ids or file_id == self._last_id():
+            raise StorageError(
+                f"{self._directory}: log file {file_id} cannot be deleted; "
+                f"expected one of {self._file_ids[:-1]}"
+            )
+        self._readers.forget(file_id)
+        self._disk.unlink(self._path(file_id))
+        self._disk.sync_directory(self._directory)
+        self._file_ids.remove(file_id)
+        self._stream.look_for_space()
+
+    def close(self) -> None:
+        """Writes and syncs all, ends the flusher, closes the files; raises the failure if any."""
+        self._readers.close()
+        self._stream.close()

@@ -1,0 +1,435 @@
+"""An append stream over numbered files: what the ledger log and the journal have in common.
+
+append (any thread, usually the event loop)  ->  ring in memory  ->  flusher thread  ->  files
+
+The stream gives every appended byte a position; a file covers a range of positions, begins on a
+block boundary and never shares a record with the next file. The flusher writes whole blocks from
+the ring and the unfinished last block padded with zeros; that block is written again when more
+arrives. One sync answers every request made before it began (group commit), the next one starts as
+soon as it ended.
+
+A failure of the disk is final: the stream keeps it, refuses all appends from then on and never
+touches the file again. Disk full is none as long as it meets only the allocation of the next spare
+file: then `is_full` says so while the file in use and the spare still take what recovery and
+checkpoints need; an append that needs yet another file raises DiskFullError.
+"""
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
+from bookie.storage.disk import Disk
+from bookie.storage.file_writer import FileWriter, block_ceil, block_floor
+from bookie.storage.log_files import HEADER_BYTES, FileHeader, FileKind, LogSettings
+from bookie.storage.ring import Ring
+
+WRITE_BYTES_MAX: Final = 1024 * 1024
+"""One write of the flusher; room is made in the ring after each."""
+
+_NONCE_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record goes, told before its bytes are made."""
+
+    file_id: int
+    offset: int
+    nonce: int
+    index: int
+    """How many records this stream took before this one."""
+    synced: int
+    """How many of those are known to be durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What the header of a new file says beside its own id."""
+
+    previous_id: int
+    previous_end: int
+    first_sequence: int = 0
+    first_needed: int = 0
+
+
+@dataclass(slots=True)
+class _StreamFile:
+    header: FileHeader
+    base: int
+    """Stream position of the file's offset 0."""
+    end: int | None = None
+    """Stream position behind its last record; None while it is the last file."""
+
+
+class _Spare(Enum):
+    READY = "ready"
+    WANTED = "wanted"
+    FULL = "full"
+
+
+class AppendStream:
+    """Ring, flusher thread and files of one directory.
+
+    `begin` is asked once per new file (under the stream's lock, in the appending thread) for what
+    its header says; it is given the id of the new file and, unless the new file is the first of
+    this process, where the one before it ended. `notify` is called by the flusher without any lock,
+    after each sync, when room was made for a refused append, and on failure; it must not raise.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        disk: Disk,
+        kind: FileKind,
+        settings: LogSettings,
+        next_id: int,
+        begin: Callable[[int, tuple[int, int] | None], Begin],
+        notify: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._next_id = next_id
+        self._begin = begin
+        self._notify = notify
+        self._writer = FileWriter(directory, disk=disk, kind=kind, settings=settings)
+        self._ring = Ring(settings.ring_bytes)
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._progress = threading.Condition(self._lock)
+        self._files: deque[_StreamFile] = deque()
+        """Files whose bytes may still be in the ring; the last one is appended to."""
+        self._current: _StreamFile | None = None
+        """The file the flusher writes; the flusher's alone."""
+        self._head = 0
+        """End of what was appended. Invariant: synced <= written <= head <= reserved."""
+        self._reserved = 0
+        """End of what appends may have overwritten in the ring; readers check against it."""
+        self._written = 0
+        self._appends = 0
+        self._synced_appends = 0
+        self._synced_at = (next_id, HEADER_BYTES)
+        self._sync_wanted = False
+        self._starved = False
+        self._closing = False
+        self._failure: StorageError | None = None
+        self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
+        self._thread = threading.Thread(target=self._run, name=f"flush {directory}")
+        self._thread.start()
+
+    # ---- appending side -------------------------------------------------------------------------
+
+    def append(self, length: int, render: Callable[[Place], Sequence[Buffer]]) -> Place | None:
+        """Takes a record of `length` bytes, which `render` makes once its place is known.
+
+        None: no room now, `notify` will be called when there is. Raises the sticky failure,
+        DiskFullError when no file is left, FrameError when the record could never fit.
+        """
+        if length > self._settings.append_bytes_max:
+            raise FrameError(
+                f"a record of {length} bytes exceeds {self._settings.append_bytes_max}, which "
+                "half the ring and one file must hold; raise ring_bytes or file_bytes"
+            )
+        with self._lock:
+            start = self._find_room(length)
+            if start is None:
+                return None
+            file = self._files[-1]
+            place = Place(
+                file.header.file_id,
+                start - file.base,
+                file.header.nonce,
+                self._appends,
+                self._synced_appends,
+            )
+            self._fill(start, length, render(place))
+            return place
+
+    def _find_room(self, length: int) -> int | None:
+        """Stream position for a record, in a new file where the last one cannot take it."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closing:
+            raise StorageError(f"{self._writer.directory}: closed; open it again to append")
+        last = self._files[-1] if self._files else None
+        start = self._head
+        rolls = last is None or start - last.base + length > self._settings.file_bytes
+        if rolls:
+            if self._spare is _Spare.FULL:
+                raise DiskFullError(
+                    f"{self._writer.directory}: no space for another file of "
+                    f"{self._settings.file_bytes} bytes beside {self._settings.reserve_bytes} "
+                    "in reserve; free space, collect ledgers or add a bookie"
+                )
+            start = block_ceil(start)
+        no_spare = rolls and self._spare is _Spare.WANTED
+        if no_spare or start + length - block_floor(self._written) > self._ring.capacity:
+            self._starved = True
+            self._work.notify()
+            return None
+        if rolls:
+            self._roll(start)
+        return start
+
+    def _roll(self, start: int) -> None:
+        ended = None
+        if self._files:
+            last = self._files[-1]
+            last.end = self._head
+            ended = (last.header.file_id, last.end - last.base)
+        begin = self._begin(self._next_id, ended)
+        header = FileHeader(
+            file_id=self._next_id,
+            previous_id=begin.previous_id,
+            previous_end=begin.previous_end,
+            nonce=int.from_bytes(os.urandom(_NONCE_BYTES), "big"),
+            first_sequence=begin.first_sequence,
+            first_needed=begin.first_needed,
+        )
+        self._files.append(_StreamFile(header, start - HEADER_BYTES))
+        self._next_id += 1
+        self._spare = _Spare.WANTED
+        self._forget_files(start)
+
+    def _forget_files(self, start: int) -> None:
+        # Only the flusher's file and what the ring may still hold are needed.
+        floor = min(start - self._ring.capacity, block_floor(self._written))
+        while (end := self._files[0].end) is not None and end < floor:
+            self._files.popleft()
+
+    def _fill(self, start: int, length: int, parts: Sequence[Buffer]) -> None:
+        self._reserved = start + length
+        position = start
+        for part in parts:
+            self._ring.put(position, part)
+            position += len(part)
+        assert position == self._reserved
+        self._head = position
+        self._appends += 1
+        if position - self._written >= self._ring.capacity // 2:
+            self._work.notify()
+
+    def request_sync(self) -> None:
+        """Asks for a sync of all that was appended so far; `notify` tells when it is done."""
+        with self._lock:
+            if not self._sync_wanted:
+                self._sync_wanted = True
+                self._work.notify()
+
+    def sync(self) -> None:
+        """Blocks until all that was appended before the call is durable; raises on failure."""
+        with self._lock:
+            target = self._appends
+            self._sync_wanted = True
+            self._work.notify()
+            while self._synced_appends < target and self._failure is None and not self._is_over():
+                self._progress.wait()
+            if self._synced_appends < target:
+                raise self._failure or StorageError(f"{self._writer.directory}: closed")
+
+    def wait_for_room(self) -> None:
+        """Blocks until a refused append may be tried again (not for the event loop's thread)."""
+        with self._lock:
+            while self._starved and self._failure is None and not self._is_over():
+                self._progress.wait()
+
+    def look_for_space(self) -> None:
+        """Space may have been freed: the flusher tries again to allocate the spare file."""
+        with self._lock:
+            if self._spare is _Spare.FULL:
+                self._spare = _Spare.WANTED
+                self._work.notify()
+
+    def _is_over(self) -> bool:
+        return self._closing and not self._thread.is_alive()
+
+    # ---- what was appended ----------------------------------------------------------------------
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """(file id, offset) behind the last appended record."""
+        with self._lock:
+            if not self._files:
+                return (self._next_id, HEADER_BYTES)
+            last = self._files[-1]
+            return (last.header.file_id, self._head - last.base)
+
+    @property
+    def last_file_id(self) -> int | None:
+        """The file appended to; None when nothing was appended yet."""
+        with self._lock:
+            return self._files[-1].header.file_id if self._files else None
+
+    @property
+    def synced_at(self) -> tuple[int, int]:
+        return self._synced_at
+
+    @property
+    def synced_appends(self) -> int:
+        return self._synced_appends
+
+    @property
+    def appends(self) -> int:
+        return self._appends
+
+    @property
+    def failure(self) -> StorageError | None:
+        return self._failure
+
+    @property
+    def is_full(self) -> bool:
+        """True when there is no spare file because the disk has no space for one."""
+        return self._spare is _Spare.FULL
+
+    @property
+    def is_direct(self) -> bool:
+        return self._writer.is_direct
+
+    def read_ring(self, *, file_id: int, offset: int, length: int) -> bytes | None:
+        """Appended bytes from memory; None when they are there no longer (or not of this process).
+
+        CorruptError when the range was never appended.
+        """
+        with self._lock:
+            file = next((f for f in self._files if f.header.file_id == file_id), None)
+            if file is None:
+                return None
+            end = self._head if file.end is None else file.end
+        start = file.base + offset
+        if start + length > end:
+            raise CorruptError(
+                f"{self._writer.directory}: bytes {offset}..{offset + length} of file {file_id} "
+                f"were never appended; it ends at {end - file.base}"
+            )
+        # Copied without the lock, so that a reader never holds up appends; whether an append
+        # reused the memory meanwhile is checked afterwards.
+        found = self._ring.get(start, length) if self._in_ring(start) else None
+        return found if self._in_ring(start) else None
+
+    def _in_ring(self, start: int) -> bool:
+        return start >= self._reserved - self._ring.capacity
+
+    # ---- flusher thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._pass():
+                pass
+        except StorageError as error:
+            self._fail(error)
+        except Exception as error:  # a defect of ours must not look like a healthy log
+            self._fail(StorageError(f"{self._writer.directory}: flusher stopped: {error!r}"), error)
+
+    def _pass(self) -> bool:
+        """Waits for work and does it; False when the stream was closed and all is on disk."""
+        with self._lock:
+            while not self._has_work():
+                self._work.wait()
+            closing = self._closing
+            syncing = self._sync_wanted or closing
+            self._sync_wanted = False
+            head, appends = self._head, self._appends
+        self._write_until(head)
+        if syncing:
+            self._writer.sync()
+            self._publish_sync(appends)
+        if closing:
+            current = self._current
+            self._writer.finish(None if current is None else self._written - current.base)
+        else:
+            self._find_spare()
+        self._announce(always=syncing)
+        return not closing
+
+    def _has_work(self) -> bool:
+        return (
+            self._closing
+            or self._sync_wanted
+            or self._spare is _Spare.WANTED
+            or self._head - self._written >= self._ring.capacity // 2
+            or (self._starved and self._written < self._head)
+        )
+
+    def _write_until(self, head: int) -> None:
+        while self._written < head:
+            file = self._file_to_write()
+            end = min(head, head if file.end is None else file.end)
+            start = block_floor(self._written)
+            stop = min(end, start + WRITE_BYTES_MAX)
+            self._writer.write(self._ring, start=start, end=stop, offset=start - file.base)
+            with self._lock:
+                self._written = stop
+            self._announce(always=False)
+
+    def _file_to_write(self) -> _StreamFile:
+        """The file `_written` lies in, put into service when its turn has come."""
+        current = self._current
+        if current is not None and (current.end is None or self._written < current.end):
+            return current
+        with self._lock:
+            following = next(f for f in self._files if f is not current and self._follows(f))
+        self._writer.start_file(following.header)
+        self._current = following
+        with self._lock:
+            self._written = following.base + HEADER_BYTES
+        self._find_spare()
+        return following
+
+    def _follows(self, file: _StreamFile) -> bool:
+        current = self._current
+        return current is None or file.header.file_id == current.header.file_id + 1
+
+    def _find_spare(self) -> None:
+        if self._writer.has_spare:
+            return
+        found = self._writer.make_spare(self._next_id)
+        with self._lock:
+            self._spare = _Spare.READY if found else _Spare.FULL
+        self._announce(always=False)
+
+    def _publish_sync(self, appends: int) -> None:
+        with self._lock:
+            self._synced_appends = appends
+            if self._current is not None:
+                current = self._current
+                self._synced_at = (current.header.file_id, self._written - current.base)
+            self._progress.notify_all()
+
+    def _announce(self, *, always: bool) -> None:
+        """Tells the owner: after a sync, and whenever a refused append may be tried again."""
+        with self._lock:
+            starved = self._starved and self._spare is not _Spare.WANTED
+            if starved:
+                self._starved = False
+                self._progress.notify_all()
+        if always or starved:
+            self._notify()
+
+    def _fail(self, error: StorageError, cause: Exception | None = None) -> None:
+        error.__cause__ = cause or error.__cause__
+        with self._lock:
+            self._failure = error
+            self._progress.notify_all()
+        self._notify()
+
+    def close(self) -> None:
+        """Writes and syncs all, ends the thread, closes the files; raises the failure if any.
+
+        Closing again does nothing more than raising again.
+        """
+        with self._lock:
+            self._closing = True
+            self._work.notify()
+            self._progress.notify_all()
+        self._thread.join()
+        if self._failure is not None:
+            with contextlib.suppress(StorageError):  # the first failure is the one to report
+                self._writer.close()
+            raise self._failure
