@@ -34,8 +34,8 @@ def encode_ledger(metadata: LedgerMetadata) -> bytes:
         ensembleSize=metadata.ensemble_size,
         length=metadata.length if metadata.is_closed else 0,
         lastEntryId=metadata.last_entry_id if metadata.is_closed else NO_ENTRY,
-        state=LedgerMetadataFormat.State.Value(metadata.state.value),
-        digestType=LedgerMetadataFormat.DigestType.Value(metadata.digest_type.name),
+        state=metadata.state.value,
+        digestType=metadata.digest_type.name,
         # Present even when empty: without it the stock client takes the ledger for one of the days
         # before passwords were stored and skips its check.
         password=metadata.password,
@@ -93,7 +93,7 @@ def _from_message(
     message: LedgerMetadataFormat, ledger_id: LedgerId, stored_at_ms: int
 ) -> LedgerMetadata:
     if not message.IsInitialized():
-        raise ValueError(f"missing {', '.join(message.FindInitializationErrors())}")
+        raise ValueError("a required field is missing")
     state = LedgerState(LedgerMetadataFormat.State.Name(message.state))
     closed = state is LedgerState.CLOSED
     return LedgerMetadata(

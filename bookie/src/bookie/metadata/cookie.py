@@ -51,7 +51,7 @@ def decode_cookie(raw: bytes) -> Cookie:
             return _cookie(CookieFormat(bookieHost=host, journalDir=journal, ledgerDirs=ledgers), 3)
         message = text_format.Parse(text, CookieFormat())
         if not message.IsInitialized():
-            raise ValueError(f"missing {', '.join(message.FindInitializationErrors())}")
+            raise ValueError("a required field is missing")
         return _cookie(message, layout)
     except (ValueError, text_format.ParseError) as error:
         raise MetadataFormatError(

@@ -1,0 +1,240 @@
+"""The real ZooKeeper server as a child process: for the demo, the local platform and tests.
+
+Its jars lie in the pyspark package, so nothing else has to be installed but a Java. One server, not
+an ensemble: the files are as durable as its folder, the availability is that of one process.
+"""
+
+import fcntl
+import importlib.util
+import os
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+from bookie.metadata.java import find_java
+from bookie.protocol.errors import SettingsError, UnavailableError
+
+HOST: Final = "127.0.0.1"
+MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+JARS: Final = (
+    "zookeeper-*.jar",
+    "slf4j-api-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+)
+JVM_FLAGS: Final = ("-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+START_WAIT_S: Final = 30.0
+STOP_WAIT_S: Final = 10.0
+PROBE_WAIT_S: Final = 1.0
+POLL_S: Final = 0.02
+PORT_TRIES_MAX: Final = 5
+LOG_TAIL_BYTES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
+
+    `fsync` off makes writes cheap and a power cut fatal: for tests only.
+    """
+
+    tick_ms: int = 500
+    heap_mb: int = 128
+    fsync: bool = True
+    preallocate_kb: int = 256
+
+
+class EmbeddedZooKeeper:
+    """One running server. `start` to make one, `stop` to end it; also a context manager."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, directory: Path, port: int) -> None:
+        self._process = process
+        self.directory = directory
+        self.port = port
+
+    @classmethod
+    def start(
+        cls, directory: Path, *, port: int = 0, settings: EmbeddedSettings | None = None
+    ) -> "EmbeddedZooKeeper":
+        """Starts a server on this folder and waits until it answers; blocking.
+
+        `port` 0 takes any free one. Raises SettingsError without a Java >= 17 or pyspark's jars,
+        UnavailableError when the server does not come up or the folder is in use.
+        """
+        java, jars = find_java(), find_jars()
+        directory = directory.absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        settings = settings or EmbeddedSettings()
+        with (directory / "lock").open("wb") as lock:
+            _lock(lock, directory)
+            for _ in range(1 if port else PORT_TRIES_MAX):
+                chosen = port or _free_port()
+                _write_configuration(directory, port=chosen, settings=settings)
+                command = _command(java, jars, directory=directory, settings=settings)
+                server = cls(_spawn(command, directory, lock), directory=directory, port=chosen)
+                if server._answers_in_time():
+                    return server
+                # The free port may have been taken meanwhile; anything else fails again and is
+                # reported with the server's own words.
+                server.stop()
+        raise UnavailableError(
+            f"the embedded ZooKeeper on {directory} did not start on port {chosen}; its log ends "
+            f"with: {_log_tail(directory)}"
+        )
+
+    @property
+    def address(self) -> str:
+        """`host:port` for clients."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The metadata URL of the usual root on this server."""
+        return f"zk://{self.address}/ledgers"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ends the server: politely, then by force. Its files stay."""
+        if self.is_running:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> "EmbeddedZooKeeper":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers_in_time(self) -> bool:
+        deadline = time.monotonic() + START_WAIT_S
+        while self.is_running and time.monotonic() < deadline:
+            if self._answers():
+                return True
+            time.sleep(POLL_S)
+        return False
+
+    def _answers(self) -> bool:
+        """True when this server takes requests; another one on the port has other folders."""
+        return f"dataDir={self.directory / 'data'}/".encode() in _ask(self.port, b"conf")
+
+
+def _ask(port: int, command: bytes) -> bytes:
+    """The answer to one of ZooKeeper's four-letter commands, empty when nobody answers."""
+    answer = b""
+    with suppress(OSError), socket.create_connection((HOST, port), timeout=PROBE_WAIT_S) as probe:
+        probe.sendall(command)
+        while received := probe.recv(4096):
+            answer += received
+    return answer
+
+
+def find_jars() -> list[Path]:
+    """The server's jars within the pyspark package, which is found without being imported."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise SettingsError(
+            "the embedded ZooKeeper needs the jars of the Python package pyspark, which is not "
+            "installed: install bookie-operator[repair], or name a ZooKeeper of your own"
+        )
+    folder = Path(spec.submodule_search_locations[0], "jars")
+    found = [sorted(folder.glob(pattern)) for pattern in JARS]
+    missing = [pattern for pattern, jars in zip(JARS, found, strict=True) if not jars]
+    if missing:
+        raise SettingsError(f"{folder} has no {', '.join(missing)}: install pyspark 4.1 or newer")
+    return [jar for jars in found for jar in jars]
+
+
+def _lock(lock: IO[bytes], directory: Path) -> None:
+    """The child inherits the lock, so it lasts exactly as long as a server runs on the folder."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UnavailableError(
+            f"a ZooKeeper already runs on {directory}: stop it, or use another folder"
+        ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
+    lines = (
+        f"dataDir={directory / 'data'}",
+        f"clientPort={port}",
+        f"clientPortAddress={HOST}",
+        f"tickTime={settings.tick_ms}",
+        f"maxSessionTimeout={settings.tick_ms * 60}",
+        f"preAllocSize={settings.preallocate_kb}",
+        "admin.enableServer=false",
+        "4lw.commands.whitelist=conf,mntr,ruok,srvr",
+        "maxClientCnxns=0",
+        "autopurge.snapRetainCount=3",
+        "autopurge.purgeInterval=1",
+    )
+    (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _command(
+    java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
+) -> list[str]:
+    return [
+        str(java),
+        f"-Xmx{settings.heap_mb}m",
+        *JVM_FLAGS,
+        f"-Dzookeeper.forceSync={'yes' if settings.fsync else 'no'}",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        "-cp",
+        os.pathsep.join(str(jar) for jar in jars),
+        MAIN_CLASS,
+        str(directory / "zoo.cfg"),
+    ]
+
+
+def _spawn(command: list[str], directory: Path, lock: IO[bytes]) -> subprocess.Popen[bytes]:
+    with (directory / "zookeeper.log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock.fileno(),),
+            # A Ctrl-C in the terminal must reach the bookies first: they need it to stop cleanly.
+            start_new_session=True,
+        )
+
+
+def _log_tail(directory: Path) -> str:
+    with suppress(OSError):
+        raw = (directory / "zookeeper.log").read_bytes()[-LOG_TAIL_BYTES:]
+        return raw.decode(errors="replace").strip() or "nothing"
+    return "no log"
