@@ -1,0 +1,234 @@
+"""What must be there, what is there, and the verdict on one ledger: pure interval arithmetic.
+
+The audit and the repair feed it metadata and the answers of bookies; it feeds reports and copies.
+An answer that is not definite is *unknown* and never counted as missing. Intersections are
+compared, never counts: an entry too many on one bookie must not hide a hole on another.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bookie.protocol.assignment import assigned
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one bookie answered about one ledger.
+
+    `entries`: what it holds; `lac`: highest LAC it knows; `lost`: its durable loss record.
+    `limbo`, `unchecked`: an absent entry is unknown here, not missing.
+    """
+
+    bookie_id: BookieId
+    ledger_id: LedgerId
+    status: Status
+    entries: EntrySet = EMPTY
+    limbo: bool = False
+    unchecked: bool = False
+    lac: EntryId = NO_ENTRY
+    lost: EntrySet = EMPTY
+
+    @property
+    def is_marked(self) -> bool:
+        return self.limbo or self.unchecked
+
+    @property
+    def denies_absent(self) -> bool:
+        """True when an entry that is not listed was, with authority, never kept (R7)."""
+        return self.status in (Status.OK, Status.NO_SUCH_LEDGER) and not self.is_marked
+
+    @property
+    def has_searched(self) -> bool:
+        """True when the bookie looked through all its disks: what is not listed is not on them.
+
+        In limbo this is weaker than a denial (it may have forgotten), yet enough to know that no
+        copy can be read there, and that one may be written.
+        """
+        searched = (Status.OK, Status.NO_SUCH_LEDGER)
+        return self.status in searched or (self.status is Status.UNKNOWN and self.is_marked)
+
+
+def no_answer(bookie_id: BookieId, ledger_id: LedgerId, status: Status) -> Holding:
+    """What is known of a bookie that did not answer: nothing."""
+    assert not status.is_known
+    return Holding(bookie_id, ledger_id, status)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One bookie's part of a ledger: `owed` = `present` + `missing` + `unknown`.
+
+    `lacking`: owed, searched for and not there, so that a copy may be written: `missing`, or what
+    a bookie in limbo does not hold.
+    """
+
+    owed: EntrySet
+    present: EntrySet
+    missing: EntrySet
+    unknown: EntrySet
+    lacking: EntrySet
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement on entries 0..`through` of one ledger, as entry intervals.
+
+    Each entry is in exactly one of `ok` (every copy present), `missing` (a copy is definitely not
+    there), `unknown` (no copy known missing, one not known present), `lost` (in a loss record, no
+    copy). Each of the next three includes the following ones: `below_write_quorum`,
+    `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
+    `gone`: no copy can be read and every member of the write set has searched its disks.
+    """
+
+    ledger_id: LedgerId
+    through: EntryId
+    is_closed: bool
+    shares: Mapping[BookieId, Share] = field(repr=False)
+    ok: EntrySet
+    missing: EntrySet
+    unknown: EntrySet
+    lost: EntrySet
+    below_write_quorum: EntrySet
+    below_ack_quorum: EntrySet
+    no_copy: EntrySet
+    gone: EntrySet
+
+    @property
+    def is_ok(self) -> bool:
+        return not (self.missing or self.unknown or self.lost)
+
+    @property
+    def is_suspect(self) -> bool:
+        """True when something is said to be wrong, which deserves a second look."""
+        return bool(self.missing)
+
+    @property
+    def entries(self) -> int:
+        return self.through + 1
+
+
+def known_lac(holdings: Iterable[Holding]) -> EntryId:
+    """The highest LAC any answer carried: all up to it was acknowledged."""
+    return max((holding.lac for holding in holdings), default=NO_ENTRY)
+
+
+def must_exist_through(metadata: LedgerMetadata, *, lac: EntryId) -> EntryId:
+    """The last entry that must exist: the end of a CLOSED ledger; of others, what is certain.
+
+    A fragment that has a successor is complete, and what the highest known LAC covers was
+    acknowledged; beyond that an open ledger owes nothing yet.
+    """
+    if metadata.is_closed:
+        return metadata.last_entry_id
+    return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac))
+
+
+def members(metadata: LedgerMetadata) -> list[BookieId]:
+    """Every bookie that a fragment names, in order of appearance."""
+    return list(dict.fromkeys(b for fragment in metadata.fragments for b in fragment.ensemble))
+
+
+def judge(
+    metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding], *, through: EntryId
+) -> Verdict:
+    """Compare what must be there with what the bookies answered; no answer = unknown."""
+    shares = {
+        bookie_id: _share(assigned(metadata, bookie_id, through=through), holdings.get(bookie_id))
+        for bookie_id in members(metadata)
+    }
+    every = EntrySet.from_ranges([(0, through)]) if through >= 0 else EMPTY
+    sides = list(shares.values())
+    possible = [share.owed - share.missing if share.missing else share.owed for share in sides]
+    present = [share.present for share in sides]
+    missing, unknown = _union(s.missing for s in sides), _union(s.unknown for s in sides)
+    lost = _recorded_losses(shares, holdings, present)
+    return Verdict(
+        ledger_id=metadata.ledger_id,
+        through=through,
+        is_closed=metadata.is_closed,
+        shares=shares,
+        ok=at_least(metadata.write_quorum, present),
+        missing=missing - lost,
+        unknown=unknown - missing - lost,
+        lost=lost,
+        below_write_quorum=missing - lost,
+        below_ack_quorum=_short_of(metadata.ack_quorum, possible, every, missing) - lost,
+        no_copy=_short_of(1, possible, every, missing) - lost,
+        gone=_gone(every, sides),
+    )
+
+
+def _share(owed: EntrySet, holding: Holding | None) -> Share:
+    if holding is None:
+        return Share(owed, EMPTY, EMPTY, owed, EMPTY)
+    present = owed & holding.entries
+    absent = owed - holding.entries
+    definite = holding.denies_absent
+    return Share(
+        owed=owed,
+        present=present,
+        missing=absent if definite else EMPTY,
+        unknown=EMPTY if definite else absent,
+        lacking=absent if holding.has_searched else EMPTY,
+    )
+
+
+def _recorded_losses(
+    shares: Mapping[BookieId, Share],
+    holdings: Mapping[BookieId, Holding],
+    present: Collection[EntrySet],
+) -> EntrySet:
+    # A copy that turned up after all outweighs the record.
+    recorded = _union(
+        shares[bookie_id].owed & holding.lost
+        for bookie_id, holding in holdings.items()
+        if holding.lost and bookie_id in shares
+    )
+    return recorded - _union(present) if recorded else recorded
+
+
+def _short_of(
+    copies: int, possible: Collection[EntrySet], every: EntrySet, missing: EntrySet
+) -> EntrySet:
+    return every - at_least(copies, possible) if missing else EMPTY
+
+
+def _gone(every: EntrySet, shares: Collection[Share]) -> EntrySet:
+    if not any(share.lacking for share in shares):
+        return EMPTY
+    return every - _union(share.owed - share.lacking for share in shares)
+
+
+def _union(sets: Iterable[EntrySet]) -> EntrySet:
+    filled = [found for found in sets if found]
+    if len(filled) <= 1:
+        return filled[0] if filled else EMPTY
+    return EntrySet.from_bounds(
+        np.concatenate([found.starts for found in filled]),
+        np.concatenate([found.ends for found in filled]),
+    )
+
+
+def at_least(copies: int, sets: Collection[EntrySet]) -> EntrySet:
+    """The entries that are in `copies` or more of the sets."""
+    assert copies > 0
+    if sum(map(bool, sets)) < copies:
+        return EMPTY
+    starts = np.concatenate([found.starts for found in sets])
+    ends = np.concatenate([found.ends for found in sets])
+    at = np.concatenate((starts, ends + 1))
+    step = np.repeat(np.array([1, -1], np.int64), len(starts))
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    level = np.cumsum(step[order])
+    # Of several steps at one id only the level after the last one counts.
+    last_at_id = np.append(at[1:] != at[:-1], True)
+    at, enough = at[last_at_id], level[last_at_id] >= copies
+    change = np.flatnonzero(np.diff(enough, prepend=False))
+    return EntrySet(at[change[0::2]], at[change[1::2]] - 1)
