@@ -89,6 +89,19 @@ def test_runs_hold_the_ids_of_their_pattern(runs: list[tuple[int, int, Pattern]]
     assert plain(EntrySet.from_runs(runs)) == expected
 
 
+@given(plain_sets)
+@fast
+def test_a_set_cut_into_runs_is_the_same_set(a: frozenset[int]) -> None:
+    runs = entries(a).runs()
+    assert EntrySet.from_runs(runs) == entries(a)
+    assert sum(count for _first, count, _pattern in runs) == len(a)
+
+
+def test_sequences_too_far_apart_for_a_frame_are_consecutive_runs() -> None:
+    far = EntrySet.from_ranges([(0, 1), (70_000, 70_001), (140_000, 140_001)])
+    assert [pattern for _f, _c, pattern in far.runs()] == [CONSECUTIVE] * 3
+
+
 def test_published_example_1_is_one_group() -> None:
     assert groups(entries([1, 2, 4, 5, 7, 8, 10, 11]).encode()) == [(1, 10, 2, 3)]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import EntryId
-from bookie.protocol.runs import Pattern
+from bookie.protocol.runs import CONSECUTIVE, Pattern
 
 Ids = NDArray[np.int64]
 
@@ -27,6 +27,9 @@ ENTRY_ID_MAX: Final = 2**63 - 2
 HEADER_BYTES: Final = 64
 SEQUENCES_MAX: Final = 1 << 26
 """A blob that would expand to more intervals is refused: 1 GiB of bounds is no honest answer."""
+
+PATTERN_MAX: Final = 2**16 - 1
+"""Longest period that a run frame's header can say."""
 
 _VERSION: Final = 0
 _INT32_MAX: Final = 2**31 - 1
@@ -174,6 +177,26 @@ class EntrySet:
         ends = np.concatenate((self.starts - 1, [ENTRY_ID_MAX]))
         real = starts <= ends
         return EntrySet(starts[real], ends[real])
+
+    def runs(self) -> list[tuple[EntryId, int, Pattern]]:
+        """The set as few runs, each (first entry id, count of entries, pattern).
+
+        The inverse of `from_runs`: how entries are packed into frames when they are copied.
+        Sequences too long or too far apart for a frame's pattern come as
+        consecutive runs.
+        """
+        runs: list[tuple[EntryId, int, Pattern]] = []
+        for first, last, size, period in _merged_groups(
+            *_int32_sequences(self.starts, self.ends)
+        ).tolist():
+            sequences = (last - first) // period + 1 if period else 1
+            if 0 < size < period <= PATTERN_MAX:
+                runs.append((EntryId(first), sequences * size, Pattern(size, period)))
+                continue
+            runs.extend(
+                (EntryId(first + at * period), size, CONSECUTIVE) for at in range(sequences)
+            )
+        return runs
 
     def encode(self) -> bytes:
         """The canonical BP-34 blob: 64 bytes and 24 more for each group."""
