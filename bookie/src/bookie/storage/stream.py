@@ -284,6 +284,10 @@ class AppendStream:
         return self._failure
 
     @property
+    def is_closed(self) -> bool:
+        return self._closing
+
+    @property
     def is_full(self) -> bool:
         """True when there is no spare file because the disk has no space for one."""
         return self._spare is _Spare.FULL

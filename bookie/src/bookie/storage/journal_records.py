@@ -1,0 +1,149 @@
+"""Records of the journal: codec, and the reading of one file.
+
+Record, big-endian: magic, kind, payload length, sequence number, the highest sequence number that
+was known to be durable when this one was appended, crc32c; then the payload. The checksum starts
+with the file's nonce and the record's offset, so that no copy of a record (an entry may hold any
+bytes) passes for one at another place.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import google_crc32c
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import StorageError
+from bookie.protocol.runs import FRAME_BYTES_MAX
+from bookie.storage.disk import DiskFile
+
+RECORD_MAGIC: Final = b"\xb0\x0cJ\x01"
+PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
+
+_RECORD: Final = struct.Struct(">4sB3xIQQ")
+_CRC: Final = struct.Struct(">I")
+_SEED: Final = struct.Struct(">QQ")
+RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
+_WINDOW_BYTES: Final = 2 * PAYLOAD_BYTES_MAX
+
+
+class RecordKind(IntEnum):
+    """What a payload is; its bytes are the engine's business, except for those of the journal."""
+
+    RUN = 1
+    LEDGER = 2
+    BOUNDARY = 3
+    LOSS = 4
+    CHECKED = 5
+    DELETED = 6
+    TRIM = 100
+    """The journal's own: files before the one named here are no longer needed."""
+    END = 101
+    """The journal's own: closed in order, all before it is durable."""
+
+    @property
+    def is_internal(self) -> bool:
+        return self >= RecordKind.TRIM
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """One record as it was appended; the payload is a view of what was read."""
+
+    sequence: int
+    kind: RecordKind
+    payload: memoryview = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """A record whose checksum is right, at its place in a file."""
+
+    offset: int
+    kind: int
+    sequence: int
+    synced: int
+    payload: memoryview = field(repr=False)
+
+    @property
+    def end(self) -> int:
+        return self.offset + RECORD_HEADER_BYTES + len(self.payload)
+
+    def record(self) -> JournalRecord:
+        try:
+            kind = RecordKind(self.kind)
+        except ValueError:
+            raise StorageError(
+                f"journal record {self.sequence} is of the unknown kind {self.kind}: it was "
+                "written by a newer version; start that one"
+            ) from None
+        return JournalRecord(self.sequence, kind, self.payload)
+
+
+def encode_record(
+    kind: RecordKind, payload: Sequence[Buffer], *, sequence: int, synced: int, seed: bytes
+) -> list[Buffer]:
+    """The parts of a record; `seed` is that of its place, see `seed_of`."""
+    length = sum(map(len, payload))
+    head = _RECORD.pack(RECORD_MAGIC, kind, length, sequence, synced)
+    crc: int = google_crc32c.value(seed + head)
+    for part in payload:
+        crc = google_crc32c.extend(crc, part if isinstance(part, bytes) else bytes(part))
+    return [head + _CRC.pack(crc), *payload]
+
+
+def seed_of(nonce: int, offset: int) -> bytes:
+    """What the checksum of a record at this place begins with."""
+    return _SEED.pack(nonce, offset)
+
+
+def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | None:
+    """The record at the start of `window`, which lies at `offset`; None when it is not good."""
+    if len(window) < RECORD_HEADER_BYTES:
+        return None
+    magic, kind, length, sequence, synced = _RECORD.unpack_from(window)
+    end = RECORD_HEADER_BYTES + length
+    if magic != RECORD_MAGIC or length > PAYLOAD_BYTES_MAX or end > len(window):
+        return None
+    (crc,) = _CRC.unpack_from(window, _RECORD.size)
+    payload = window[RECORD_HEADER_BYTES:end]
+    found: int = google_crc32c.value(seed_of(nonce, offset) + bytes(window[: _RECORD.size]))
+    if google_crc32c.extend(found, bytes(payload)) != crc:
+        return None
+    return RawRecord(offset, kind, sequence, synced, payload)
+
+
+def read_records(
+    file: DiskFile, *, nonce: int, start: int, limit: int | None = None
+) -> Iterator[RawRecord]:
+    """Good records one after the other from `start` on; ends at `limit` or at the first bad one."""
+    offset = start
+    while limit is None or offset < limit:
+        length = _WINDOW_BYTES if limit is None else min(_WINDOW_BYTES, limit - offset)
+        window = memoryview(file.pread(length, offset))
+        used = 0
+        while (raw := record_at(window[used:], nonce=nonce, offset=offset + used)) is not None:
+            yield raw
+            used = raw.end - offset
+        if used == 0:
+            return
+        offset += used
+
+
+def find_records(file: DiskFile, *, nonce: int, start: int) -> Iterator[RawRecord]:
+    """Good records anywhere behind `start`, aligned or not: what a hole may have cut off.
+
+    Reads the rest of the file at once; only asked where the file does not end in zeros.
+    """
+    rest = file.pread(file.size() - start, start)
+    view = memoryview(rest)
+    found = rest.find(RECORD_MAGIC)
+    while found >= 0:
+        raw = record_at(view[found:], nonce=nonce, offset=start + found)
+        if raw is not None:
+            yield raw
+            found = rest.find(RECORD_MAGIC, raw.end - start)
+        else:
+            found = rest.find(RECORD_MAGIC, found + 1)

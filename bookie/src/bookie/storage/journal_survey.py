@@ -1,0 +1,189 @@
+"""What a journal directory still holds, judged before anything is replayed from it.
+
+A crash may tear the end of the last file: records there were appended, never known to be durable,
+and never answered for. Everything else must be there. The evidence that something durable is gone:
+- a good record behind the hole that was appended when the hole was already known to be durable;
+- a file whose records do not reach the end, or the number, that the next file's header states;
+- a file missing between the lowest one still needed (recorded by every trim) and the last;
+- a bad header: a file gets its name after its header is durable.
+Then the directory counts as lost, and its owner treats the disk as empty. What is lost at the very
+end, with nothing written after it, leaves no evidence here: the marker of an unclean stop is for
+that.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.errors import CorruptError
+from bookie.storage.disk import Disk, DiskFile
+from bookie.storage.journal_records import RawRecord, RecordKind, find_records, read_records
+from bookie.storage.log_files import (
+    HEADER_BYTES,
+    JOURNAL_FILES,
+    FileHeader,
+    list_files,
+    read_header,
+)
+from bookie.storage.log_scan import is_zero
+
+TRIM_PAYLOAD: Final = struct.Struct(">Q")
+"""Of a TRIM record: the lowest file that is still needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Good records of one file: bytes [HEADER_BYTES, end)."""
+
+    file_id: int
+    nonce: int
+    first_sequence: int
+    end: int
+
+
+@dataclass(slots=True)
+class Survey:
+    """The verdict on a directory; `lost` are the reasons, empty when nothing durable is gone."""
+
+    spans: list[Span] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    torn: bool = False
+    """The last file ends in bytes that are no good record."""
+    ended: bool = False
+    """The last record says that the journal was closed in order."""
+    last_sequence: int = 0
+    """The highest seen; 0 when there is none."""
+    first_needed: int = 1
+    leftovers: list[int] = field(default_factory=list)
+    """Files that a trim had not come to unlink."""
+
+    @property
+    def tail(self) -> tuple[int, int]:
+        """(file id, offset) where the good records end."""
+        return (self.spans[-1].file_id, self.spans[-1].end) if self.spans else (0, 0)
+
+
+@dataclass(slots=True)
+class _FileFindings:
+    header: FileHeader | None
+    span: Span
+    last_sequence: int
+    problems: list[str] = field(default_factory=list)
+    torn: bool = False
+    ended: bool = False
+    first_needed: int = 0
+
+
+def survey(disk: Disk, directory: Path) -> Survey:
+    """Reads the whole journal once; StorageError when the disk cannot be read."""
+    file_ids = list_files(disk, directory, kind=JOURNAL_FILES)
+    if not file_ids:
+        return Survey()
+    headers: dict[int, FileHeader] = {}
+    problems: dict[int, str] = {}
+    for file_id in file_ids:
+        try:
+            headers[file_id] = read_header(disk, directory, kind=JOURNAL_FILES, file_id=file_id)
+        except CorruptError as error:
+            problems[file_id] = str(error)
+    findings = []
+    sequence = 1
+    for file_id, following in zip(file_ids, [*file_ids[1:], None], strict=True):
+        header = headers.get(file_id)
+        if header is None:
+            found = _without_header(file_id, sequence, problems[file_id])
+        else:
+            after = None if following is None else headers.get(following)
+            found = _survey_file(disk, directory, header, after, is_last=following is None)
+        findings.append(found)
+        sequence = max(sequence, found.last_sequence + 1)
+    return _judge(findings)
+
+
+def _without_header(file_id: int, sequence: int, problem: str) -> _FileFindings:
+    span = Span(file_id, 0, sequence, HEADER_BYTES)
+    return _FileFindings(None, span, sequence - 1, [problem])
+
+
+def _survey_file(
+    disk: Disk, directory: Path, header: FileHeader, after: FileHeader | None, *, is_last: bool
+) -> _FileFindings:
+    path = directory / JOURNAL_FILES.name(header.file_id)
+    limit = after.previous_end if after and after.previous_id == header.file_id else None
+    file = disk.open(path)
+    try:
+        found = _read_file(file, header, limit)
+        if is_last:
+            _look_behind(file, header, found)
+    finally:
+        file.close()
+    if limit is not None and after is not None:
+        expected = after.first_sequence - 1
+        if found.span.end != limit or found.last_sequence != expected:
+            found.problems.append(
+                f"{path}: good records end at {found.span.end} with number "
+                f"{found.last_sequence}, the next file's header says {limit} and {expected}"
+            )
+    return found
+
+
+def _read_file(file: DiskFile, header: FileHeader, limit: int | None) -> _FileFindings:
+    sequence = header.first_sequence - 1
+    end = HEADER_BYTES
+    ended = False
+    needed = header.first_needed
+    for raw in read_records(file, nonce=header.nonce, start=HEADER_BYTES, limit=limit):
+        if raw.sequence != sequence + 1:
+            break
+        sequence, end, ended = raw.sequence, raw.end, raw.kind == RecordKind.END
+        needed = max(needed, _needed_by(raw))
+    span = Span(header.file_id, header.nonce, header.first_sequence, end)
+    return _FileFindings(header, span, sequence, ended=ended, first_needed=needed)
+
+
+def _needed_by(raw: RawRecord) -> int:
+    if raw.kind != RecordKind.TRIM:
+        return 0
+    (needed,) = TRIM_PAYLOAD.unpack(raw.payload)
+    return int(needed)
+
+
+def _look_behind(file: DiskFile, header: FileHeader, found: _FileFindings) -> None:
+    """Is what follows the last good record a torn end, or proof that synced records are gone?"""
+    end = found.span.end
+    if is_zero(file, end):
+        return
+    found.torn = True
+    found.ended = False
+    missing = found.last_sequence + 1
+    for raw in find_records(file, nonce=header.nonce, start=end):
+        if raw.synced >= missing:
+            found.problems.append(
+                f"{file.path}: record {missing} at {end} is gone, and record {raw.sequence} at "
+                f"{raw.offset} says that {raw.synced} was durable"
+            )
+            return
+
+
+def _judge(findings: list[_FileFindings]) -> Survey:
+    verdict = Survey()
+    verdict.first_needed = max(1, *(found.first_needed for found in findings))
+    verdict.last_sequence = max(found.last_sequence for found in findings)
+    kept = [found for found in findings if found.span.file_id >= verdict.first_needed]
+    verdict.leftovers = [
+        found.span.file_id for found in findings if found.span.file_id < verdict.first_needed
+    ]
+    expected_id = verdict.first_needed
+    for found in kept:
+        missing = range(expected_id, found.span.file_id)
+        verdict.lost.extend(
+            f"journal file {JOURNAL_FILES.name(file_id)} is missing" for file_id in missing
+        )
+        verdict.lost.extend(found.problems)
+        verdict.spans.append(found.span)
+        expected_id = found.span.file_id + 1
+    assert kept, "a file never says that itself is not needed"
+    verdict.torn = findings[-1].torn
+    verdict.ended = findings[-1].ended and not verdict.lost
+    return verdict
