@@ -1,0 +1,178 @@
+"""What bookies have said of entries so far, and what may be concluded from it.
+
+Recovery and readers collect range answers here, member by member, and ask for a verdict on one
+entry at a time. A copy counts only after its digest was verified (R8); an entry outside a bookie's
+write set is none of its business and must not be asked of it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader
+from bookie.protocol.errors import DigestError, FrameError, UndecidableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.quorum import covers
+from bookie.protocol.runs import RunFrame, parse_run
+from bookie.protocol.status import Status
+
+
+class Verdict(Enum):
+    """What the answers of a write set say about one entry."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    PENDING = "pending"
+    """Not decided, and someone has still to answer."""
+    UNDECIDABLE = "undecidable"
+    """Everyone has answered, and it is not decided: try again later, close nothing."""
+
+
+def judge_recovery_read(
+    answers: Sequence[Status | None], *, write_quorum: int, ack_quorum: int
+) -> Verdict:
+    """The verdict of R4 on one entry; `answers` of its write set, None = none yet.
+
+    Generous on presence: one good copy may be all that is left of an acknowledged entry. Strict on
+    absence: enough denials that no ack quorum can be formed from the others.
+    """
+    assert len(answers) == write_quorum
+    if Status.OK in answers:
+        return Verdict.PRESENT
+    denials = sum(answer is not None and answer.is_denial for answer in answers)
+    if covers(denials, cohort=write_quorum, ack_quorum=ack_quorum):
+        return Verdict.ABSENT
+    return Verdict.PENDING if None in answers else Verdict.UNDECIDABLE
+
+
+class RangeReply(Protocol):
+    """The shape of `wire.native.ReadReply`, which this layer does not import."""
+
+    @property
+    def lac(self) -> EntryId: ...
+    @property
+    def answered_through(self) -> EntryId: ...
+    @property
+    def absent(self) -> Status: ...
+    @property
+    def unknown(self) -> Sequence[tuple[int, int]]: ...
+    @property
+    def runs(self) -> Sequence[Buffer]: ...
+
+
+class MemberAnswers:
+    """What one bookie has said, from one range request to the next.
+
+    `through`: it has spoken of every id asked for up to here.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[int, memoryview] = {}
+        self._verified: dict[int, tuple[EntryHeader, memoryview]] = {}
+        self._spans: list[tuple[int, int, Status]] = []
+        self.through = -1
+
+    def take(
+        self, status: Status, reply: RangeReply | None, *, first: EntryId, last: EntryId
+    ) -> None:
+        """Keep the answer to a request for `first`..`last`."""
+        if status is not Status.OK or reply is None:
+            self._speak(first, last, Status.UNKNOWN if status is Status.OK else status)
+            return
+        through = min(int(reply.answered_through), last)
+        if through < first:  # no progress: a defective peer must not be asked for ever
+            self._speak(first, last, Status.IO_ERROR)
+            return
+        intact = self._take_runs(reply.runs, first=first, last=through)
+        self._spans += [(low, high, Status.UNKNOWN) for low, high in reply.unknown]
+        absent = reply.absent if reply.absent is not Status.OK else Status.UNKNOWN
+        # A frame that cannot be read may hold any of the ids: nothing is denied then.
+        self._speak(first, through, absent if intact else Status.IO_ERROR)
+
+    def _speak(self, first: int, last: int, status: Status) -> None:
+        self._spans.append((first, last, status))
+        self.through = max(self.through, last)
+
+    def _take_runs(self, runs: Sequence[Buffer], *, first: int, last: int) -> bool:
+        intact = True
+        for buffer in runs:
+            try:
+                run = parse_run(buffer)
+            except FrameError:
+                intact = False
+                continue
+            self._take_run(run, first=first, last=last)
+        return intact
+
+    def _take_run(self, run: RunFrame, *, first: int, last: int) -> None:
+        for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
+            if first <= entry_id <= last:
+                self._copies.setdefault(entry_id, entry)
+
+    def answer(self, entry_id: EntryId, codec: EntryCodec) -> Status | None:
+        """This member's word on one entry, None when it has not spoken of it yet.
+
+        OK only for a copy whose digest is right; a corrupt copy is IO_ERROR, neither OK nor a
+        denial.
+        """
+        if entry_id in self._verified:
+            return Status.OK
+        copy = self._copies.get(entry_id)
+        if copy is not None:
+            return self._verify(entry_id, copy, codec)
+        said = [status for low, high, status in self._spans if low <= entry_id <= high]
+        unsure = [status for status in said if not status.is_denial]
+        first = unsure or said
+        return first[0] if first else None
+
+    def _verify(self, entry_id: EntryId, copy: memoryview, codec: EntryCodec) -> Status:
+        try:
+            header, _payload = codec.decode(copy, entry_id=entry_id)
+        except DigestError:
+            return Status.IO_ERROR
+        self._verified[entry_id] = (header, copy)
+        return Status.OK
+
+    def is_corrupt(self, entry_id: EntryId) -> bool:
+        """True when the member sent a copy that did not verify; asked after `answer`."""
+        return entry_id in self._copies and entry_id not in self._verified
+
+    def copy(self, entry_id: EntryId) -> tuple[EntryHeader, memoryview] | None:
+        """Header and verbatim bytes of a copy that `answer` has verified."""
+        return self._verified.get(entry_id)
+
+    def forget_below(self, entry_id: EntryId) -> None:
+        """Drop what was said of entries below this one, which are decided."""
+        self._copies = {i: c for i, c in self._copies.items() if i >= entry_id}
+        self._verified = {i: v for i, v in self._verified.items() if i >= entry_id}
+        self._spans = [span for span in self._spans if span[1] >= entry_id]
+
+
+class UndecidedError(UndecidableError):
+    """No verdict on one entry: names who said what, so that a person sees whom to wait for."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        entry_id: EntryId,
+        answers: Mapping[BookieId, Status],
+        *,
+        denials_needed: int,
+    ) -> None:
+        said = ", ".join(f"{bookie}: {status.name}" for bookie, status in answers.items())
+        denials = sum(status.is_denial for status in answers.values())
+        super().__init__(
+            f"ledger {ledger_id} entry {entry_id} cannot be decided now: possible loss from "
+            f"{entry_id} on ({said}); a copy or {denials_needed} denials are needed, found "
+            f"{denials}; bring the members back or wait for their repair, then try again"
+        )
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.answers = dict(answers)
+
+
+def summary(answers: Mapping[BookieId, Status]) -> str:
+    """Answers counted by kind, for messages: `2 UNKNOWN, 1 UNREACHABLE`."""
+    counted = Counter(status.name for status in answers.values())
+    return ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))

@@ -1,0 +1,136 @@
+"""Unknown is never negative: what range answers say of one entry."""
+
+import pytest
+from bookie.protocol.answers import MemberAnswers, UndecidedError, Verdict, judge_recovery_read
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol.runs import build_run
+from bookie.protocol.status import Status
+from bookie.wire.native import ReadReply
+from recovery_lab import CODEC, LEDGER, entry
+
+OK, NO, GONE, UNK, DOWN = (
+    Status.OK,
+    Status.NO_SUCH_ENTRY,
+    Status.NO_SUCH_LEDGER,
+    Status.UNKNOWN,
+    Status.UNREACHABLE,
+)
+PRESENT, ABSENT, PENDING, UNDECIDABLE = Verdict
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ((OK, None, None), PRESENT),
+        ((NO, NO, OK), PRESENT),
+        ((NO, None, None), PENDING),
+        ((NO, GONE, None), ABSENT),
+        ((NO, UNK, None), PENDING),
+        ((NO, UNK, DOWN), UNDECIDABLE),
+        ((UNK, UNK, UNK), UNDECIDABLE),
+        ((None, None, None), PENDING),
+    ],
+)
+def test_verdict_at_write_quorum_3_ack_quorum_2(
+    answers: tuple[Status | None, ...], verdict: Verdict
+) -> None:
+    assert judge_recovery_read(answers, write_quorum=3, ack_quorum=2) is verdict
+
+
+def test_with_ack_quorum_1_every_member_must_deny() -> None:
+    assert judge_recovery_read((NO, NO, None), write_quorum=3, ack_quorum=1) is PENDING
+    assert judge_recovery_read((NO, NO, NO), write_quorum=3, ack_quorum=1) is ABSENT
+
+
+@pytest.mark.parametrize("status", [s for s in Status if not s.is_known])
+def test_no_other_status_counts_as_a_denial(status: Status) -> None:
+    assert judge_recovery_read((status, status, NO), write_quorum=3, ack_quorum=2) is UNDECIDABLE
+
+
+def reply(
+    *runs: bytes,
+    through: int = 9,
+    absent: Status = NO,
+    unknown: tuple[tuple[int, int], ...] = (),
+) -> ReadReply:
+    return ReadReply(NO_ENTRY, NO_ENTRY, EntryId(through), absent, unknown, runs)
+
+
+def run_of(*ids: int, entries: list[bytes] | None = None) -> bytes:
+    return build_run(LEDGER, EntryId(ids[0]), entries or [entry(i) for i in ids], lac=NO_ENTRY)
+
+
+def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> MemberAnswers:
+    answers = MemberAnswers()
+    if isinstance(taken, Status):
+        answers.take(taken, None, first=EntryId(first), last=EntryId(last))
+    else:
+        answers.take(OK, taken, first=EntryId(first), last=EntryId(last))
+    return answers
+
+
+def said(answers: MemberAnswers, entry_id: int) -> Status | None:
+    return answers.answer(EntryId(entry_id), CODEC)
+
+
+def test_a_range_reply_is_taken_apart_entry_by_entry() -> None:
+    answers = member(reply(run_of(2, 3), through=5, unknown=((4, 4),)))
+    assert [said(answers, i) for i in range(7)] == [NO, NO, OK, OK, UNK, NO, None]
+
+
+def test_a_copy_beyond_what_was_answered_is_not_counted_yet() -> None:
+    assert said(member(reply(run_of(2, 3), through=2)), 3) is None
+
+
+def test_a_corrupt_copy_is_neither_ok_nor_a_denial() -> None:
+    bad = entry(2)[:-1] + b"?"
+    answers = member(reply(run_of(2, entries=[bad])))
+    assert said(answers, 2) is Status.IO_ERROR and answers.is_corrupt(EntryId(2))
+
+
+def test_an_unreadable_frame_makes_every_absence_doubtful() -> None:
+    frame = bytearray(run_of(2))
+    frame[-1] ^= 1
+    assert said(member(reply(bytes(frame))), 5) is Status.IO_ERROR
+
+
+def test_a_failed_request_speaks_for_its_whole_range() -> None:
+    assert said(member(DOWN), 9) is DOWN
+    assert said(member(GONE), 0) is GONE
+
+
+def test_a_peer_that_answers_nothing_is_not_asked_for_ever() -> None:
+    answers = member(reply(through=-1))
+    assert answers.through == 9 and said(answers, 0) is Status.IO_ERROR
+
+
+def test_ok_without_a_reply_is_unknown() -> None:
+    assert said(member(OK), 0) is UNK
+
+
+def test_absent_ok_from_a_defective_peer_is_unknown() -> None:
+    assert said(member(reply(absent=OK)), 0) is UNK
+
+
+def test_doubt_about_an_entry_outweighs_a_denial() -> None:
+    answers = member(NO)
+    answers.take(UNK, None, first=EntryId(3), last=EntryId(3))
+    assert said(answers, 3) is UNK
+
+
+def test_what_is_forgotten_is_no_answer_any_more() -> None:
+    answers = member(reply(run_of(2, 3)))
+    answers.forget_below(EntryId(3))
+    assert said(answers, 3) is OK
+    answers.forget_below(EntryId(10))
+    assert said(answers, 3) is None
+
+
+def test_undecided_names_who_said_what() -> None:
+    error = UndecidedError(
+        LEDGER,
+        EntryId(5),
+        {BookieId("b0"): UNK, BookieId("b1"): DOWN, BookieId("b2"): NO},
+        denials_needed=2,
+    )
+    assert "possible loss from 5" in str(error) and "b1: UNREACHABLE" in str(error)

@@ -1,0 +1,433 @@
+"""One recovery attempt: fence, judge, write back, close; in every order of answers."""
+
+import random
+from dataclasses import replace
+
+from bookie.protocol.answers import UndecidedError
+from bookie.protocol.errors import (
+    BadRequestError,
+    MetadataConflictError,
+    NotEnoughBookiesError,
+    UnauthorizedError,
+    UndecidableError,
+)
+from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.protocol.ledger import Fragment, LedgerState
+from bookie.protocol.quorum import write_set_positions
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY, METADATA_CONFLICTS_MAX, Recovery
+from bookie.protocol.recovery_effects import (
+    Abort,
+    AcceptedLoss,
+    Done,
+    Effect,
+    FenceLac,
+    ReadEntries,
+    WriteMetadata,
+)
+from bookie.protocol.runs import parse_run
+from bookie.protocol.status import Status
+from bookie.protocol.writeback import AddRun, Replace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recovery_lab import LEDGER, PAYLOAD, Pick, RecoveryLab, entry, first, ledger, names
+
+
+def done(lab: RecoveryLab, recovery: Recovery | None = None, pick: Pick = first) -> Done:
+    outcome = lab.run(recovery or lab.recovery(), pick)
+    assert isinstance(outcome, Done), outcome
+    return outcome
+
+
+def aborted(lab: RecoveryLab, recovery: Recovery | None = None) -> Abort:
+    outcome = lab.run(recovery or lab.recovery())
+    assert isinstance(outcome, Abort), outcome
+    return outcome
+
+
+def lab_of(*entry_ids: int) -> RecoveryLab:
+    """Three bookies, write quorum 3, ack quorum 2, these entries everywhere."""
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for entry_id in entry_ids:
+        lab.put(entry_id, 0, 1, 2)
+    return lab
+
+
+def test_an_untouched_ledger_closes_empty() -> None:
+    lab = lab_of()
+    assert done(lab).metadata.last_entry_id == NO_ENTRY
+    assert lab.metadata.is_closed and lab.metadata.length == 0
+
+
+def test_the_first_effect_is_the_compare_and_set_and_nothing_else() -> None:
+    effects = lab_of(0).recovery().start()
+    assert [type(effect) for effect in effects] == [WriteMetadata]
+
+
+def test_every_bookie_is_fenced_and_every_read_fences() -> None:
+    lab = lab_of(0, 1)
+    done(lab)
+    asked = [effect for effect in lab.sent if isinstance(effect, FenceLac)]
+    reads = [effect for effect in lab.sent if isinstance(effect, ReadEntries)]
+    assert len(asked) == 3 and all(read.fence for read in reads)
+
+
+def test_the_end_and_the_length_are_those_of_the_last_entry_found() -> None:
+    lab = lab_of(0, 1, 2)
+    result = done(lab)
+    assert (result.metadata.last_entry_id, result.metadata.length) == (2, 3 * len(PAYLOAD))
+
+
+def test_length_is_read_when_nothing_had_to_be_written_back() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2, (0, (0, 1, 2)), (2, (0, 1, 3))))
+    for entry_id in (0, 1):
+        lab.put(entry_id, 0, 1, 2)
+    assert done(lab).metadata.length == 2 * len(PAYLOAD)
+    assert not [effect for effect in lab.sent if isinstance(effect, AddRun)]
+
+
+def test_recovered_entries_go_back_verbatim_as_one_run_with_the_frozen_lac() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for entry_id in range(4):
+        lab.put(entry_id, 1, lac=-1)
+    done(lab)
+    runs = [parse_run(effect.frame) for effect in lab.sent if isinstance(effect, AddRun)]
+    assert {(run.first_entry_id, run.count, run.lac, run.is_recovery) for run in runs} == {
+        (0, 4, NO_ENTRY, True)
+    }
+    assert lab[0].ledgers[LEDGER].entries[EntryId(3)] == entry(3, lac=-1)
+
+
+def test_striped_entries_go_back_to_their_write_sets_only() -> None:
+    lab = RecoveryLab(ledger(4, 2, 2))
+    for entry_id in range(8):
+        lab.put(entry_id, entry_id % 4, (entry_id + 1) % 4, lac=-1)
+    assert done(lab).metadata.last_entry_id == 7
+    assert lab[0].held(LEDGER) == [0, 3, 4, 7]
+
+
+def test_an_already_closed_ledger_is_returned_untouched() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2).closed(EntryId(4), length=9))
+    result = done(lab)
+    assert result.adopted and result.metadata.last_entry_id == 4 and not lab.sent
+
+
+def test_a_ledger_in_recovery_is_fenced_again_without_another_write() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2).in_recovery())
+    lab.put(0, 0, 1)
+    assert done(lab).metadata.last_entry_id == 0
+    assert sum(isinstance(effect, WriteMetadata) for effect in lab.sent) == 1
+
+
+def test_nothing_below_the_last_fragment_is_read_or_moved() -> None:
+    lab = RecoveryLab(ledger(2, 2, 2, (0, (1, 2)), (1000, (2, 3)), (2000, (4, 5))))
+    assert done(lab).metadata.last_entry_id == 1999
+    assert all(e.first >= 1999 for e in lab.sent if isinstance(e, ReadEntries))
+    assert lab.metadata.fragments[:2] == ledger(2, 2, 2, (0, (1, 2)), (1000, (2, 3))).fragments
+
+
+def test_one_member_down_does_not_stop_a_recovery() -> None:
+    lab = lab_of(0, 1)
+    lab[2].down = True
+    assert done(lab).metadata.last_entry_id == 1
+    assert lab.metadata.last_fragment.ensemble == names(0, 1, 2)
+
+
+def test_a_failed_member_is_replaced_from_the_first_entry_that_is_not_safe() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2), spares=[3])
+    for entry_id in range(3):
+        lab.put(entry_id, 0, 1, lac=-1)
+    lab[2].refuse_adds = Status.READ_ONLY
+    pick_adds_of_bookie_2 = next_of(AddRun, bookie=2)
+    assert done(lab, pick=pick_adds_of_bookie_2).metadata.last_fragment == Fragment(
+        EntryId(0), names(0, 1, 3)
+    )
+    assert lab[3].held(LEDGER) == [0, 1, 2]
+
+
+def next_of(kind: type[Effect], *, bookie: int) -> Pick:
+    """Prefer effects of this kind to this bookie."""
+
+    def pick(waiting: object) -> int:
+        assert isinstance(waiting, list)
+        wanted = names(bookie)[0]
+        for index, effect in enumerate(waiting):
+            if isinstance(effect, Replace) or (
+                isinstance(effect, kind) and getattr(effect, "bookie_id", None) == wanted
+            ):
+                return index
+        return 0
+
+    return pick
+
+
+def test_the_ensemble_changed_in_recovery_is_written_by_the_closing_write_only() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2), spares=[3])
+    lab.put(0, 0, 1)
+    lab[2].refuse_adds = Status.READ_ONLY
+    done(lab, pick=next_of(AddRun, bookie=2))
+    first_write, last_write = [e for e in lab.sent if isinstance(e, WriteMetadata)]
+    assert first_write.metadata.fragments == ledger(3, 3, 2).fragments
+    assert last_write.metadata.state is LedgerState.CLOSED
+
+
+def test_too_few_write_back_acks_abort_and_name_who_failed() -> None:
+    lab = lab_of(0)
+    lab[0].refuse_adds = lab[1].refuse_adds = Status.IO_ERROR
+    error = aborted(lab).error
+    assert isinstance(error, NotEnoughBookiesError) and "bookie-1: IO_ERROR" in str(error)
+    assert not lab.metadata.is_closed
+
+
+def test_reads_never_count_as_acks() -> None:
+    lab = lab_of(0)  # every bookie holds the entry already
+    for number in range(3):
+        lab[number].refuse_adds = Status.READ_ONLY
+    assert isinstance(aborted(lab).error, NotEnoughBookiesError)
+
+
+def test_no_close_before_the_write_backs_are_acked() -> None:
+    lab = lab_of(0)
+    recovery = lab.recovery()
+    waiting = recovery.start()
+    adds: list[Effect] = []
+    while waiting:
+        effect = waiting.pop(0)
+        if isinstance(effect, AddRun):
+            adds.append(effect)
+        else:
+            waiting += lab.answer(recovery, effect)
+    assert len(adds) == 3 and not lab.metadata.is_closed
+
+
+def test_too_few_fence_answers_abort() -> None:
+    lab = lab_of(0)
+    lab[0].down = lab[1].down = True
+    error = aborted(lab).error
+    assert isinstance(error, UndecidableError) and "bookie-0: UNREACHABLE" in str(error)
+
+
+def test_a_wrong_master_key_aborts() -> None:
+    lab = lab_of(0)
+    lab[1].ledgers[LEDGER].master_key = b"another"
+    assert isinstance(aborted(lab).error, UnauthorizedError)
+
+
+def test_undecidable_names_the_entry_and_the_members() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for number in (0, 1):
+        lab[number].mark(LEDGER, limbo=True)
+    error = aborted(lab).error
+    assert isinstance(error, UndecidedError)
+    assert error.entry_id == 0 and error.answers[names(0)[0]] is Status.UNKNOWN
+
+
+def test_an_entry_below_a_proven_lac_is_passed_over_and_reported() -> None:
+    lab = RecoveryLab(ledger(5, 3, 2))
+    for entry_id in (0, 1, 3):
+        lab.put(entry_id, *write_set_positions(EntryId(entry_id), ensemble_size=5, write_quorum=3))
+    lab.put(3, 3, lac=2)
+    for number in range(5):
+        lab[number].mark(LEDGER, limbo=True)
+    outcome = aborted(lab)
+    assert [missing.entry_id for missing in outcome.missing] == [2]
+    assert isinstance(outcome.error, UndecidedError) and outcome.error.entry_id == 4
+
+
+def accepting(lab: RecoveryLab, entry_id: int) -> Recovery:
+    loss = AcceptedLoss(EntryId(entry_id), b"who and why")
+    return Recovery(lab.metadata, lab.version, accepted_loss=loss)
+
+
+def test_an_accepted_loss_closes_with_its_record_in_the_same_write() -> None:
+    lab = lab_of(0)
+    lab[0].mark(LEDGER, limbo=True)
+    lab[1].mark(LEDGER, limbo=True)
+    result = done(lab, accepting(lab, 1))
+    assert result.metadata.last_entry_id == 0
+    assert lab.metadata.custom[ACCEPTED_LOSS_KEY] == b"who and why"
+
+
+def test_an_accepted_loss_is_refused_while_a_member_is_merely_away() -> None:
+    lab = lab_of(0)
+    lab[0].mark(LEDGER, limbo=True)
+    lab[1].down = True
+    assert "merely away (bookie-1" in str(aborted(lab, accepting(lab, 1)).error)
+
+
+def test_an_accepted_loss_does_not_hold_for_another_entry() -> None:
+    lab = lab_of(0, 1)
+    lab[0].mark(LEDGER, limbo=True)
+    lab[1].mark(LEDGER, limbo=True)
+    error = aborted(lab, accepting(lab, 1)).error  # 1 has a copy after all
+    assert isinstance(error, UndecidedError) and error.entry_id == 2
+
+
+def test_a_loss_that_did_not_happen_leaves_no_record() -> None:
+    lab = lab_of(0)
+    done(lab, accepting(lab, 1))
+    assert ACCEPTED_LOSS_KEY not in lab.metadata.custom
+
+
+def test_no_loss_can_be_accepted_of_a_closed_ledger() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2).closed(EntryId(4), length=9))
+    assert isinstance(aborted(lab, accepting(lab, 2)).error, BadRequestError)
+
+
+# Metadata conflicts
+def start_of(lab: RecoveryLab) -> tuple[Recovery, list[Effect]]:
+    recovery = lab.recovery()
+    return recovery, recovery.start()
+
+
+def test_a_lost_first_write_is_repeated_on_what_the_writer_wrote() -> None:
+    lab = lab_of(0)
+    recovery, _effects = start_of(lab)
+    changed = ledger(3, 3, 2, (0, (0, 1, 3)))
+    effects = recovery.on_metadata_conflict(changed, 5)
+    assert effects == [WriteMetadata(changed.in_recovery(), 5)]
+
+
+def test_a_ledger_closed_meanwhile_is_adopted() -> None:
+    recovery, _effects = start_of(lab_of(0))
+    [outcome] = recovery.on_metadata_conflict(ledger(3, 3, 2).closed(EntryId(9), length=1), 5)
+    assert isinstance(outcome, Done) and outcome.adopted and outcome.version == 5
+
+
+def closing(lab: RecoveryLab) -> tuple[Recovery, WriteMetadata]:
+    """A recovery whose closing write is on its way."""
+    recovery, waiting = start_of(lab)
+    while True:
+        effect = waiting.pop(0)
+        if isinstance(effect, WriteMetadata) and effect.metadata.is_closed:
+            return recovery, effect
+        waiting += lab.answer(recovery, effect)
+
+
+def test_a_lost_closing_write_adopts_the_other_end() -> None:
+    lab = lab_of(0)
+    recovery, _write = closing(lab)
+    [outcome] = recovery.on_metadata_conflict(ledger(3, 3, 2).closed(NO_ENTRY, length=0), 9)
+    assert isinstance(outcome, Done) and outcome.adopted
+    assert outcome.metadata.last_entry_id == NO_ENTRY
+
+
+def test_a_lost_closing_write_is_repeated_while_the_fragments_are_the_same() -> None:
+    lab = lab_of(0)
+    recovery, write = closing(lab)
+    assert recovery.on_metadata_conflict(lab.metadata, 9) == [replace(write, version=9)]
+
+
+def test_a_lost_closing_write_aborts_when_the_fragments_changed() -> None:
+    lab = lab_of(0)
+    recovery, _write = closing(lab)
+    changed = ledger(3, 3, 2, (0, (0, 1, 3))).in_recovery()
+    [outcome] = recovery.on_metadata_conflict(changed, 9)
+    assert isinstance(outcome, Abort) and isinstance(outcome.error, MetadataConflictError)
+
+
+def test_a_duel_over_the_metadata_ends() -> None:
+    recovery, _write = closing(lab_of(0))
+    same = ledger(3, 3, 2).in_recovery()
+    rounds = [recovery.on_metadata_conflict(same, v) for v in range(METADATA_CONFLICTS_MAX + 1)]
+    assert isinstance(rounds[-1][0], Abort)
+
+
+# Late and foreign answers (R17)
+def test_late_and_foreign_answers_change_nothing() -> None:
+    lab = lab_of(0)
+    recovery, _write = closing(lab)
+    for op in range(40):
+        assert recovery.on_lac(op, Status.OK, EntryId(99)) == []
+        assert recovery.on_read(op, Status.NO_SUCH_LEDGER, None) == []
+        assert recovery.on_added(op, Status.IO_ERROR) == []
+    assert recovery.on_replacement(0, names(3)[0]) == []
+    assert recovery.on_metadata_conflict(lab.metadata, 9) != []
+
+
+def test_an_ended_recovery_is_deaf() -> None:
+    lab = lab_of(0)
+    recovery = lab.recovery()
+    done(lab, recovery)
+    assert recovery.on_metadata_written(lab.metadata, 3) == []
+    assert recovery.on_metadata_conflict(lab.metadata, 3) == []
+
+
+def test_small_windows_recover_the_same() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for entry_id in range(20):
+        lab.put(entry_id, entry_id % 3, (entry_id + 1) % 3, lac=-1)
+    assert done(lab, lab.recovery(window=3)).metadata.last_entry_id == 19
+    assert all(lab[number].held(LEDGER) == list(range(20)) for number in range(3))
+
+
+# Every order of answers, every mixture of holders, against what is possible at all
+ABSENT, HELD, LIMBO, DOWN = range(4)
+CELL = st.sampled_from([ABSENT, HELD, HELD])
+
+
+@st.composite
+def holdings(draw: st.DrawFn) -> tuple[tuple[int, int, int], list[list[bool]], list[int]]:
+    quorums = draw(st.sampled_from([(3, 3, 2), (3, 3, 1), (3, 2, 2), (4, 2, 2), (5, 3, 2)]))
+    ensemble = quorums[0]
+    count = draw(st.integers(0, 6))
+    cells = [[draw(st.booleans()) for _ in range(ensemble)] for _ in range(count)]
+    moods = [draw(st.sampled_from([HELD, HELD, LIMBO, DOWN])) for _ in range(ensemble)]
+    return quorums, cells, moods
+
+
+def possible_ends(
+    quorums: tuple[int, int, int], cells: list[list[bool]], moods: list[int]
+) -> tuple[set[int], bool]:
+    """The ends R4 allows, and whether an abort is allowed: a dumb oracle, entry by entry."""
+    ensemble, write, ack = quorums
+    ends: set[int] = set()
+    for entry_id in range(len(cells) + 1):
+        held = cells[entry_id] if entry_id < len(cells) else [False] * ensemble
+        positions = [(entry_id + step) % ensemble for step in range(write)]
+        copies = sum(held[p] and moods[p] != DOWN for p in positions)
+        denials = sum(not held[p] and moods[p] == HELD for p in positions)
+        if denials >= write - ack + 1:
+            ends.add(entry_id - 1)
+        if not copies:
+            return ends, denials < write - ack + 1
+    raise AssertionError("the entry after the last is held by nobody")
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=holdings(), seed=st.randoms(use_true_random=False))
+def test_every_order_of_answers_ends_where_the_oracle_allows(
+    case: tuple[tuple[int, int, int], list[list[bool]], list[int]], seed: random.Random
+) -> None:
+    quorums, cells, moods = case
+    lab = RecoveryLab(ledger(*quorums))
+    for entry_id, held in enumerate(cells):
+        lab.put(entry_id, *[p for p, has in enumerate(held) if has], lac=-1)
+    for position, mood in enumerate(moods):
+        lab[position].down = mood == DOWN
+        if mood == LIMBO:
+            lab[position].mark(LEDGER, limbo=True)
+    outcome = lab.run(lab.recovery(window=2), lambda waiting: seed.randrange(len(waiting)))
+    ends, may_abort = possible_ends(quorums, cells, moods)
+    if isinstance(outcome, Done):
+        assert outcome.metadata.last_entry_id in ends
+        check_copies(lab, quorums, cells)
+    else:
+        assert isinstance(outcome, Abort)
+        too_few_alive = moods.count(DOWN) > 0
+        assert may_abort or too_few_alive
+
+
+def check_copies(lab: RecoveryLab, quorums: tuple[int, int, int], cells: list[list[bool]]) -> None:
+    """Every entry up to the end is on an ack quorum of its write set."""
+    ensemble, write, ack = quorums
+    for entry_id in range(lab.metadata.last_entry_id + 1):
+        positions = [(entry_id + step) % ensemble for step in range(write)]
+        assert sum(entry_id in lab[p].held(LEDGER) for p in positions) >= ack
+
+
+def test_a_run_that_does_not_verify_is_recovered_from_another_copy() -> None:
+    lab = lab_of(0)
+    lab[0].corrupt(LEDGER, EntryId(0))
+    result = done(lab)
+    assert result.corrupt == ((names(0)[0], EntryId(0)),)
+    assert lab.metadata.last_entry_id == 0
