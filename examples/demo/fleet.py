@@ -1,0 +1,86 @@
+"""The fleet as its user sees it: the `bookie-operator` command and the status file it keeps."""
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.2
+Status = dict[str, Any]
+
+
+class Fleet:
+    """One local BookieCluster in `folder`, driven only through the operator's command line."""
+
+    def __init__(self, manifest: Path, folder: Path) -> None:
+        self._manifest = manifest
+        self._folder = folder
+        self.metadata_url = ""
+        self._status_file = folder / "status.json"
+
+    async def up(self) -> None:
+        """From nothing to Available; what an earlier demo left is taken down first."""
+        if self._folder.exists():
+            await self._operator("down", check=False)
+            shutil.rmtree(self._folder)
+        await self._operator("up", str(self._manifest), "--detach")
+        self.metadata_url = self.status()["metadata"]["url"]
+
+    async def down(self) -> None:
+        await self._operator("down")
+
+    async def kill(self, bookie: str) -> None:
+        """SIGKILL, as a crash or an OOM kill would be."""
+        await self._operator("kill", bookie)
+
+    async def replace_disk(self, bookie: str, disk: str) -> None:
+        """As when a volume claim is deleted: a new, empty volume in its place."""
+        await self._operator("replace-disk", bookie, disk)
+
+    async def _operator(self, *words: str, check: bool = True) -> str:
+        command = (sys.executable, "-m", "bookie_operator", "local", *words)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            "--dir",
+            str(self._folder),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, complaint = await process.communicate()
+        if check and process.returncode != 0:
+            raise SystemExit(
+                f"bookie-operator local {' '.join(words)} failed with {process.returncode}:\n"
+                f"{output.decode()}{complaint.decode()}"
+            )
+        return output.decode()
+
+    def status(self) -> Status:
+        """The status object, as `kubectl get bkc -o json` would show it."""
+        document: Status = json.loads(self._status_file.read_text(encoding="utf-8"))
+        found: Status = document.get("status", document)
+        return found
+
+    def bookie(self, bookie: str) -> Status:
+        return next(item for item in self.status()["bookies"] if item["id"] == bookie)
+
+    def open_incidents(self) -> list[Status]:
+        return [item for item in self.status()["incidents"] if item["outcome"] == "Open"]
+
+    def condition(self, name: str) -> str:
+        for condition in self.status()["conditions"]:
+            if condition["type"] == name:
+                return str(condition["status"])
+        return "Unknown"
+
+    async def wait(self, what: str, *, until: Callable[[], bool], seconds: float) -> None:
+        """Poll the status until it shows what is awaited; SystemExit says what it showed instead."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not until():
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            status = json.dumps(self.status(), indent=1)
+            raise SystemExit(f"after {seconds:.0f} s still waiting for {what}:\n{status}") from None

@@ -1,0 +1,19 @@
+"""Errors of the operator, split by what the caller does next; bookie errors stay as they are."""
+
+from bookie.protocol.errors import BookieError, SettingsError
+
+
+class ManifestError(SettingsError):
+    """A manifest is wrong: each line names the field, what was found and what is expected."""
+
+
+class LocalError(BookieError):
+    """The local directory is not in the state the command needs; the message says what to do."""
+
+
+class DirectoryInUseError(LocalError):
+    """Another operator holds the directory's lock."""
+
+
+class PreconditionError(BookieError):
+    """What an action was planned for has changed meanwhile: observe and plan again."""

@@ -1,0 +1,1 @@
+"""BookieCluster and BookieTask: spec and status, from which the CRDs are generated."""

@@ -1,0 +1,331 @@
+"""BookieCluster: what a person asks for. Its status is in `status.py`, its CRD in `crd.py`.
+
+Every rule stands twice: as a validator here, whose message names field, found and expected, and as
+a CEL rule for the API server. `check_transition` holds the rules about changes of a live cluster.
+"""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from bookie.protocol.ids import BookieId
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from bookie_operator.errors import ManifestError
+from bookie_operator.model.base import (
+    API_VERSION,
+    NAME_PATTERN,
+    LongText,
+    ObjectMeta,
+    Resource,
+    rule,
+)
+from bookie_operator.model.status import ClusterStatus
+
+REPLICAS_MAX: Final = 100
+DISKS_MAX: Final = 32
+_UNITS: Final = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_SCHEDULE: Final = re.compile(r"^@every ([1-9][0-9]{0,5})(s|m|h|d)$")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+Size = Annotated[
+    str, StringConstraints(pattern=r"^[1-9][0-9]{0,15}(Ki|Mi|Gi|Ti|Pi)?$", max_length=20)
+]
+
+
+def size_bytes(size: str) -> int:
+    """Bytes of a quantity such as `5Gi`."""
+    digits = size.rstrip("KMGTPi")
+    return int(digits) * _UNITS[size[len(digits) :]]
+
+
+class DiskRole(StrEnum):
+    JOURNAL = "journal"
+    LEDGER = "ledger"
+
+
+class AckMode(StrEnum):
+    """When an add that skips the journal is acknowledged."""
+
+    MEMORY = "memory"
+    SYNC = "sync"
+
+
+class FixPolicy(StrEnum):
+    """Who decides that a bookie may take a replaced disk as its own."""
+
+    AUTO = "Auto"
+    APPROVE = "Approve"
+    NEVER = "Never"
+
+
+class RepairEngine(StrEnum):
+    AUTO = "auto"
+    INLINE = "inline"
+    SPARK_LOCAL = "spark-local"
+
+
+class Quorum(Resource):
+    """Sizes that the cluster's ledgers use; the loss budget is ack - 1."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule("self.write <= self.ensemble", "quorum.write must be at most quorum.ensemble"),
+                rule("self.ack <= self.write", "quorum.ack must be at most quorum.write"),
+            ]
+        }
+    )
+
+    ensemble: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    write: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    ack: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 2
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.ack <= self.write <= self.ensemble:
+            raise ValueError(
+                f"found ensemble {self.ensemble}, write {self.write}, ack {self.ack}; "
+                "expected ensemble >= write >= ack"
+            )
+        return self
+
+
+class Disk(Resource):
+    """One volume of every bookie. Name, role and order are fixed for the cluster's life."""
+
+    name: Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=20)]
+    role: DiskRole
+    size: Size = "10Gi"
+
+
+class Storage(Resource):
+    disks: Annotated[
+        tuple[Disk, ...],
+        Field(
+            min_length=2,
+            max_length=DISKS_MAX,
+            json_schema_extra={
+                "x-kubernetes-list-type": "atomic",
+                "x-kubernetes-validations": [
+                    rule(
+                        "self.exists_one(d, d.role == 'journal')",
+                        "storage.disks needs exactly one disk of role journal",
+                    ),
+                    rule(
+                        "self.all(d, self.exists_one(o, o.name == d.name))",
+                        "storage.disks must have different names",
+                    ),
+                    rule(
+                        "self.map(d, d.name + '/' + d.role) == "
+                        "oldSelf.map(d, d.name + '/' + d.role)",
+                        "number, order, name and role of disks cannot change: "
+                        "ledgers are routed by them",
+                    ),
+                    rule(
+                        "self.all(d, oldSelf.all(o, o.name != d.name || "
+                        "quantity(d.size).compareTo(quantity(o.size)) >= 0))",
+                        "a disk's size can only grow",
+                    ),
+                ],
+            },
+        ),
+    ]
+
+    @field_validator("disks")
+    @classmethod
+    def _roles_and_names(cls, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+        journals = sum(disk.role is DiskRole.JOURNAL for disk in disks)
+        if journals != 1:
+            raise ValueError(f"found {journals} disks of role journal, expected exactly one")
+        names = [disk.name for disk in disks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"found {', '.join(twice)} twice, expected different names")
+        return disks
+
+
+class EmbeddedMetadata(Resource):
+    """A ZooKeeper of the cluster's own, run by the platform."""
+
+
+class Metadata(Resource):
+    """Where ledgers are known: exactly one of the two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    "has(self.embedded) != has(self.connect)",
+                    "metadata needs exactly one of embedded and connect",
+                ),
+                rule("self == oldSelf", "metadata cannot change: the ledgers are known there"),
+            ]
+        }
+    )
+
+    embedded: EmbeddedMetadata | None = None
+    connect: (
+        Annotated[
+            str, StringConstraints(pattern=r"^zk://[^/,\s]+(,[^/,\s]+)*(/\S+)$", max_length=1024)
+        ]
+        | None
+    ) = None
+    """`zk://host:port[,host:port]/ledgers`"""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        found = [name for name in ("embedded", "connect") if getattr(self, name) is not None]
+        if len(found) != 1:
+            raise ValueError(
+                f"found {' and '.join(found) or 'neither'}, expected exactly one of embedded and "
+                "connect"
+            )
+        return self
+
+
+class CookieFix(Resource):
+    """What happens when a bookie comes back with a replaced or wiped disk."""
+
+    policy: FixPolicy = FixPolicy.AUTO
+    window_seconds: Annotated[int, Field(ge=0, le=7 * 86400)] = 600
+    """Auto waits for a person when disks of more than one bookie changed within this time."""
+
+
+class Repair(Resource):
+    engine: RepairEngine = RepairEngine.AUTO
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    """Failed attempts after which RepairStalled is set; slow retries go on."""
+    backoff_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 30.0
+    """Wait after the first failed attempt; doubled after each further one."""
+    backoff_max_seconds: Annotated[float, Field(ge=0.1, le=86400)] = 900.0
+    deadline_seconds: Annotated[float, Field(ge=1, le=7 * 86400)] = 3600.0
+    """A repair or audit that runs longer is stopped and counts as failed."""
+
+
+class Audit(Resource):
+    schedule: Annotated[
+        str,
+        StringConstraints(
+            pattern=r"^(@hourly|@daily|@never|@every [1-9][0-9]{0,5}[smhd])$", max_length=20
+        ),
+    ] = "@hourly"
+    """`@hourly`, `@daily`, `@every 30m`, or `@never` (then only after repairs)."""
+    engine: RepairEngine = RepairEngine.AUTO
+
+    @property
+    def interval_seconds(self) -> float | None:
+        """None = no regular audit."""
+        fixed = {"@hourly": 3600.0, "@daily": 86400.0, "@never": None}
+        if self.schedule in fixed:
+            return fixed[self.schedule]
+        match = _SCHEDULE.match(self.schedule)
+        assert match is not None, "the pattern of `schedule` admits nothing else"
+        return int(match[1]) * _SECONDS[match[2]]
+
+
+class Retention(Resource):
+    """What happens to volumes; data is kept unless someone says otherwise."""
+
+    when_deleted: Literal["Retain", "Delete"] = "Retain"
+    when_scaled: Literal["Retain", "Delete"] = "Retain"
+
+
+class ClusterSpec(Resource):
+    """The wanted state of one fleet of bookies."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    "self.replicas >= self.quorum.ensemble",
+                    "replicas must be at least quorum.ensemble",
+                ),
+                rule(
+                    "self.journalWriteData || self.ack != 'memory' || self.quorum.ack >= 2",
+                    "quorum.ack must be at least 2 when journalWriteData is false and ack is "
+                    "memory: one unclean stop would lose acknowledged entries",
+                ),
+            ]
+        }
+    )
+
+    image: LongText = "bookie-operator/bookie:0.1.0"
+    """Image of the bookies; the local platform runs this installation instead."""
+    replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    journal_write_data: bool = False
+    """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
+    ack: AckMode = AckMode.MEMORY
+    flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
+    quorum: Quorum = Quorum()
+    metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
+    storage: Storage
+    cookie_fix: CookieFix = CookieFix()
+    repair: Repair = Repair()
+    audit: Audit = Audit()
+    retention: Retention = Retention()
+    grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
+    """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
+    paused: bool = False
+
+    @model_validator(mode="after")
+    def _survives_one_loss(self) -> Self:
+        if self.replicas < self.quorum.ensemble:
+            raise ValueError(
+                f"replicas: found {self.replicas}, expected at least quorum.ensemble "
+                f"({self.quorum.ensemble}): no ledger could be created"
+            )
+        if not self.journal_write_data and self.ack is AckMode.MEMORY and self.quorum.ack < 2:
+            raise ValueError(
+                f"quorum.ack: found {self.quorum.ack}, expected at least 2 with journalWriteData "
+                "false and ack memory: one unclean stop would lose acknowledged entries (or set "
+                "ack: sync, or journalWriteData: true)"
+            )
+        return self
+
+    @property
+    def loss_budget(self) -> int:
+        """How many bookies may be down or in limbo at once with nothing at risk."""
+        return self.quorum.ack - 1
+
+    @property
+    def bookie_ids(self) -> tuple[BookieId, ...]:
+        return tuple(BookieId(f"bookie-{ordinal}") for ordinal in range(self.replicas))
+
+
+class BookieCluster(Resource):
+    """A fleet of bookies with one metadata store, as the API server stores it."""
+
+    api_version: Literal["bookkeeper.bookie-operator.dev/v1alpha1"] = API_VERSION
+    kind: Literal["BookieCluster"] = "BookieCluster"
+    metadata: ObjectMeta
+    spec: ClusterSpec
+    status: ClusterStatus = ClusterStatus()
+
+
+def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
+    """Raise ManifestError unless a live cluster may go from `old` to `new` (CEL has the same)."""
+    mistakes = []
+    before = [f"{disk.name}/{disk.role.value}" for disk in old.storage.disks]
+    after = [f"{disk.name}/{disk.role.value}" for disk in new.storage.disks]
+    if before != after:
+        mistakes.append(
+            f"spec.storage.disks: found {', '.join(after)}; expected {', '.join(before)} as the "
+            "cluster was created: number, order, name and role of disks cannot change"
+        )
+    else:
+        for index, (was, wanted) in enumerate(
+            zip(old.storage.disks, new.storage.disks, strict=True)
+        ):
+            if size_bytes(wanted.size) < size_bytes(was.size):
+                mistakes.append(
+                    f"spec.storage.disks[{index}].size: found {wanted.size}, expected at least "
+                    f"{was.size}: a disk can only grow"
+                )
+    if old.metadata != new.metadata:
+        mistakes.append(
+            "spec.metadata: found another metadata store than the cluster was created with; "
+            "expected the same: its ledgers are known only there"
+        )
+    if mistakes:
+        raise ManifestError("\n".join(mistakes))

@@ -1,0 +1,251 @@
+"""Status of a BookieCluster: what the planner concluded, for people and machines.
+
+Written by the planner alone, read by it again on the next pass (previous status): all memory the
+operator has. Times are UTC. Counts that change with every add stay out, so that a quiet cluster's
+status does not change either.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AwareDatetime, Field
+
+from bookie_operator.model.base import LongText, Resource, ShortText
+
+BOOKIES_MAX: Final = 100
+INCIDENTS_MAX: Final = 50
+"""Older closed incidents are dropped; open ones never."""
+
+Count = Annotated[int, Field(ge=0)]
+
+
+def whole_milliseconds(moment: datetime) -> datetime:
+    """The moment as status stores it: UTC, cut to milliseconds."""
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+class ConditionType(StrEnum):
+    AVAILABLE = "Available"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
+    LIMBO_PRESENT = "LimboPresent"
+    COOKIE_FIX_PENDING = "CookieFixPending"
+    REPAIR_RUNNING = "RepairRunning"
+    REPAIR_STALLED = "RepairStalled"
+    POSSIBLE_DATA_LOSS = "PossibleDataLoss"
+    DURABILITY_VERIFIED = "DurabilityVerified"
+    SCALE_DOWN_BLOCKED = "ScaleDownBlocked"
+    PAUSED = "Paused"
+
+
+class Condition(Resource):
+    """One metav1.Condition."""
+
+    type: ShortText
+    status: Literal["True", "False", "Unknown"]
+    reason: ShortText
+    message: LongText = ""
+    observed_generation: Count = 0
+    last_transition_time: AwareDatetime
+
+
+class BookieState(StrEnum):
+    PENDING = "Pending"
+    """No process yet."""
+    STARTING = "Starting"
+    """The process runs, its control plane does not answer yet."""
+    BOOTING = "Booting"
+    MARKING = "Marking"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    SERVING = "Serving"
+    LIMBO = "Limbo"
+    """Serving, and some of what it does not hold is unknown."""
+    READ_ONLY = "ReadOnly"
+    DRAINING = "Draining"
+    STOPPING = "Stopping"
+    REFUSED = "Refused"
+    UNRESPONSIVE = "Unresponsive"
+    DOWN = "Down"
+
+
+class LastShutdown(Resource):
+    """How the boot before this one ended, as the bookie found it on its disks."""
+
+    clean: bool
+    reason: ShortText = ""
+
+
+class DiskStatus(Resource):
+    name: ShortText
+    role: ShortText
+    volume_uid: ShortText = ""
+    disk_id: ShortText = ""
+    verdict: ShortText = ""
+    """As the bookie judged it at boot: ok, new, empty, stale, foreign, swapped, torn."""
+    total_bytes: Count = 0
+
+
+class RepairStatus(Resource):
+    """The repair of one episode: a bookie and the boot that needs it."""
+
+    episode: ShortText
+    state: Literal["Waiting", "Running", "Finished", "Failed"]
+    attempt: Count = 0
+    started_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
+    next_attempt_at: AwareDatetime | None = None
+    engine: ShortText = ""
+    spark_app_id: ShortText = ""
+    message: LongText = ""
+
+
+class BookieStatus(Resource):
+    id: ShortText
+    state: BookieState
+    message: LongText = ""
+    boot_epoch: Count = 0
+    last_shutdown: LastShutdown | None = None
+    mode: ShortText = ""
+    limbo_ledgers: Count = 0
+    unchecked_ledgers: Count = 0
+    losses_recorded: Count = 0
+    restarts: Count = 0
+    instance: ShortText = ""
+    """Which process or container: compared as a whole, never counted."""
+    control: ShortText = ""
+    """host:port of the control plane."""
+    disks: Annotated[
+        tuple[DiskStatus, ...],
+        Field(
+            max_length=32,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = ()
+    repair: RepairStatus | None = None
+
+
+class IncidentOutcome(StrEnum):
+    OPEN = "Open"
+    CLEARED = "Cleared"
+    SUPERSEDED = "Superseded"
+    """The bookie stopped uncleanly again; a later incident took over what was left."""
+
+
+class Incident(Resource):
+    """An episode from its detection to the day limbo was 0 again."""
+
+    kind: ShortText
+    """UncleanShutdown, DiskReplaced, DiskWiped, DiskStale, TornLog, MarkingInterrupted, ..."""
+    bookie: ShortText
+    boot_epoch_before: Count = 0
+    boot_epoch_after: Count = 0
+    outcome: IncidentOutcome = IncidentOutcome.OPEN
+    ledgers_fenced: Count = 0
+    ledgers_in_limbo: Count = 0
+    ledgers_unchecked: Count = 0
+    stopped_at: AwareDatetime | None = None
+    """When the process ended, if the platform saw it."""
+    detected_at: AwareDatetime
+    cleared_at: AwareDatetime | None = None
+    seconds_to_detect: float | None = None
+    """From the stop (else from the start of the boot that found it) to the detection."""
+    seconds_to_clear: float | None = None
+    entries_copied: Count = 0
+    entries_copied_closed: Count = 0
+    """Of those, entries of ledgers that were CLOSED before the repair."""
+    ledgers_recovered: Count = 0
+    attempts: Count = 0
+    engine: ShortText = ""
+    spark_app_id: ShortText = ""
+    counted_jobs: Annotated[tuple[ShortText, ...], Field(max_length=100)] = ()
+    """Repair jobs whose copies are in the sums above."""
+
+
+class LimboTotals(Resource):
+    ledgers: Count = 0
+    unchecked: Count = 0
+    bookies: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
+    oldest_since: AwareDatetime | None = None
+    cleared_total: Count = 0
+
+
+class AuditStatus(Resource):
+    """The last finished audit, and the attempt that runs or failed since."""
+
+    running: bool = False
+    attempt: Count = 0
+    """Audits started so far: names the next one's job."""
+    failures: Count = 0
+    """Failed in a row."""
+    started_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
+    next_at: AwareDatetime | None = None
+    clean: bool | None = None
+    ledgers: Count = 0
+    entries: Count = 0
+    ok: Count = 0
+    missing: Count = 0
+    unknown: Count = 0
+    below_write_quorum: Count = 0
+    below_ack_quorum: Count = 0
+    no_copy_left: Count = 0
+    engine: ShortText = ""
+    spark_app_id: ShortText = ""
+    message: LongText = ""
+
+
+class Blocked(Resource):
+    """An action that is wanted and refused, and the predicate that refused it."""
+
+    bookie: ShortText = ""
+    action: ShortText
+    predicate: ShortText
+    since: AwareDatetime
+    message: LongText = ""
+
+
+class MetadataStatus(Resource):
+    url: LongText = ""
+    reachable: bool = False
+    instance_id: ShortText = ""
+
+
+def _by_keys(*keys: str) -> dict[str, Any]:
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+class ClusterStatus(Resource):
+    observed_generation: Count = 0
+    phase: ShortText = "Pending"
+    """One word for people; machines read the conditions."""
+    replicas: Count = 0
+    ready_replicas: Count = 0
+    selector: LongText = ""
+    disruptions_allowed: Count = 0
+    """What the PodDisruptionBudget grants: 0 while limbo exists."""
+    metadata: MetadataStatus = MetadataStatus()
+    conditions: Annotated[
+        tuple[Condition, ...], Field(max_length=32, json_schema_extra=_by_keys("type"))
+    ] = ()
+    bookies: Annotated[
+        tuple[BookieStatus, ...], Field(max_length=BOOKIES_MAX, json_schema_extra=_by_keys("id"))
+    ] = ()
+    limbo: LimboTotals = LimboTotals()
+    audit: AuditStatus = AuditStatus()
+    blocked: Annotated[tuple[Blocked, ...], Field(max_length=200)] = ()
+    incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        return next((c for c in self.conditions if c.type == kind.value), None)
+
+    def is_true(self, kind: ConditionType) -> bool:
+        found = self.condition(kind)
+        return found is not None and found.status == "True"
+
+    def bookie(self, bookie_id: str) -> BookieStatus | None:
+        return next((b for b in self.bookies if b.id == bookie_id), None)

@@ -1,0 +1,213 @@
+"""What the operator saw in one pass, as frozen values: the planner's only view of the world.
+
+`observe.py` fills them from a platform, the metadata store and the bookies' control planes. None
+means "not known", and is never read as "not there".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.task import BookieTask
+
+
+class Phase(StrEnum):
+    """Phase of a bookie's life, as its control plane tells it."""
+
+    BOOTING = "Booting"
+    MARKING = "Marking"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    SERVING = "Serving"
+    READ_ONLY = "ReadOnly"
+    DRAINING = "Draining"
+    STOPPING = "Stopping"
+    REFUSED = "Refused"
+
+    @property
+    def is_booted(self) -> bool:
+        """Marks and stamps of this boot are on disk: its counts of limbo can be trusted."""
+        return self in (Phase.SERVING, Phase.READ_ONLY, Phase.DRAINING)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the last process of a bookie ended, as far as the platform knows; raises suspicion only.
+
+    `code` is negative for a signal, None when nobody could collect it.
+    """
+
+    at: datetime
+    code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process (or container) of a bookie."""
+
+    instance: str
+    running: bool
+    revision: str
+    restarts: int = 0
+    started_at: datetime | None = None
+    last_exit: Exit | None = None
+    control: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One volume of a bookie: the claim, not what lies on it."""
+
+    disk: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BootRecord:
+    """Durable facts of a bookie's boot: the truth about how it was stopped before."""
+
+    epoch: int
+    clean: bool
+    reason: str
+    started_at: datetime
+    mode: str
+    previous_mode: str = ""
+    ledgers_fenced: int = 0
+    ledgers_in_limbo: int = 0
+    ledgers_unchecked: int = 0
+    cookie_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiskHealth:
+    role: str
+    index: int
+    disk_id: str
+    verdict: str
+    volume_uid: str
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CookieFixRequest:
+    """A cookie fix that waits for approval; an approval names its plan id."""
+
+    plan_id: str
+    disk_indexes: tuple[int, ...]
+    description: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A bookie's own answer. `is_fresh` = given in this pass, not remembered from before."""
+
+    phase: Phase
+    boot: BootRecord | None
+    message: str = ""
+    disks: tuple[DiskHealth, ...] = ()
+    limbo_ledgers: int = 0
+    unchecked_ledgers: int = 0
+    losses_recorded: int = 0
+    instance_id: str = ""
+    cookie_fix: CookieFixRequest | None = None
+    is_fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bookie:
+    """One bookie: platform's view, its own view, and whether it is registered for writes."""
+
+    id: BookieId
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    process: Process | None = None
+    health: Health | None = None
+    is_writable: bool = False
+
+
+class JobKind(StrEnum):
+    REPAIR = "repair"
+    AUDIT = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair said it did. Counts for people; completion is the bookies' to tell."""
+
+    entries_copied: int = 0
+    entries_copied_closed: int = 0
+    ledgers_recovered: int = 0
+    engine: str = ""
+    spark_app_id: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Findings of a whole audit, by class."""
+
+    ledgers: int = 0
+    entries: int = 0
+    ok: int = 0
+    missing: int = 0
+    unknown: int = 0
+    below_write_quorum: int = 0
+    below_ack_quorum: int = 0
+    no_copy_left: int = 0
+    engine: str = ""
+    spark_app_id: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return not (
+            self.missing
+            or self.unknown
+            or self.below_write_quorum
+            or self.below_ack_quorum
+            or self.no_copy_left
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of the repair engine, running or ended. `exit_code` None = not known."""
+
+    name: str
+    kind: JobKind
+    attempt: int
+    running: bool
+    started_at: datetime
+    bookie: BookieId | None = None
+    boot_epoch: int = 0
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    message: str = ""
+    repair: RepairReport | None = None
+    audit: AuditReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataView:
+    """The metadata store. `instance_id` None while reachable = not initialised."""
+
+    url: str = ""
+    reachable: bool = False
+    instance_id: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything, at `now` (UTC)."""
+
+    now: datetime
+    metadata: MetadataView
+    bookies: Mapping[BookieId, Bookie] = field(default_factory=dict)
+    jobs: tuple[Job, ...] = ()
+    tasks: tuple[BookieTask, ...] = ()
+
+    def bookie(self, bookie_id: BookieId) -> Bookie:
+        return self.bookies.get(bookie_id, Bookie(bookie_id))

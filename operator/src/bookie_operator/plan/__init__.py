@@ -1,0 +1,183 @@
+"""The planner: (cluster, observed, previous status) -> actions, refusals, events, next status.
+
+Pure: no clock, no I/O, no memory but the previous status. Order of a pass: judge every bookie,
+follow incidents, weigh the loss budget, then let each concern say what it wants. What comes out has
+at most one destructive action; the others wait for a pass that has seen its effect.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState, ClusterStatus, Incident
+from bookie_operator.model.task import TaskStatus
+from bookie_operator.observed import Observed
+from bookie_operator.plan.actions import (
+    Action,
+    ApproveCookieFix,
+    Destructive,
+    Event,
+    Refusal,
+    ReplaceVolume,
+    RestartBookie,
+    candidate_of,
+)
+from bookie_operator.plan.audits import Audits, audits
+from bookie_operator.plan.budget import Budget, budget_of
+from bookie_operator.plan.conditions import Findings, conditions, possible_data_loss
+from bookie_operator.plan.disks import cookie_fixes
+from bookie_operator.plan.episodes import advance
+from bookie_operator.plan.repair import Repairs, repairs
+from bookie_operator.plan.report import (
+    READY_STATES,
+    blocked,
+    bookie_status,
+    limbo_totals,
+    metadata_status,
+    phase,
+)
+from bookie_operator.plan.restarts import provision, restarts, scale_down_refusal
+from bookie_operator.plan.states import Judged, judge_all
+from bookie_operator.plan.tasks import replacements, task_statuses
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, what was refused, and the status to publish."""
+
+    actions: tuple[Action, ...]
+    refusals: tuple[Refusal, ...]
+    events: tuple[Event, ...]
+    status: ClusterStatus
+    tasks: Mapping[str, TaskStatus]
+    """Task name -> its new status, for those that changed."""
+
+
+def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
+    """The next step from here, or none when spec and fleet agree."""
+    spec = cluster.spec
+    judged = judge_all(spec, observed, previous)
+    incidents, events = advance(observed, judged, previous)
+    loss = possible_data_loss(
+        cluster, judged, incidents=incidents, audit=previous.audit, previous=previous
+    )
+    budget = budget_of(spec, judged, observed.metadata, is_loss_possible=loss[0] == "True")
+
+    actions, refusals = provision(spec, observed, previous)
+    wanted, refused = _disruptions(cluster, judged, observed, incidents=incidents, budget=budget)
+    refusals += refused
+    repairing = repairs(cluster, judged, observed, previous)
+    refusals += repairing.refusals
+    auditing = audits(
+        cluster,
+        judged,
+        observed,
+        incidents=incidents,
+        previous=previous.audit,
+        is_loss_possible=loss[0] == "True",
+        is_repairing=repairing.wants_to_run,
+    )
+    actions += [*wanted[:1], *repairing.actions, *auditing.actions]
+    status = _status(
+        Findings(
+            cluster=cluster,
+            judged=judged,
+            observed=observed,
+            incidents=incidents,
+            repairs=repairing,
+            audit=auditing.status,
+            refusals=refusals,
+            loss=loss,
+            is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
+        ),
+        budget=budget,
+        previous=previous,
+    )
+    events += _state_events(judged, previous)
+    tasks = task_statuses(spec, judged, observed, actions=actions)
+    return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
+
+
+def _disruptions(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    budget: Budget,
+) -> tuple[list[Destructive], list[Refusal]]:
+    """Destructive actions that are allowed, most useful first, and those that are not.
+
+    Each was weighed alone, so only the first may be carried out before the next observation.
+    """
+    fixes = cookie_fixes(cluster.spec, judged, observed, incidents=incidents, budget=budget)
+    replaced, not_replaced = replacements(cluster.spec, judged, observed, budget)
+    restarted, not_restarted = restarts(cluster.spec, judged, budget)
+    allowed: list[Destructive] = [
+        *fixes.approvals,
+        *(action for action in replaced if isinstance(action, ReplaceVolume)),
+        *(action for action in restarted if isinstance(action, RestartBookie)),
+    ]
+    waiting = [
+        Refusal(_word(action), "OneActionAtATime", "waits for the next pass", candidate_of(action))
+        for action in allowed[1:]
+    ]
+    refusals = [*fixes.refusals, *not_replaced, *not_restarted, *waiting]
+    surplus = scale_down_refusal(cluster.spec, judged)
+    return allowed, refusals + ([surplus] if surplus else [])
+
+
+def _word(action: Destructive) -> str:
+    if isinstance(action, ApproveCookieFix):
+        return "CookieFix"
+    return "ReplaceDisk" if isinstance(action, ReplaceVolume) else "Restart"
+
+
+def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> ClusterStatus:
+    spec, judged, observed = found.cluster.spec, found.judged, found.observed
+    current = conditions(found, previous)
+    return ClusterStatus(
+        observed_generation=found.cluster.metadata.generation,
+        phase=phase(current, judged),
+        replicas=len([one for one in judged.values() if one.bookie.process is not None]),
+        ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
+        selector=f"bookkeeper.bookie-operator.dev/cluster={found.cluster.metadata.name}",
+        disruptions_allowed=budget.disruptions_allowed,
+        metadata=metadata_status(observed, previous),
+        conditions=current,
+        bookies=tuple(
+            bookie_status(
+                spec,
+                one,
+                before=previous.bookie(bookie_id),
+                repair=found.repairs.statuses.get(bookie_id),
+            )
+            for bookie_id, one in judged.items()
+        ),
+        limbo=limbo_totals(judged, previous, incidents=found.incidents),
+        audit=found.audit,
+        blocked=blocked(found.refusals, previous, now=observed.now),
+        incidents=tuple(found.incidents),
+    )
+
+
+def _state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+    """One event when a bookie goes down, is refused, or serves again."""
+    events = []
+    for bookie_id, one in judged.items():
+        before = previous.bookie(bookie_id)
+        was = before.state if before else BookieState.PENDING
+        if one.state is was:
+            continue
+        if one.state is BookieState.DOWN:
+            events.append(Event("BookieDown", one.message, bookie_id, "Warning"))
+        elif one.state is BookieState.REFUSED:
+            events.append(Event("BootRefused", one.message, bookie_id, "Warning"))
+        elif one.state in READY_STATES and was not in READY_STATES:
+            events.append(Event("BookieServing", one.message or "serves", bookie_id))
+    return events
+
+
+__all__ = ["Audits", "Plan", "Repairs", "plan"]

@@ -1,0 +1,165 @@
+"""What the planner may ask for: actions, refusals, events. `apply.py` carries them out.
+
+A destructive action takes something away that it cannot give back (a running process, the old
+content of a disk's identity). A pass has at most one of them, and each names what it was planned
+for (a process instance, a volume uid), so that it does nothing when that has changed meanwhile.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import AckMode, ClusterSpec, DiskRole, FixPolicy
+from bookie_operator.observed import JobKind
+
+
+@dataclass(frozen=True, slots=True)
+class DiskTemplate:
+    name: str
+    role: DiskRole
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookieTemplate:
+    """How one bookie is to run. `revision` changes exactly when a running one must be restarted."""
+
+    bookie_id: BookieId
+    image: str
+    disks: tuple[DiskTemplate, ...]
+    journal_write_data: bool
+    ack: AckMode
+    flush_interval_seconds: float
+    asks_before_cookie_fix: bool
+
+    @property
+    def revision(self) -> str:
+        # Sizes are left out: a volume grows under a running bookie.
+        facts = asdict(self) | {"disks": [(disk.name, disk.role) for disk in self.disks]}
+        text = json.dumps(facts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
+    """The wanted form of one bookie.
+
+    A bookie asks before every cookie fix unless the policy is Never: with Auto it is the operator
+    that answers, since only the operator sees the whole fleet's losses.
+    """
+    return BookieTemplate(
+        bookie_id=bookie_id,
+        image=spec.image,
+        disks=tuple(DiskTemplate(d.name, d.role, d.size) for d in spec.storage.disks),
+        journal_write_data=spec.journal_write_data,
+        ack=spec.ack,
+        flush_interval_seconds=spec.flush_interval_seconds,
+        asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InitialiseMetadata:
+    """Create the cluster's layout in an empty metadata store."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVolume:
+    bookie_id: BookieId
+    disk: DiskTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class StartBookie:
+    """Bring up a bookie that has no process, or keep it up as `template` says."""
+
+    template: BookieTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBookie:
+    """Stop process `instance` gracefully and start it as `template` says. Destructive."""
+
+    template: BookieTemplate
+    instance: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveCookieFix:
+    """Let a bookie take its changed disks as its own. Destructive: the old ones are given up."""
+
+    bookie_id: BookieId
+    plan_id: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceVolume:
+    """Stop the bookie gracefully and delete volume `uid`; a new one is created. Destructive."""
+
+    bookie_id: BookieId
+    disk: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Create-only: a job of this name that exists already is left as it is."""
+
+    name: str
+    kind: JobKind
+    engine: str
+    attempt: int
+    bookie_id: BookieId | None = None
+    boot_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    name: str
+    reason: str
+
+
+Action = (
+    InitialiseMetadata
+    | CreateVolume
+    | StartBookie
+    | RestartBookie
+    | ApproveCookieFix
+    | ReplaceVolume
+    | StartJob
+    | StopJob
+)
+Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume
+
+
+def is_destructive(action: Action) -> bool:
+    return isinstance(action, RestartBookie | ApproveCookieFix | ReplaceVolume)
+
+
+def candidate_of(action: Destructive) -> BookieId:
+    """The bookie that a destructive action takes out of service or changes for good."""
+    return action.template.bookie_id if isinstance(action, RestartBookie) else action.bookie_id
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A wanted action that a predicate refused; shown in `status.blocked`."""
+
+    action: str
+    predicate: str
+    message: str
+    bookie: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something people should read in the events, once."""
+
+    reason: str
+    message: str
+    bookie: str = ""
+    type: Literal["Normal", "Warning"] = "Normal"

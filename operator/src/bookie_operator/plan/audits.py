@@ -1,0 +1,181 @@
+"""Audits: after every repair, after a possible loss, and on schedule. An audit changes nothing.
+
+DurabilityVerified rests on the last one that finished, so its start is what counts: an audit that
+began before the last incident was cleared says nothing about what came after.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import AuditStatus, Incident, whole_milliseconds
+from bookie_operator.model.task import TaskType
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.repair import backoff, is_waiting
+from bookie_operator.plan.states import Judged, marks_total
+
+SLACK: Final = 2.0
+"""A schedule's verdict is stale after this many intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audits:
+    status: AuditStatus
+    actions: list[Action]
+
+
+def audits(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    previous: AuditStatus,
+    is_loss_possible: bool,
+    is_repairing: bool,
+) -> Audits:
+    status = follow(cluster, observed, previous)
+    actions: list[Action] = [
+        StopJob(job.name, "DeadlineExceeded")
+        for job in observed.jobs
+        if job.kind is JobKind.AUDIT and job.running and _is_late(job, cluster, observed.now)
+    ]
+    if status.running or is_repairing or cluster.spec.paused or not observed.metadata.reachable:
+        return Audits(status, actions)
+    if observed.metadata.instance_id is None or not any(one.is_booted for one in judged.values()):
+        return Audits(status, actions)
+    if status.failures and status.next_at is not None and observed.now < status.next_at:
+        return Audits(status, actions)
+    if _is_wanted(
+        cluster, judged, observed, incidents=incidents, status=status, is_loss=is_loss_possible
+    ):
+        attempt = status.attempt + 1
+        name = f"{cluster.metadata.name}-audit-{attempt}"
+        engine = cluster.spec.audit.engine.value
+        actions.append(StartJob(name, JobKind.AUDIT, engine, attempt))
+    return Audits(status, actions)
+
+
+def disturbed_at(incidents: Sequence[Incident]) -> datetime | None:
+    """When something last happened that an audit must be younger than to prove anything."""
+    moments = [incident.cleared_at or incident.detected_at for incident in incidents]
+    return max(moments, default=None)
+
+
+def is_younger(status: AuditStatus, moment: datetime | None) -> bool:
+    """True when the last finished audit began after `moment`."""
+    return status.started_at is not None and (moment is None or status.started_at > moment)
+
+
+def is_stale(cluster: BookieCluster, status: AuditStatus, now: datetime) -> bool:
+    interval = cluster.spec.audit.interval_seconds
+    if interval is None or status.finished_at is None:
+        return False
+    return now - status.finished_at > timedelta(seconds=interval * SLACK)
+
+
+def follow(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
+    """The audit status after looking at the newest audit job."""
+    jobs = [job for job in observed.jobs if job.kind is JobKind.AUDIT]
+    job = max(jobs, key=lambda job: job.attempt, default=None)
+    if job is None or job.attempt < previous.attempt:
+        if not previous.running:
+            return previous
+        return _failed(cluster, previous, previous.attempt, observed.now, "the job is gone")
+    if job.running:
+        return previous.model_copy(update={"running": True, "attempt": job.attempt})
+    if job.attempt == previous.attempt and not previous.running:
+        return previous
+    if job.audit is None or job.ended_at is None:
+        ended = job.ended_at or observed.now
+        return _failed(cluster, previous, job.attempt, ended, job.message or "no result")
+    return previous.model_copy(update=_finished(job))
+
+
+def _finished(job: Job) -> dict[str, Any]:
+    report = job.audit
+    assert report is not None and job.ended_at is not None
+    counts = (
+        "ledgers",
+        "entries",
+        "ok",
+        "missing",
+        "unknown",
+        "below_write_quorum",
+        "below_ack_quorum",
+        "no_copy_left",
+        "engine",
+        "spark_app_id",
+    )
+    return {
+        "running": False,
+        "attempt": job.attempt,
+        "failures": 0,
+        "next_at": None,
+        "started_at": whole_milliseconds(job.started_at),
+        "finished_at": whole_milliseconds(job.ended_at),
+        "clean": report.is_clean,
+        "message": "",
+        **{name: getattr(report, name) for name in counts},
+    }
+
+
+def _failed(
+    cluster: BookieCluster, previous: AuditStatus, attempt: int, ended: datetime, why: str
+) -> AuditStatus:
+    failures = previous.failures + 1
+    return previous.model_copy(
+        update={
+            "running": False,
+            "attempt": attempt,
+            "failures": failures,
+            "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
+            "message": f"audit {attempt} failed: {why}"[:1024],
+        }
+    )
+
+
+def _is_late(job: Job, cluster: BookieCluster, now: datetime) -> bool:
+    return now - job.started_at > timedelta(seconds=cluster.spec.repair.deadline_seconds)
+
+
+def _is_wanted(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    status: AuditStatus,
+    is_loss: bool,
+) -> bool:
+    if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
+        return True
+    everyone_answers = all(one.is_booted for one in judged.values())
+    if status.started_at is None and not is_loss:
+        return everyone_answers and not marks_total(judged)
+    interval = cluster.spec.audit.interval_seconds
+    age = observed.now - status.started_at if status.started_at is not None else timedelta(0)
+    if interval is not None and age >= timedelta(seconds=interval):
+        return True
+    if is_loss:  # look at once, and again after every further incident
+        detected = max((incident.detected_at for incident in incidents), default=None)
+        if not is_younger(status, detected):
+            return True
+    settled = everyone_answers and not marks_total(judged)
+    if not settled:
+        return False
+    return not is_younger(status, disturbed_at(incidents)) or _may_have_healed(status, observed)
+
+
+def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:
+    """An audit that found unknowns while bookies were away is repeated once all are back."""
+    return status.clean is False and status.unknown > 0 and _waited(status, observed.now)
+
+
+def _waited(status: AuditStatus, now: datetime) -> bool:
+    return status.finished_at is not None and now - status.finished_at >= timedelta(seconds=60)

@@ -1,0 +1,126 @@
+"""Cookie fixes: a bookie found replaced or wiped disks, has fenced and marked, and asks.
+
+The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
+beyond the loss budget, one at a time, and not when disks of several bookies changed within the
+window (that is a storage incident, and the old disks may come back). A stale, foreign or swapped
+disk is a person's decision under every policy; so is everything under Approve.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec, FixPolicy
+from bookie_operator.model.status import Incident
+from bookie_operator.model.task import TaskType
+from bookie_operator.observed import CookieFixRequest, Observed, Phase
+from bookie_operator.plan.actions import ApproveCookieFix, Refusal
+from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.episodes import DISK_KINDS
+from bookie_operator.plan.states import Judged
+
+PERSONS_VERDICTS: Final = frozenset({"stale", "foreign", "swapped"})
+OPERATOR: Final = "bookie-operator"
+_ACTION: Final = "CookieFix"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """Approvals to give now, and why the others wait."""
+
+    approvals: list[ApproveCookieFix]
+    refusals: list[Refusal]
+
+
+def cookie_fixes(
+    spec: ClusterSpec,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    budget: Budget,
+) -> Fixes:
+    fixes = Fixes([], [])
+    changed = bookies_with_changed_disks(spec, observed, incidents)
+    for bookie_id, one in judged.items():
+        request = pending_fix(one)
+        if request is None:
+            continue
+        person = _approved_by(observed, bookie_id, request)
+        if person and not spec.paused:
+            # A person's word is not weighed against the budget: with several bookies waiting it
+            # would never be met, and a bookie that waits holds nothing for anybody either.
+            fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, person))
+            continue
+        refusal = _persons_decision(spec, one, changed=changed) or budget.refusal(
+            _ACTION, bookie_id
+        )
+        if refusal is None:
+            fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, OPERATOR))
+        else:
+            fixes.refusals.append(refusal)
+    return fixes
+
+
+def pending_fix(one: Judged) -> CookieFixRequest | None:
+    health = one.bookie.health
+    if health is None or health.phase is not Phase.AWAITING_APPROVAL or not health.is_fresh:
+        return None
+    return health.cookie_fix
+
+
+def bookies_with_changed_disks(
+    spec: ClusterSpec, observed: Observed, incidents: Sequence[Incident]
+) -> set[str]:
+    """Bookies whose disks changed within the window, those that ask now included."""
+    since = observed.now - timedelta(seconds=spec.cookie_fix.window_seconds)
+    recent = {
+        incident.bookie
+        for incident in incidents
+        if incident.kind in DISK_KINDS and incident.detected_at >= since
+    }
+    asking = {
+        bookie_id
+        for bookie_id, bookie in observed.bookies.items()
+        if bookie.health is not None and bookie.health.cookie_fix is not None
+    }
+    return recent | asking
+
+
+def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> Refusal | None:
+    """The reason why the operator may not decide, or None."""
+    health = one.bookie.health
+    assert health is not None and health.cookie_fix is not None
+    approve = f"approve plan {health.cookie_fix.plan_id} if the old content is gone for good"
+    suspects = sorted({d.verdict for d in health.disks if d.verdict in PERSONS_VERDICTS})
+    if suspects:
+        why = f"a disk is {' and '.join(suspects)}; {approve}"
+        return _wait(one, "SuspectDisk", why)
+    if spec.cookie_fix.policy is not FixPolicy.AUTO:
+        return _wait(one, "AwaitingApproval", f"policy {spec.cookie_fix.policy.value}; {approve}")
+    if len(changed) > 1:
+        window = spec.cookie_fix.window_seconds
+        why = f"disks of {', '.join(sorted(changed))} changed within {window} s; {approve}"
+        return _wait(one, "MultipleBookiesChanged", why)
+    return None
+
+
+def _wait(one: Judged, predicate: str, message: str) -> Refusal:
+    return Refusal(_ACTION, predicate, message, bookie=one.bookie.id)
+
+
+def _approved_by(observed: Observed, bookie_id: BookieId, request: CookieFixRequest) -> str:
+    """Who approved this very plan by a task; empty = nobody."""
+    for task in observed.tasks:
+        wanted = task.spec
+        if (
+            wanted.type is TaskType.APPROVE_COOKIE_FIX
+            and wanted.bookie == bookie_id
+            and wanted.plan_id == request.plan_id
+            and not task.status.phase.is_final
+        ):
+            return wanted.approved_by or f"task {task.metadata.name}"
+    return ""

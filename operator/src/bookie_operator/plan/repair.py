@@ -1,0 +1,214 @@
+"""Repairs: one at a time per cluster, tried again with growing waits until the bookies say limbo 0.
+
+An episode is a bookie and a boot epoch; its attempts are jobs named after both, so that a restarted
+operator finds them again. How a job ended is a hint for the wait and the message, never the proof:
+only the bookie's own counts end an episode.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, Repair
+from bookie_operator.model.status import ClusterStatus, RepairStatus, whole_milliseconds
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
+from bookie_operator.plan.states import Judged
+
+DOUBLINGS_MAX: Final = 20
+"""Keeps the exponent in range; the wait itself is bounded by the spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """Status per bookie, what to do now, and which bookies' repairs are stalled."""
+
+    statuses: Mapping[BookieId, RepairStatus]
+    actions: list[Action]
+    refusals: list[Refusal]
+    stalled: tuple[BookieId, ...]
+
+    @property
+    def is_running(self) -> bool:
+        return any(status.state == "Running" for status in self.statuses.values())
+
+    @property
+    def wants_to_run(self) -> bool:
+        return self.is_running or any(isinstance(action, StartJob) for action in self.actions)
+
+
+def backoff(attempt: int, repair: Repair) -> timedelta:
+    """How long to wait after failed attempt number `attempt` (1, 2, ...): 1, 2, 4 ... units."""
+    assert attempt >= 1
+    factor = 2 ** min(attempt - 1, DOUBLINGS_MAX)
+    return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
+
+
+def repairs(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+) -> Repairs:
+    statuses: dict[BookieId, RepairStatus] = {}
+    for bookie_id, one in judged.items():
+        before = previous.bookie(bookie_id)
+        status = _status(cluster, one, observed, before.repair if before else None)
+        if status is not None:
+            statuses[bookie_id] = status
+    running = [job for job in observed.jobs if job.kind is JobKind.REPAIR and job.running]
+    actions: list[Action] = [
+        stop for job in running if (stop := _stop(job, cluster, judged, observed))
+    ]
+    refusals: list[Refusal] = []
+    due = None if running else _next_due(judged, statuses, observed)
+    if due is not None:
+        refusal = _refusal(cluster, observed, due)
+        if refusal is not None:
+            refusals.append(refusal)
+        else:
+            actions += _stop_audits(observed)
+            actions.append(_start(cluster, statuses[due], judged[due]))
+    limit = cluster.spec.repair.max_attempts
+    stalled = tuple(
+        bookie_id
+        for bookie_id, status in statuses.items()
+        if status.state in ("Failed", "Running")
+        and status.attempt - (status.state == "Running") >= limit
+    )
+    return Repairs(statuses, actions, refusals, stalled)
+
+
+def is_waiting(task: BookieTask, kind: TaskType) -> bool:
+    """A task of this kind whose job was not started yet."""
+    return task.spec.type is kind and task.status.phase is TaskPhase.PENDING
+
+
+def episode_of(bookie_id: BookieId, boot_epoch: int) -> str:
+    return f"{bookie_id}-{boot_epoch}"
+
+
+def job_name(cluster: BookieCluster, episode: str, attempt: int) -> str:
+    return f"{cluster.metadata.name}-{episode}-{attempt}"
+
+
+def _status(
+    cluster: BookieCluster, one: Judged, observed: Observed, before: RepairStatus | None
+) -> RepairStatus | None:
+    """Where the repair of one bookie stands; None when none was ever needed."""
+    boot = one.bookie.health.boot if one.bookie.health else None
+    if boot is None or not one.is_booted:
+        return before
+    episode = episode_of(one.bookie.id, boot.epoch)
+    known = before if before is not None and before.episode == episode else None
+    jobs = [job for job in observed.jobs if _is_attempt(job, one.bookie.id, boot.epoch)]
+    latest = max(jobs, key=lambda job: job.attempt, default=None)
+    if latest is not None and (known is None or latest.attempt >= known.attempt):
+        known = _from_job(episode, latest, cluster.spec.repair)
+    elif known is not None and known.state == "Running":
+        known = _vanished(known, cluster.spec.repair, now=observed.now)
+    if not one.has_marks:
+        finished = known or before
+        if finished is None or finished.state == "Running":
+            return finished
+        return finished.model_copy(update={"state": "Finished", "next_attempt_at": None})
+    return known or RepairStatus(episode=episode, state="Waiting")
+
+
+def _is_attempt(job: Job, bookie_id: BookieId, boot_epoch: int) -> bool:
+    return job.kind is JobKind.REPAIR and job.bookie == bookie_id and job.boot_epoch == boot_epoch
+
+
+def _from_job(episode: str, job: Job, repair: Repair) -> RepairStatus:
+    ended = job.ended_at
+    return RepairStatus(
+        episode=episode,
+        state="Running" if job.running else "Failed",  # "Finished" is the bookie's word
+        attempt=job.attempt,
+        started_at=whole_milliseconds(job.started_at),
+        ended_at=whole_milliseconds(ended) if ended else None,
+        next_attempt_at=whole_milliseconds(ended + backoff(job.attempt, repair)) if ended else None,
+        engine=job.repair.engine if job.repair else "",
+        spark_app_id=job.repair.spark_app_id if job.repair else "",
+        message=job.message[:1024],
+    )
+
+
+def _vanished(known: RepairStatus, repair: Repair, *, now: datetime) -> RepairStatus:
+    """The job is gone without a trace: a failed attempt, so that its number is not used again."""
+    ended = whole_milliseconds(now)
+    return known.model_copy(
+        update={
+            "state": "Failed",
+            "ended_at": ended,
+            "next_attempt_at": ended + backoff(max(1, known.attempt), repair),
+            "message": "the job is gone and left no result",
+        }
+    )
+
+
+def _stop(
+    job: Job, cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
+) -> StopJob | None:
+    """A repair of an older boot works on marks that a newer one replaced; a hung one blocks all."""
+    if observed.now - job.started_at > timedelta(seconds=cluster.spec.repair.deadline_seconds):
+        return StopJob(job.name, "DeadlineExceeded")
+    one = judged.get(job.bookie) if job.bookie is not None else None
+    boot = one.bookie.health.boot if one is not None and one.bookie.health else None
+    if boot is not None and boot.epoch > job.boot_epoch:
+        return StopJob(job.name, "BookieRestarted")
+    return None
+
+
+def _next_due(
+    judged: Mapping[BookieId, Judged],
+    statuses: Mapping[BookieId, RepairStatus],
+    observed: Observed,
+) -> BookieId | None:
+    """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
+    asked = {task.spec.bookie for task in observed.tasks if is_waiting(task, TaskType.REPAIR)}
+    due = []
+    for bookie_id, status in statuses.items():
+        one = judged[bookie_id]
+        if not one.is_booted or not one.has_marks or status.state == "Running":
+            continue
+        is_time = status.next_attempt_at is None or observed.now >= status.next_attempt_at
+        if is_time or bookie_id in asked:
+            due.append((status.attempt, bookie_id))
+    return min(due)[1] if due else None
+
+
+def _refusal(cluster: BookieCluster, observed: Observed, bookie_id: BookieId) -> Refusal | None:
+    if cluster.spec.paused:
+        return Refusal("Repair", "Paused", "spec.paused is true", bookie=bookie_id)
+    if not observed.metadata.reachable:
+        why = f"the metadata store does not answer: {observed.metadata.message}"
+        return Refusal("Repair", "MetadataUnreachable", why, bookie=bookie_id)
+    return None
+
+
+def _stop_audits(observed: Observed) -> list[Action]:
+    """What an audit would find while there is limbo is moot, and the repair needs its place."""
+    return [
+        StopJob(job.name, "RepairFirst")
+        for job in observed.jobs
+        if job.kind is JobKind.AUDIT and job.running
+    ]
+
+
+def _start(cluster: BookieCluster, status: RepairStatus, one: Judged) -> StartJob:
+    boot = one.bookie.health.boot if one.bookie.health else None
+    assert boot is not None
+    attempt = status.attempt + 1
+    return StartJob(
+        name=job_name(cluster, episode_of(one.bookie.id, boot.epoch), attempt),
+        kind=JobKind.REPAIR,
+        engine=cluster.spec.repair.engine.value,
+        attempt=attempt,
+        bookie_id=one.bookie.id,
+        boot_epoch=boot.epoch,
+    )

@@ -1,0 +1,172 @@
+"""The status object of a pass: per bookie, totals, blocked actions, and one word for people."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec, DiskRole
+from bookie_operator.model.status import (
+    Blocked,
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    Condition,
+    ConditionType,
+    DiskStatus,
+    Incident,
+    LastShutdown,
+    LimboTotals,
+    MetadataStatus,
+    RepairStatus,
+    whole_milliseconds,
+)
+from bookie_operator.observed import DiskHealth, Health, Observed
+from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.episodes import open_incidents
+from bookie_operator.plan.states import Judged
+
+READY_STATES = (BookieState.SERVING, BookieState.LIMBO, BookieState.READ_ONLY)
+
+
+def bookie_status(
+    spec: ClusterSpec,
+    one: Judged,
+    *,
+    before: BookieStatus | None,
+    repair: RepairStatus | None,
+) -> BookieStatus:
+    """One bookie's entry; what it does not say now is kept from the previous status."""
+    health = one.bookie.health
+    boot = health.boot if health else None
+    process = one.bookie.process
+    facts = before or BookieStatus(id=one.bookie.id, state=one.state)
+    shutdown = facts.last_shutdown
+    if boot is not None:
+        shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
+    return BookieStatus(
+        id=one.bookie.id,
+        state=one.state,
+        message=one.message[:1024],
+        boot_epoch=boot.epoch if boot else facts.boot_epoch,
+        last_shutdown=shutdown,
+        mode=boot.mode if boot else facts.mode,
+        limbo_ledgers=one.limbo,
+        unchecked_ledgers=one.unchecked,
+        losses_recorded=health.losses_recorded if health else facts.losses_recorded,
+        restarts=process.restarts if process else facts.restarts,
+        instance=process.instance if process else "",
+        control=(process.control or "") if process else "",
+        disks=_disks(spec, one, before=facts, health=health),
+        repair=repair,
+    )
+
+
+def _disks(
+    spec: ClusterSpec, one: Judged, *, before: BookieStatus, health: Health | None
+) -> tuple[DiskStatus, ...]:
+    known = {disk.name: disk for disk in before.disks}
+    disks = []
+    ledgers = 0
+    for wanted in spec.storage.disks:
+        index = 0
+        if wanted.role is DiskRole.LEDGER:
+            index, ledgers = ledgers, ledgers + 1
+        told = _told(health, wanted.role, index)
+        volume = one.bookie.volumes.get(wanted.name)
+        old = known.get(wanted.name, DiskStatus(name=wanted.name, role=wanted.role.value))
+        disks.append(
+            DiskStatus(
+                name=wanted.name,
+                role=wanted.role.value,
+                volume_uid=volume.uid if volume else "",
+                disk_id=told.disk_id if told else old.disk_id,
+                verdict=told.verdict if told else old.verdict,
+                total_bytes=told.total_bytes if told else old.total_bytes,
+            )
+        )
+    return tuple(disks)
+
+
+def _told(health: Health | None, role: DiskRole, index: int) -> DiskHealth | None:
+    """What the bookie says of its `index`-th disk of this role (it lists them in order)."""
+    if health is None:
+        return None
+    mine = [disk for disk in health.disks if disk.role == role.value]
+    return mine[index] if index < len(mine) else None
+
+
+def limbo_totals(
+    judged: Mapping[BookieId, Judged],
+    previous: ClusterStatus,
+    *,
+    incidents: Sequence[Incident],
+) -> LimboTotals:
+    cleared = 0
+    for bookie_id, one in judged.items():
+        before = previous.bookie(bookie_id)
+        boot = one.bookie.health.boot if one.bookie.health else None
+        if before is not None and boot is not None and boot.epoch == before.boot_epoch:
+            cleared += max(0, before.limbo_ledgers - one.limbo)
+    marked = tuple(bookie_id for bookie_id, one in judged.items() if one.has_marks)
+    since = [i.detected_at for i in open_incidents(incidents) if i.bookie in marked]
+    return LimboTotals(
+        ledgers=sum(one.limbo for one in judged.values()),
+        unchecked=sum(one.unchecked for one in judged.values()),
+        bookies=marked,
+        oldest_since=min(since, default=None),
+        cleared_total=previous.limbo.cleared_total + cleared,
+    )
+
+
+def blocked(
+    refusals: Sequence[Refusal], previous: ClusterStatus, *, now: datetime
+) -> tuple[Blocked, ...]:
+    """Refusals as status, each with the time since which the same predicate refuses it."""
+    since = {(b.bookie, b.action, b.predicate): b.since for b in previous.blocked}
+    return tuple(
+        Blocked(
+            bookie=refusal.bookie,
+            action=refusal.action,
+            predicate=refusal.predicate,
+            since=since.get(
+                (refusal.bookie, refusal.action, refusal.predicate), whole_milliseconds(now)
+            ),
+            message=refusal.message[:1024],
+        )
+        for refusal in refusals
+    )
+
+
+def metadata_status(observed: Observed, previous: ClusterStatus) -> MetadataStatus:
+    """The instance id is kept for life: another one later is another cluster's metadata."""
+    seen = observed.metadata
+    known = previous.metadata.instance_id
+    return MetadataStatus(
+        url=seen.url or previous.metadata.url,
+        reachable=seen.reachable,
+        instance_id=known or seen.instance_id or "",
+    )
+
+
+def phase(conditions: Sequence[Condition], judged: Mapping[BookieId, Judged]) -> str:
+    """The one word of `kubectl get`."""
+    true = {condition.type for condition in conditions if condition.status == "True"}
+    for kind, word in (
+        (ConditionType.PAUSED, "Paused"),
+        (ConditionType.POSSIBLE_DATA_LOSS, "PossibleDataLoss"),
+        (ConditionType.REPAIR_STALLED, "RepairStalled"),
+        (ConditionType.REPAIR_RUNNING, "Repairing"),
+        (ConditionType.LIMBO_PRESENT, "Limbo"),
+        (ConditionType.COOKIE_FIX_PENDING, "CookieFix"),
+        (ConditionType.DEGRADED, "Degraded"),
+    ):
+        if kind.value in true:
+            return word
+    if ConditionType.AVAILABLE.value not in true:
+        return (
+            "Creating"
+            if all(one.state is not BookieState.DOWN for one in judged.values())
+            else "Down"
+        )
+    return "Running"

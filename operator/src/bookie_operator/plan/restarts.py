@@ -1,0 +1,124 @@
+"""Volumes and processes: create what is missing, restart what is out of date, never shrink.
+
+Creating is always allowed. A restart is a disruption: one bookie at a time, none while anything is
+in limbo, and within the loss budget. Dead processes are the platform's to restart, as a kubelet
+does. Lowering replicas removes nothing here: what is on a bookie would have to move first.
+"""
+
+from collections.abc import Mapping
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import Bookie, Observed
+from bookie_operator.plan.actions import (
+    Action,
+    BookieTemplate,
+    CreateVolume,
+    InitialiseMetadata,
+    Refusal,
+    RestartBookie,
+    StartBookie,
+    template_of,
+)
+from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.states import Judged
+
+Steps = tuple[list[Action], list[Refusal]]
+
+
+def provision(spec: ClusterSpec, observed: Observed, previous: ClusterStatus) -> Steps:
+    """What must exist before a bookie can run, and then the bookie. Destroys nothing."""
+    if spec.paused:
+        return [], []
+    actions: list[Action] = []
+    for bookie_id in spec.bookie_ids:
+        present = observed.bookie(bookie_id).volumes
+        template = template_of(spec, bookie_id)
+        actions += [
+            CreateVolume(bookie_id, disk) for disk in template.disks if disk.name not in present
+        ]
+    lineage = lineage_refusal(observed, previous)
+    if lineage is not None:
+        return actions, [lineage]
+    if not observed.metadata.reachable:
+        return actions, []
+    if observed.metadata.instance_id is None:
+        return [*actions, InitialiseMetadata()], []
+    for bookie_id in spec.bookie_ids:
+        bookie = observed.bookie(bookie_id)
+        template = template_of(spec, bookie_id)
+        complete = all(disk.name in bookie.volumes for disk in template.disks)
+        if complete and _needs_start(bookie, template):
+            actions.append(StartBookie(template))
+    return actions, []
+
+
+def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:
+    process = bookie.process
+    return process is None or (not process.running and process.revision != template.revision)
+
+
+def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | None:
+    """Another metadata instance than before: nothing is started on it (it knows no ledger)."""
+    known = previous.metadata.instance_id
+    if not known or not observed.metadata.reachable or observed.metadata.instance_id == known:
+        return None
+    found = observed.metadata.instance_id or "none (an empty store)"
+    return Refusal(
+        action="Start",
+        predicate="LineageMismatch",
+        message=f"the metadata store's instance id is {found}, the cluster's was {known}: "
+        "restore the store; no disk is touched",
+    )
+
+
+def restarts(spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget) -> Steps:
+    """Restarts that changed settings or volumes ask for; the most broken bookie first."""
+    wanted: list[tuple[bool, RestartBookie]] = []
+    for bookie_id in spec.bookie_ids:
+        one = judged[bookie_id]
+        process = one.bookie.process
+        reason = _restart_reason(one.bookie, template_of(spec, bookie_id))
+        if process is None or reason is None:
+            continue
+        action = RestartBookie(template_of(spec, bookie_id), process.instance, reason)
+        wanted.append((one.impairment is None, action))
+    wanted.sort(key=lambda item: item[0])
+    actions: list[Action] = []
+    refusals = []
+    for _, action in wanted:
+        refusal = budget.refusal("Restart", action.template.bookie_id, without_marks=True)
+        if refusal is None:
+            actions.append(action)
+        else:
+            refusals.append(refusal)
+    return actions, refusals
+
+
+def _restart_reason(bookie: Bookie, template: BookieTemplate) -> str | None:
+    process = bookie.process
+    if process is None or not process.running:
+        return None
+    if process.revision != template.revision:
+        return "SettingsChanged"
+    told = {d.volume_uid for d in bookie.health.disks if d.volume_uid} if bookie.health else set()
+    mounted = {volume.uid for volume in bookie.volumes.values()}
+    if told and len(mounted) == len(template.disks) and told != mounted:
+        return "VolumeReplaced"
+    return None
+
+
+def scale_down_refusal(spec: ClusterSpec, judged: Mapping[BookieId, Judged]) -> Refusal | None:
+    """More bookies than wanted stay as they are until their ledgers can be moved away."""
+    surplus = [bookie_id for bookie_id in judged if bookie_id not in spec.bookie_ids]
+    if not surplus:
+        return None
+    return Refusal(
+        action="ScaleDown",
+        predicate="LedgersRemain",
+        bookie=surplus[-1],
+        message=f"{', '.join(surplus)} kept: a bookie leaves only after its ledgers have moved, "
+        f"and this version does not move them; set replicas to {len(judged)}",
+    )

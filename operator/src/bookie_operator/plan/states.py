@@ -1,0 +1,134 @@
+"""From what was seen of one bookie to one word about it, and to whether it counts as impaired.
+
+First step of a pass. Impaired bookies are the left side of the loss budget: down, booting, in
+limbo, or silent. What is not known counts as impaired, and counts of limbo are carried over from
+the previous status for as long as the bookie itself says nothing newer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
+from bookie_operator.observed import Bookie, Observed, Phase
+
+STARTING_MAX: Final = timedelta(seconds=60)
+"""A process whose control plane does not answer for longer is called unresponsive."""
+
+_STATES: Final = {
+    Phase.BOOTING: BookieState.BOOTING,
+    Phase.MARKING: BookieState.MARKING,
+    Phase.AWAITING_APPROVAL: BookieState.AWAITING_APPROVAL,
+    Phase.READ_ONLY: BookieState.READ_ONLY,
+    Phase.DRAINING: BookieState.DRAINING,
+    Phase.STOPPING: BookieState.STOPPING,
+    Phase.REFUSED: BookieState.REFUSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One bookie, judged. `impairment` None = it holds all it ever acknowledged, and serves."""
+
+    bookie: Bookie
+    state: BookieState
+    message: str
+    limbo: int
+    unchecked: int
+    impairment: str | None
+
+    @property
+    def is_booted(self) -> bool:
+        """Its counts of limbo are its own word, for a boot that has ended."""
+        health = self.bookie.health
+        return self.state is not BookieState.DOWN and health is not None and health.phase.is_booted
+
+    @property
+    def has_marks(self) -> bool:
+        return self.limbo > 0 or self.unchecked > 0
+
+    @property
+    def can_write(self) -> bool:
+        return self.state in (BookieState.SERVING, BookieState.LIMBO) and self.bookie.is_writable
+
+
+def judge_all(
+    spec: ClusterSpec, observed: Observed, previous: ClusterStatus
+) -> dict[BookieId, Judged]:
+    """Every bookie that is wanted, was known, or is there; in numeric order."""
+    known = {*spec.bookie_ids, *observed.bookies, *(BookieId(b.id) for b in previous.bookies)}
+    return {
+        bookie_id: judge(
+            observed.bookie(bookie_id), previous=previous.bookie(bookie_id), now=observed.now
+        )
+        for bookie_id in sorted(known, key=_numeric)
+    }
+
+
+def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
+    state, message = _state(bookie, previous=previous, now=now)
+    health = bookie.health
+    if state is not BookieState.DOWN and health is not None and health.phase.is_booted:
+        limbo, unchecked = health.limbo_ledgers, health.unchecked_ledgers
+    else:
+        limbo = previous.limbo_ledgers if previous else 0
+        unchecked = previous.unchecked_ledgers if previous else 0
+        if health is not None and state is not BookieState.DOWN:
+            limbo = max(limbo, health.limbo_ledgers)
+            unchecked = max(unchecked, health.unchecked_ledgers)
+    if state is BookieState.SERVING and (limbo or unchecked):
+        state = BookieState.LIMBO
+        message = f"{limbo} ledgers in limbo, {unchecked} unchecked"
+    return Judged(
+        bookie=bookie,
+        state=state,
+        message=message,
+        limbo=limbo,
+        unchecked=unchecked,
+        impairment=_impairment(bookie, state=state, marks=limbo + unchecked),
+    )
+
+
+def _state(
+    bookie: Bookie, *, previous: BookieStatus | None, now: datetime
+) -> tuple[BookieState, str]:
+    process = bookie.process
+    if process is None:
+        was_known = previous is not None and previous.boot_epoch > 0
+        return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")
+    if not process.running:
+        ended = process.last_exit
+        return BookieState.DOWN, f"process ended: {ended.reason}" if ended else "process ended"
+    health = bookie.health
+    if health is not None:
+        return _STATES.get(health.phase, BookieState.SERVING), health.message
+    if process.started_at is None or now - process.started_at <= STARTING_MAX:
+        return BookieState.STARTING, "its control plane does not answer yet"
+    return BookieState.UNRESPONSIVE, "its control plane does not answer"
+
+
+def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None:
+    if marks:
+        return "in limbo"
+    if state not in (BookieState.SERVING, BookieState.READ_ONLY, BookieState.DRAINING):
+        return state.value
+    assert bookie.health is not None
+    if not bookie.health.is_fresh:
+        return "silent in this pass"
+    if state is BookieState.SERVING and not bookie.is_writable:
+        return "not registered"
+    return None
+
+
+def marks_total(judged: Mapping[BookieId, Judged]) -> int:
+    return sum(one.limbo + one.unchecked for one in judged.values())
+
+
+def _numeric(bookie_id: BookieId) -> tuple[str, int]:
+    """`bookie-10` after `bookie-2`."""
+    stem, _, ordinal = bookie_id.rpartition("-")
+    return (stem, int(ordinal)) if ordinal.isdigit() else (bookie_id, 0)

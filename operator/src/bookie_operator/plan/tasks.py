@@ -1,0 +1,181 @@
+"""BookieTasks: what people ask once. A task is bound to what it started, and followed to its end.
+
+Repairs, audits and approvals are carried out by the concern they belong to; this file replaces
+disks on request (a voluntary disruption: the loss budget decides) and follows every task.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.status import whole_milliseconds
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.observed import Job, JobKind, Observed, Phase
+from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, ReplaceVolume, StartJob
+from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.states import Judged
+
+
+def replacements(
+    spec: ClusterSpec, judged: Mapping[BookieId, Judged], observed: Observed, budget: Budget
+) -> tuple[list[Action], list[Refusal]]:
+    """Disks to replace on request, gated like every other disruption."""
+    actions: list[Action] = []
+    refusals = []
+    for task in observed.tasks:
+        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
+            continue
+        volume = observed.bookie(BookieId(task.spec.bookie)).volumes.get(task.spec.disk)
+        if volume is None or mistake(spec, task) or task.status.target not in ("", volume.uid):
+            continue
+        refusal = budget.refusal("ReplaceDisk", BookieId(task.spec.bookie), without_marks=True)
+        if refusal is None:
+            actions.append(
+                ReplaceVolume(BookieId(task.spec.bookie), task.spec.disk, uid=volume.uid)
+            )
+        else:
+            refusals.append(refusal)
+    return actions, refusals
+
+
+def mistake(spec: ClusterSpec, task: BookieTask) -> str:
+    """Why a task can never be carried out on this cluster; empty = it can."""
+    if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
+        return f"the cluster has no bookie {task.spec.bookie}"
+    disks = [disk.name for disk in spec.storage.disks]
+    if task.spec.type is TaskType.REPLACE_DISK and task.spec.disk not in disks:
+        return f"bookies have no disk {task.spec.disk}: expected one of {', '.join(disks)}"
+    return ""
+
+
+def task_statuses(
+    spec: ClusterSpec,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    actions: Sequence[Action],
+) -> dict[str, TaskStatus]:
+    """Task name -> its status after this pass, for those whose status changes."""
+    changed = {}
+    for task in observed.tasks:
+        after = _follow(spec, judged, observed, task=task, actions=actions)
+        if after != task.status:
+            changed[task.metadata.name] = after
+    return changed
+
+
+def _follow(
+    spec: ClusterSpec,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    task: BookieTask,
+    actions: Sequence[Action],
+) -> TaskStatus:
+    if task.status.phase.is_final:
+        return task.status
+    why_not = mistake(spec, task)
+    if why_not:
+        return _ended(task, observed.now, TaskPhase.FAILED, why_not)
+    if task.spec.type is TaskType.APPROVE_COOKIE_FIX:
+        return _follow_approval(task, judged, observed, actions)
+    if task.spec.type is TaskType.REPLACE_DISK:
+        return _follow_replacement(task, observed, actions)
+    return _follow_job(task, judged, observed, actions)
+
+
+def _follow_approval(
+    task: BookieTask,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    actions: Sequence[Action],
+) -> TaskStatus:
+    approved = any(
+        isinstance(action, ApproveCookieFix) and action.plan_id == task.spec.plan_id
+        for action in actions
+    )
+    if approved:
+        return _started(task, observed.now, task.spec.plan_id)
+    health = judged[BookieId(task.spec.bookie)].bookie.health
+    if health is None:
+        return task.status
+    pending = health.cookie_fix.plan_id if health.cookie_fix else ""
+    if health.phase.is_booted and task.status.phase is TaskPhase.RUNNING:
+        return _ended(task, observed.now, TaskPhase.SUCCEEDED, "the fix was made")
+    if health.phase.is_booted:
+        return _ended(task, observed.now, TaskPhase.FAILED, "no fix is pending on this bookie")
+    if health.phase is Phase.AWAITING_APPROVAL and pending and pending != task.spec.plan_id:
+        why = f"another fix is pending: {pending}"
+        return _ended(task, observed.now, TaskPhase.FAILED, why)
+    return task.status
+
+
+def _follow_replacement(
+    task: BookieTask, observed: Observed, actions: Sequence[Action]
+) -> TaskStatus:
+    for action in actions:
+        if (
+            isinstance(action, ReplaceVolume)
+            and action.bookie_id == task.spec.bookie
+            and action.disk == task.spec.disk
+        ):
+            return _started(task, observed.now, action.uid)
+    volume = observed.bookie(BookieId(task.spec.bookie)).volumes.get(task.spec.disk)
+    if task.status.target and volume is not None and volume.uid != task.status.target:
+        return _ended(task, observed.now, TaskPhase.SUCCEEDED, f"the new volume is {volume.uid}")
+    return task.status
+
+
+def _follow_job(
+    task: BookieTask,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    actions: Sequence[Action],
+) -> TaskStatus:
+    kind = JobKind.AUDIT if task.spec.type is TaskType.AUDIT else JobKind.REPAIR
+    if not task.status.target:
+        for action in actions:
+            if isinstance(action, StartJob) and action.kind is kind and _is_for(action, task):
+                return _started(task, observed.now, action.name)
+        if kind is JobKind.REPAIR:
+            one = judged[BookieId(task.spec.bookie)]
+            if one.is_booted and not one.has_marks:
+                return _ended(task, observed.now, TaskPhase.SUCCEEDED, "nothing is in limbo")
+        return task.status
+    job = next((job for job in observed.jobs if job.name == task.status.target), None)
+    if job is None:
+        return _ended(task, observed.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
+    return task.status if job.running else _judged_job(task, job, judged, observed.now)
+
+
+def _judged_job(
+    task: BookieTask, job: Job, judged: Mapping[BookieId, Judged], now: datetime
+) -> TaskStatus:
+    if job.kind is JobKind.AUDIT:
+        if job.audit is None:
+            return _ended(task, now, TaskPhase.FAILED, job.message or "the audit left no result")
+        word = "nothing found" if job.audit.is_clean else "see status.audit of the cluster"
+        return _ended(task, now, TaskPhase.SUCCEEDED, word)
+    one = judged[BookieId(task.spec.bookie)]
+    if one.has_marks:
+        left = f"{one.limbo} ledgers in limbo, {one.unchecked} unchecked are left"
+        return _ended(task, now, TaskPhase.FAILED, left)
+    return _ended(task, now, TaskPhase.SUCCEEDED, "limbo is 0")
+
+
+def _is_for(action: StartJob, task: BookieTask) -> bool:
+    return action.kind is JobKind.AUDIT or action.bookie_id == task.spec.bookie
+
+
+def _started(task: BookieTask, now: datetime, target: str) -> TaskStatus:
+    if task.status.phase is TaskPhase.RUNNING:
+        return task.status
+    return TaskStatus(phase=TaskPhase.RUNNING, started_at=whole_milliseconds(now), target=target)
+
+
+def _ended(task: BookieTask, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
+    return task.status.model_copy(
+        update={"phase": phase, "message": message, "finished_at": whole_milliseconds(now)}
+    )

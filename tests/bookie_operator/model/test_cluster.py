@@ -1,0 +1,113 @@
+"""Manifests: what is accepted, and the sentence for what is not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie_operator.errors import ManifestError
+from bookie_operator.model.cluster import BookieCluster, check_transition, size_bytes
+from bookie_operator.model.manifest import load_cluster, parse
+from bookie_operator.model.status import ClusterStatus
+from operator_scenes import DISKS, cluster, manifest
+
+ROOT = Path(__file__).parents[3]
+
+
+def refusal(**spec: Any) -> str:
+    with pytest.raises(ManifestError) as caught:
+        parse(BookieCluster, manifest(**spec), source="demo.yaml")
+    return str(caught.value)
+
+
+def test_the_example_is_the_cluster_that_the_readme_tells_of() -> None:
+    spec = load_cluster(ROOT / "examples" / "bookiecluster.yaml").spec
+    assert spec.replicas == 4 and not spec.journal_write_data and spec.ack == "memory"
+    assert [disk.role for disk in spec.storage.disks] == ["journal", "ledger", "ledger"]
+    assert (spec.quorum.ensemble, spec.quorum.write, spec.quorum.ack) == (3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"replicas": 2}, "replicas: found 2, expected at least quorum.ensemble (3)"),
+        ({"replicas": "x"}, "spec.replicas: found 'x'"),
+        ({"quorum": {"ack": 4}}, "found ensemble 3, write 3, ack 4; expected ensemble >= write"),
+        ({"quorum": {"ack": 1}}, "quorum.ack: found 1, expected at least 2"),
+        ({"ack": "disk"}, "spec.ack: found 'disk', expected 'memory' or 'sync'"),
+        ({"replicsa": 4}, "spec.replicsa: unknown field; did you mean replicas?"),
+        ({"storage": {"disks": list(DISKS[1:])}}, "found 0 disks of role journal"),
+        ({"storage": {"disks": [*DISKS, DISKS[2]]}}, "found ledger-1 twice"),
+        ({"metadata": {}}, "found neither, expected exactly one of embedded and connect"),
+        ({"audit": {"schedule": "sometimes"}}, "spec.audit.schedule: found 'sometimes'"),
+    ],
+)
+def test_a_mistake_is_named_with_field_found_and_expected(
+    spec: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(**spec)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    told = refusal(ack="disk", replicsa=1)
+    assert "spec.ack" in told and "spec.replicsa" in told
+
+
+@pytest.mark.parametrize("safe", [{"ack": "sync"}, {"journalWriteData": True}])
+def test_one_ack_is_enough_when_it_means_a_synced_copy(safe: dict[str, Any]) -> None:
+    assert cluster(quorum={"ensemble": 3, "write": 3, "ack": 1}, **safe).spec.loss_budget == 0
+
+
+def test_a_file_needs_exactly_one_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("kind: Pod\n---\nkind: BookieCluster\n")
+    with pytest.raises(ManifestError, match="found Pod, BookieCluster; expected exactly one"):
+        load_cluster(path)
+    path.write_text("a: [")
+    with pytest.raises(ManifestError, match="not valid YAML"):
+        load_cluster(path)
+    with pytest.raises(ManifestError, match="cannot read"):
+        load_cluster(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"storage": {"disks": list(DISKS[:2])}}, "number, order, name and role"),
+        ({"storage": {"disks": [DISKS[0], DISKS[2], DISKS[1]]}}, "number, order, name and role"),
+        ({"metadata": {"connect": "zk://other:2181/ledgers"}}, "spec.metadata"),
+    ],
+)
+def test_what_ledgers_depend_on_cannot_change(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ManifestError, match=sentence):
+        check_transition(cluster().spec, cluster(**change).spec)
+
+
+def test_a_disk_can_only_grow() -> None:
+    def sized(size: str) -> BookieCluster:
+        return cluster(storage={"disks": [DISKS[0], DISKS[1], DISKS[2] | {"size": size}]})
+
+    check_transition(sized("5Gi").spec, sized("6Gi").spec)
+    with pytest.raises(ManifestError, match="found 5119Mi, expected at least 5Gi"):
+        check_transition(sized("5Gi").spec, sized("5119Mi").spec)
+
+
+@pytest.mark.parametrize(("text", "count"), [("7", 7), ("2Ki", 2048), ("3Gi", 3 << 30)])
+def test_sizes_are_bytes(text: str, count: int) -> None:
+    assert size_bytes(text) == count
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seconds"), [("@hourly", 3600), ("@every 90s", 90), ("@never", None)]
+)
+def test_schedules_are_intervals(schedule: str, seconds: float | None) -> None:
+    assert cluster(audit={"schedule": schedule}).spec.audit.interval_seconds == seconds
+
+
+def test_a_newer_objects_unknown_fields_are_ignored_by_the_operator() -> None:
+    assert BookieCluster.model_validate(manifest(somethingNew=1)).spec.replicas == 4
+
+
+def test_status_survives_its_own_json() -> None:
+    tree = cluster().as_dict()
+    assert ClusterStatus.model_validate(tree["status"]) == ClusterStatus()
+    assert BookieCluster.model_validate(tree) == cluster()

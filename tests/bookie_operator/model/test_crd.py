@@ -1,0 +1,84 @@
+"""The CRDs: equal to the models, and nothing in them that an API server would refuse."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bookie_operator.model.crd import definitions, documents
+
+CRDS = Path(__file__).parents[3] / "crds"
+FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "allOf", "const", "title", "prefixItems"}
+
+
+def schemas(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A schema and all below it."""
+    yield node
+    children = list(node.get("properties", {}).values())
+    children += [node[name] for name in ("items", "additionalProperties") if name in node]
+    for child in children:
+        yield from schemas(child)
+
+
+def whole(name: str) -> dict[str, Any]:
+    version = definitions()[name]["spec"]["versions"][0]
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_checked_in_files_equal_the_models(name: str) -> None:
+    told = "run `bookie-operator crds --dir crds`"
+    assert (CRDS / name).read_text(encoding="utf-8") == documents()[name], told
+
+
+def test_no_other_file_lies_there() -> None:
+    assert {path.name for path in CRDS.glob("*.yaml")} == set(documents())
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_schemas_are_structural(name: str) -> None:
+    for schema in schemas(whole(name)):
+        assert not FORBIDDEN & set(schema)
+        assert "type" in schema
+        assert not {"properties", "additionalProperties"} <= set(schema)
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_lists_and_maps_are_bounded(name: str) -> None:
+    for schema in schemas(whole(name)["properties"]["spec"]):
+        assert schema["type"] != "array" or "maxItems" in schema
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_defaults_hold_no_nulls(name: str) -> None:
+    for schema in schemas(whole(name)):
+        assert "null" not in yaml.safe_dump(schema.get("default", {}))
+
+
+def test_map_lists_key_on_required_properties() -> None:
+    for schema in schemas(whole("bookiecluster.yaml")):
+        if schema.get("x-kubernetes-list-type") == "map":
+            assert set(schema["x-kubernetes-list-map-keys"]) <= set(schema["items"]["required"])
+
+
+def test_names_and_subresources() -> None:
+    spec = definitions()["bookiecluster.yaml"]["spec"]
+    assert spec["names"]["shortNames"] == ["bkc"]
+    assert spec["names"]["categories"] == ["bookkeeper"]
+    assert set(spec["versions"][0]["subresources"]) == {"status", "scale"}
+    assert definitions()["bookietask.yaml"]["spec"]["names"]["shortNames"] == ["bkt"]
+
+
+def test_quorum_rules_are_in_the_schema() -> None:
+    spec = whole("bookiecluster.yaml")["properties"]["spec"]
+    rules = [rule["rule"] for schema in schemas(spec) for rule in cel(schema)]
+    assert any("self.quorum.ack >= 2" in rule for rule in rules)
+    assert any("self.replicas >= self.quorum.ensemble" in rule for rule in rules)
+    assert any("oldSelf.map" in rule for rule in rules)
+
+
+def cel(schema: dict[str, Any]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = schema.get("x-kubernetes-validations", [])
+    return found

@@ -1,0 +1,147 @@
+"""What planner tests are written in: a small cluster, bookies in given states, jobs that ran."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.task import BookieTask
+from bookie_operator.observed import (
+    Bookie,
+    BootRecord,
+    CookieFixRequest,
+    DiskHealth,
+    Exit,
+    Health,
+    Job,
+    MetadataView,
+    Observed,
+    Phase,
+    Process,
+    Volume,
+)
+from bookie_operator.plan.actions import template_of
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+DISKS = (
+    {"name": "journal", "role": "journal"},
+    {"name": "ledger-0", "role": "ledger"},
+    {"name": "ledger-1", "role": "ledger"},
+)
+HEALTHY = MetadataView(url="zk://here:2181/ledgers", reachable=True, instance_id="instance-1")
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    """A BookieCluster as a person writes it; keywords replace parts of its spec."""
+    base = {"replicas": 4, "storage": {"disks": list(DISKS)}, "repair": {"backoffSeconds": 10}}
+    return {
+        "apiVersion": "bookkeeper.bookie-operator.dev/v1alpha1",
+        "kind": "BookieCluster",
+        "metadata": {"name": "demo", "generation": 1},
+        "spec": base | spec,
+    }
+
+
+def cluster(**spec: Any) -> BookieCluster:
+    return BookieCluster.model_validate(manifest(**spec))
+
+
+def volumes_of(bookie_id: str) -> dict[str, Volume]:
+    return {d["name"]: Volume(d["name"], f"{bookie_id}-{d['name']}-uid") for d in DISKS}
+
+
+def bookie(
+    bookie_id: str,
+    *,
+    of: BookieCluster | None = None,
+    phase: Phase | None = Phase.SERVING,
+    epoch: int = 1,
+    reason: str = "CleanStop",
+    limbo: int = 0,
+    unchecked: int = 0,
+    running: bool = True,
+    fix: CookieFixRequest | None = None,
+    verdicts: Mapping[str, str] | None = None,
+    exit_at: float | None = None,
+    boot_at: float = 0,
+    **health: Any,
+) -> Bookie:
+    """One bookie of `of`; by default it serves, clean, in epoch 1. `phase` None = no answer."""
+    name = BookieId(bookie_id)
+    volumes = volumes_of(bookie_id)
+    template = template_of((of or cluster()).spec, name)
+    boot = BootRecord(
+        epoch=epoch,
+        clean=reason in ("CleanStop", "FirstBoot"),
+        reason=reason,
+        started_at=at(boot_at),
+        mode="memory",
+        ledgers_fenced=limbo + unchecked,
+        ledgers_in_limbo=limbo,
+        ledgers_unchecked=unchecked,
+    )
+    disks = tuple(
+        DiskHealth(
+            role=disk["role"],
+            index=max(0, number - 1),
+            disk_id=f"id-{number}",
+            verdict=(verdicts or {}).get(disk["name"], "ok"),
+            volume_uid=volumes[disk["name"]].uid,
+        )
+        for number, disk in enumerate(DISKS)
+    )
+    told = Health(
+        phase=phase or Phase.BOOTING,
+        boot=boot,
+        disks=disks,
+        limbo_ledgers=limbo,
+        unchecked_ledgers=unchecked,
+        cookie_fix=fix,
+        **health,
+    )
+    process = Process(
+        instance=f"{bookie_id}-{epoch}",
+        running=running,
+        revision=template.revision,
+        started_at=at(boot_at),
+        last_exit=None if exit_at is None else Exit(at(exit_at), -9, "killed by signal 9"),
+    )
+    return Bookie(
+        id=name,
+        volumes=volumes,
+        process=process,
+        health=told if running and phase is not None else None,
+        is_writable=running and phase is Phase.SERVING,
+    )
+
+
+def observed(
+    *special: Bookie,
+    seconds: float = 0,
+    of: BookieCluster | None = None,
+    jobs: Iterable[Job] = (),
+    tasks: Iterable[BookieTask] = (),
+    metadata: MetadataView = HEALTHY,
+) -> Observed:
+    """All bookies of `of` serving, but those given."""
+    spec = (of or cluster()).spec
+    fleet = {name: bookie(name, of=of) for name in spec.bookie_ids}
+    fleet |= {one.id: one for one in special}
+    return Observed(
+        now=at(seconds), metadata=metadata, bookies=fleet, jobs=tuple(jobs), tasks=tuple(tasks)
+    )
+
+
+def fix_request(plan_id: str = "plan-1") -> CookieFixRequest:
+    return CookieFixRequest(plan_id, (1,), "ledger disk 0 is empty", "Approve")
+
+
+def task(kind: str, name: str = "task-1", **spec: Any) -> BookieTask:
+    return BookieTask.model_validate(
+        {"metadata": {"name": name}, "spec": {"cluster": "demo", "type": kind} | spec}
+    )
