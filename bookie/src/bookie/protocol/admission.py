@@ -1,0 +1,144 @@
+"""What one bookie may answer for one ledger: sans-I/O rules of admission (R7, R9, R24-R26).
+
+The server gathers `LedgerFacts`, asks here, makes durable what the ruling says must be, and only then
+answers. Between asking and answering nothing of the ledger changes but by the server's own lane.
+
+A ledger here is in one of these states; each row says what a request meets:
+
+| state | normal add | recovery add | entry that is here | entry that is not |
+|---|---|---|---|---|
+| ordinary | taken | taken | served | denied |
+| fenced, or behind the fence boundary | FENCED | taken | served | denied |
+| limbo | FENCED | taken | served | UNKNOWN |
+| unchecked | as fenced | taken | served | UNKNOWN |
+| deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER |
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.protocol.status import Status
+
+EMPTY_KEY: Final = b""
+"""A ledger that was marked before its first request has no key yet; the first one teaches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFacts:
+    """What this bookie knows of one ledger at this moment.
+
+    `is_known`: any record or entry of it is here. `behind_boundary`: it existed at an unclean boot.
+    `lac`, `last_entry_id`: highest known, -1 = none; in limbo they are lower bounds.
+    """
+
+    is_known: bool = False
+    master_key: bytes | None = None
+    fenced: bool = False
+    limbo: bool = False
+    unchecked: bool = False
+    deleted: bool = False
+    behind_boundary: bool = False
+    lac: EntryId = NO_ENTRY
+    last_entry_id: EntryId = NO_ENTRY
+
+    @property
+    def may_have_forgotten(self) -> bool:
+        """Absence here proves nothing."""
+        return self.limbo or self.unchecked
+
+    @property
+    def refuses_its_writer(self) -> bool:
+        """A normal add could be one that comes after the ledger's end (R24)."""
+        return self.fenced or self.limbo or self.behind_boundary or self.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The answer, and what must be durable before it is given."""
+
+    status: Status
+    learn_key: bool = False
+    """Remember the request's master key."""
+    fence: bool = False
+    """Fence the ledger. Also set when it is fenced already: the reply waits for that fence."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status is Status.OK
+
+
+def rule_add(
+    facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
+) -> Ruling:
+    """A run of entries. Recovery adds pass fence, limbo and a read-only bookie; nothing else does."""
+    refusal = _refuse_key(facts, master_key)
+    if refusal is not None:
+        return refusal
+    if facts.deleted or (facts.refuses_its_writer and not is_recovery):
+        return Ruling(Status.FENCED)
+    if not is_writable and not is_recovery:
+        return Ruling(Status.READ_ONLY)
+    return Ruling(Status.OK, learn_key=not facts.master_key)
+
+
+def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
+    """A read of entries; what absent ones mean is `absent_status`.
+
+    A plain read needs no key on BookKeeper's wire either; a fencing one must prove its right.
+    """
+    return _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
+
+
+def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
+    """The LAC. A bookie that may have forgotten applies the fence, but its LAC is no answer (R26)."""
+    ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
+    if not ruling.is_ok:
+        return ruling
+    if facts.may_have_forgotten:
+        return Ruling(Status.UNKNOWN, learn_key=ruling.learn_key, fence=ruling.fence)
+    if not facts.is_known and not fence:
+        return Ruling(Status.NO_SUCH_LEDGER)
+    return ruling
+
+
+def rule_write_lac(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
+    """An explicit LAC: it names acknowledged entries only, so a fence does not matter to it."""
+    refusal = _refuse_key(facts, master_key)
+    if refusal is not None:
+        return refusal
+    if facts.deleted:
+        return Ruling(Status.FENCED)
+    return Ruling(Status.OK, learn_key=not facts.master_key)
+
+
+def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
+    """A promise that all it ever accepted is durable: impossible for one that may have forgotten."""
+    refusal = _refuse_key(facts, master_key)
+    if refusal is not None:
+        return refusal
+    if facts.may_have_forgotten:
+        return Ruling(Status.UNKNOWN)
+    return Ruling(Status.OK if facts.is_known else Status.NO_SUCH_LEDGER)
+
+
+def absent_status(facts: LedgerFacts) -> Status:
+    """What to say of an entry that is not here (R7, R26)."""
+    if facts.deleted:
+        return Status.NO_SUCH_LEDGER
+    if facts.may_have_forgotten:
+        return Status.UNKNOWN
+    return Status.NO_SUCH_ENTRY if facts.is_known else Status.NO_SUCH_LEDGER
+
+
+def _rule_fence(facts: LedgerFacts, master_key: bytes) -> Ruling:
+    # A ledger this bookie never saw is fenced all the same (R11): the add may still be on its way.
+    return _refuse_key(facts, master_key) or Ruling(
+        Status.OK, learn_key=not facts.master_key, fence=True
+    )
+
+
+def _refuse_key(facts: LedgerFacts, master_key: bytes) -> Ruling | None:
+    if facts.master_key and facts.master_key != master_key:
+        return Ruling(Status.UNAUTHORIZED)
+    return None
