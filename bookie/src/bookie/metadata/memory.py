@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from bookie.metadata.creation import is_own_create, with_creation_token
 from bookie.metadata.store import BookieInfo, Cookie, Versioned
 from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
@@ -76,6 +77,7 @@ class MemoryStore:
 
     async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
         ledgers = self._open().ledgers
+        metadata = with_creation_token(metadata)
         existing = ledgers.get(metadata.ledger_id)
         if existing is not None and is_own_create(existing.value, metadata):
             return existing
@@ -170,11 +172,6 @@ class MemoryStore:
         if self._closed:
             raise UnavailableError("this metadata store was closed: open a new one")
         return self._cluster
-
-
-def is_own_create(existing: LedgerMetadata, wanted: LedgerMetadata) -> bool:
-    """True when `existing` is what an earlier try of the same create wrote (cToken)."""
-    return wanted.creation_token != 0 and existing.creation_token == wanted.creation_token
 
 
 def _compare_and_set(

@@ -4,19 +4,38 @@
 `memory://name` is shared by everything in this process that opens the same name.
 """
 
+import re
+from typing import Final
+
 from bookie.metadata.memory import MemoryStore, named_cluster
+from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import SettingsError
+from bookie.metadata.zookeeper import ZooKeeperStore
+from bookie.protocol.errors import BadRequestError, SettingsError
+
+HOSTS: Final = re.compile(
+    r"[^,/:\[\]]+:\d{1,5}(,[^,/:\[\]]+:\d{1,5})*|(\[[0-9a-fA-F:]+\]:\d{1,5},?)+"
+)
 
 
-async def open_store(url: str) -> MetadataStore:
+async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> MetadataStore:
     """A store with a session of its own; end it with `close()`.
 
     SettingsError for a URL of another form, UnavailableError when nobody answers there.
     """
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme == "memory":
+    scheme, _, rest = url.partition("://")
+    if scheme == "memory" and rest:
         return MemoryStore(named_cluster(rest))
-    raise SettingsError(
+    hosts, slash, path = rest.partition("/")
+    if scheme != "zk" or not HOSTS.fullmatch(hosts) or not slash:
+        raise _not_a_url(url)
+    try:
+        return await ZooKeeperStore.open(hosts, f"/{path.rstrip('/')}", settings=settings)
+    except BadRequestError as error:
+        raise _not_a_url(url) from error
+
+
+def _not_a_url(url: str) -> SettingsError:
+    return SettingsError(
         f"metadata URL is {url!r}, expected zk://host:port[,host:port]/ledgers or memory://name"
     )

@@ -1,0 +1,75 @@
+"""New ledger ids from ZooKeeper's counters, the way BookKeeper's clients draw them.
+
+Below 2^31 - 1 an id is the number of an ephemeral sequential znode under idgen. When that counter
+is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, one folder per upper half.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from bookie.metadata.layout import HIGH_PREFIX, ID_PREFIX, SHORT_ID_END, Paths
+from bookie.metadata.session import ZooKeeperSession
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import LedgerId
+
+FIRST_HIGH: Final = 1
+LOW_BITS: Final = 32
+OVERFLOWS_MAX: Final = 4
+
+
+class LedgerIds:
+    """Draws ids of one cluster: no id twice, and rising."""
+
+    def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
+        self._session = session
+        self._paths = paths
+        self._uses_long = False
+
+    async def take(self) -> LedgerId:
+        """A new id; UnavailableError when ZooKeeper does not answer (an id may then be wasted)."""
+        if not await self._has_gone_long():
+            number = await self._count(self._paths.short_ids)
+            if 0 <= number < SHORT_ID_END:
+                return LedgerId(number)
+            await self._make(self._paths.long_ids)
+            self._uses_long = True
+        high = await self._highest()
+        for _ in range(OVERFLOWS_MAX):
+            number = await self._count(self._paths.high_ids(high))
+            if 0 <= number < SHORT_ID_END:
+                return LedgerId(high << LOW_BITS | number)
+            high += 1
+        raise UnavailableError(
+            f"{OVERFLOWS_MAX} counters under {self._paths.long_ids} are used up: look at them"
+        )
+
+    async def _has_gone_long(self) -> bool:
+        """True once any client of the cluster has seen the short counter overflow."""
+        if not self._uses_long:
+            stat = await self._session.read(lambda zk: zk.exists_async(self._paths.long_ids))
+            self._uses_long = stat is not None
+        return self._uses_long
+
+    async def _highest(self) -> int:
+        names = await self._session.read(lambda zk: zk.get_children_async(self._paths.long_ids))
+        halves = [name.removeprefix(HIGH_PREFIX) for name in names]
+        return max((int(half) for half in halves if half.isdecimal()), default=FIRST_HIGH)
+
+    async def _count(self, folder: str) -> int:
+        """The next number of the folder's counter; negative when it has wrapped."""
+        prefix = f"{folder}/{ID_PREFIX}"
+        # Repeating it wastes a number at worst.
+        made: str = await self._session.write(
+            lambda zk: zk.create_async(prefix, b"", ephemeral=True, sequence=True, makepath=True),
+            repeat=True,
+        )
+        # It has served its purpose; if it stays, it goes with the session.
+        with suppress(NoNodeError, UnavailableError):
+            await self._session.write(lambda zk: zk.delete_async(made))
+        return int(made.rpartition(ID_PREFIX)[2])
+
+    async def _make(self, path: str) -> None:
+        with suppress(NodeExistsError):
+            await self._session.write(lambda zk: zk.create_async(path, makepath=True), repeat=True)

@@ -1,0 +1,263 @@
+"""One ZooKeeper session for asyncio code: the place where kazoo's threads meet the event loop.
+
+Requests go out in the order they are begun; replies come in on kazoo's threads and are handed over
+by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same session) and
+are repeated after a connection loss until the operation's deadline. Writes are not, unless the
+caller says that repeating is harmless: their outcome is unknown, and UnavailableError says so.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+from kazoo.retry import KazooRetry
+
+from bookie.protocol.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+ANSWERS: Final = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
+"""Errors that are answers: they come to the caller as they are."""
+
+LOSSES: Final = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+"""Errors after which the outcome is unknown, and a read may be repeated."""
+
+REQUESTS_IN_FLIGHT_MAX: Final = 256
+RECONNECT_DELAY_S: Final = 0.1
+RECONNECT_DELAY_MAX_S: Final = 2.0
+RECONNECT_JITTER: Final = 0.4
+CLOSE_WAIT_S: Final = 5.0
+
+Begin = Callable[[Any], Any]
+"""Begins one request on the kazoo client it is given; returns kazoo's asynchronous result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """Times in seconds. `session_timeout_s`: how long others see a registration whose process died.
+
+    `registration_wait_s`: how long `register` waits for another session's left-over to expire.
+    """
+
+    session_timeout_s: float = 10.0
+    connect_timeout_s: float = 15.0
+    operation_timeout_s: float = 15.0
+    registration_wait_s: float = 30.0
+
+
+class ZooKeeperSession:
+    """A session that reconnects for ever and starts anew when the server has expired it."""
+
+    def __init__(self, hosts: str, *, settings: ZooKeeperSettings) -> None:
+        self.settings = settings
+        self.hosts = hosts
+        self.generation = 0
+        """Rises with each lost session; a new session may see less than the lost one did."""
+        self.on_connected: set[Callable[[], None]] = set()
+        """Called in the event loop after each (re)connection."""
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self._in_flight: set[asyncio.Future[Any]] = set()
+        self._closed = False
+        self._client = KazooClient(
+            hosts,
+            timeout=settings.session_timeout_s,
+            # Without end: a bookie outlives an outage of ZooKeeper. Callers have their deadlines.
+            connection_retry=KazooRetry(
+                max_tries=-1,
+                delay=RECONNECT_DELAY_S,
+                max_delay=RECONNECT_DELAY_MAX_S,
+                max_jitter=RECONNECT_JITTER,
+            ),
+        )
+        self._client.add_listener(self._state_changed)
+
+    @classmethod
+    async def open(cls, hosts: str, *, settings: ZooKeeperSettings) -> "ZooKeeperSession":
+        """A connected session; UnavailableError when nobody answers in time."""
+        session = cls(hosts, settings=settings)
+        session._client.start_async()
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                await session._connected()
+        except TimeoutError as error:
+            await session.close()
+            raise UnavailableError(
+                f"no ZooKeeper answers at {hosts} within {settings.connect_timeout_s:g} s: "
+                "check the address and that it runs"
+            ) from error
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    @property
+    def session_id(self) -> int | None:
+        """The server's id of this session, None while there is no connection."""
+        client_id = self._client.client_id
+        return None if client_id is None else client_id[0]
+
+    @property
+    def client_id(self) -> tuple[int, bytes] | None:
+        """Id and password of the session, None while there is no connection."""
+        client_id: tuple[int, bytes] | None = self._client.client_id
+        return client_id
+
+    async def close(self) -> None:
+        """Ends the session on the server if it can be reached; never waits long."""
+        if self._closed:
+            return
+        self._closed = True
+        self._changed.set()
+        for future in self._in_flight:
+            if not future.done():
+                future.set_exception(self._closed_error())
+        ended = asyncio.Event()
+        # A daemon thread of our own: kazoo joins its threads, and a silent server must hold up
+        # neither this call nor the end of the process.
+        threading.Thread(target=self._stop, args=(ended,), name="zk-close", daemon=True).start()
+        try:
+            await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
+        except TimeoutError:
+            log.warning("ZooKeeper at %s did not confirm the end of the session", self.hosts)
+
+    async def read(self, begin: Begin, *, synced_in: int | None = None) -> Any:
+        """A linearizable read. Raises NoNodeError and UnavailableError.
+
+        `synced_in`: a generation in which this caller has synced already; while it lasts, the
+        read goes without a sync of its own and is no older than that one.
+        """
+        return await self._bounded(self._read(begin, synced_in), "read")
+
+    async def write(self, begin: Begin, *, repeat: bool = False) -> Any:
+        """A write. `repeat`: doing it twice is harmless, so it is tried again after a loss.
+
+        Raises the ANSWERS, and UnavailableError: the outcome is then unknown.
+        """
+        return await self._bounded(self._write(begin, repeat), "write")
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Calls back in the event loop; for watches, which kazoo calls on its own threads."""
+        # RuntimeError: the loop is closed, so nobody waits for news any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    async def _read(self, begin: Begin, synced_in: int | None) -> Any:
+        while True:
+            await self._connected()
+            generation = self.generation
+            # One session answers in order: what is begun after the sync sees at least its state.
+            sync = [] if synced_in == generation else [self._begin(lambda zk: zk.sync_async("/"))]
+            answers = await asyncio.gather(*sync, self._begin(begin), return_exceptions=True)
+            lost = any(isinstance(answer, LOSSES) for answer in answers)
+            if lost or generation != self.generation:
+                continue
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+            return answers[-1]
+
+    async def _write(self, begin: Begin, repeat: bool) -> Any:
+        while True:
+            await self._connected()
+            try:
+                return await self._begin(begin)
+            except LOSSES:
+                if not repeat:
+                    raise
+
+    async def _bounded(self, request: Coroutine[Any, Any, Any], kind: str) -> Any:
+        """Runs one operation under the deadline and the limit on requests in flight."""
+        try:
+            async with asyncio.timeout(self.settings.operation_timeout_s), self._slots:
+                return await request
+        except ANSWERS:
+            raise
+        except (TimeoutError, KazooTimeoutError, KazooException) as error:
+            outcome = "; whether it happened is unknown" if kind == "write" else ""
+            raise UnavailableError(
+                f"ZooKeeper at {self.hosts} did not answer a {kind} "
+                f"({type(error).__name__} {error}){outcome}: read again later"
+            ) from error
+        finally:
+            request.close()
+
+    def _begin(self, begin: Begin) -> asyncio.Future[Any]:
+        if self._closed:
+            raise self._closed_error()
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._in_flight.add(future)
+        future.add_done_callback(self._in_flight.discard)
+        begin(self._client).rawlink(
+            lambda result: self.post(lambda: _settle(future, result.value, result.exception))
+        )
+        return future
+
+    async def _connected(self) -> None:
+        """Returns once there is a connection; the caller sets the deadline."""
+        while not self._client.connected:
+            if self._closed:
+                raise self._closed_error()
+            self._changed.clear()
+            # Looked at again after the clear: a change in between would otherwise go unseen.
+            if not self._client.connected:
+                await self._changed.wait()
+
+    def _state_changed(self, state: str) -> None:
+        """Called on kazoo's connection thread, before a new session can answer anything."""
+        if state == KazooState.LOST:
+            self.generation += 1
+        self.post(lambda: self._announce(state))
+
+    def _announce(self, state: str) -> None:
+        self._changed.set()
+        if state == KazooState.CONNECTED:
+            for callback in tuple(self.on_connected):
+                callback()
+
+    def _stop(self, ended: asyncio.Event) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except Exception:
+            log.warning("ZooKeeper session at %s did not end cleanly", self.hosts, exc_info=True)
+        finally:
+            self.post(ended.set)
+
+    def _closed_error(self) -> UnavailableError:
+        return UnavailableError("this metadata store was closed: open a new one")
+
+
+def _settle(future: asyncio.Future[Any], value: object, exception: BaseException | None) -> None:
+    if future.done():
+        return
+    if exception is None:
+        future.set_result(value)
+    else:
+        future.set_exception(exception)

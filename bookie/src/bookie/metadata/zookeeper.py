@@ -1,0 +1,415 @@
+"""The metadata store in ZooKeeper, in BookKeeper's own layout: Apache's tools can read it.
+
+Paths: `layout`. Formats: `codec`, `cookie`, `service_info`. Threads, deadlines and linearizable
+reads: `session`. What is ours alone (boot epochs, values) lies beside the cluster's root, under the
+cluster's instance id, so that a cluster made anew at the same path starts without it.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+
+from bookie.metadata.codec import decode_ledger, encode_ledger
+from bookie.metadata.cookie import decode_cookie, encode_cookie
+from bookie.metadata.creation import is_own_create, with_creation_token
+from bookie.metadata.layout import (
+    LAYOUT_TEXT,
+    RESERVED_BOOKIE_ID,
+    Paths,
+    bookie_node,
+    is_long_layout,
+    ledger_path,
+    value_name,
+    value_node,
+)
+from bookie.metadata.ledger_ids import LedgerIds
+from bookie.metadata.listing import LedgerWalk
+from bookie.metadata.registration import Registration
+from bookie.metadata.service_info import decode_info
+from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
+from bookie.metadata.store import BookieInfo, Cookie, Versioned
+from bookie.protocol.errors import (
+    BadRequestError,
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ZNODE_BYTES_MAX: Final = 1_000_000
+"""ZooKeeper drops the connection on larger requests (jute.maxbuffer); this leaves room."""
+
+READS_AT_ONCE: Final = 64
+CREATE_TRIES_MAX: Final = 4
+ANY_VERSION: Final = -1
+
+
+class ZooKeeperStore:
+    """One session on one cluster; keeps the `MetadataStore` contract."""
+
+    def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
+        self._session = session
+        self._paths = paths
+        self._ledger_ids = LedgerIds(session, paths)
+        self._registrations: dict[BookieId, Registration] = {}
+        self._instance_id: str | None = None
+        self._long_layout: bool | None = None
+
+    @classmethod
+    async def open(
+        cls, hosts: str, root: str, *, settings: ZooKeeperSettings | None = None
+    ) -> "ZooKeeperStore":
+        """A store on a connected session; UnavailableError when nobody answers at `hosts`."""
+        paths = Paths(root)
+        session = await ZooKeeperSession.open(hosts, settings=settings or ZooKeeperSettings())
+        return cls(session, paths)
+
+    @property
+    def session(self) -> ZooKeeperSession:
+        """The session under this store."""
+        return self._session
+
+    async def initialise(self) -> str:
+        existing = await self.instance_id()
+        if existing is None:
+            await self._make_cluster()
+        # Also when the cluster exists: whoever made it may have died before the layout.
+        with suppress(NodeExistsError):
+            await self._session.write(
+                lambda zk: zk.create_async(self._paths.layout, LAYOUT_TEXT.encode()), repeat=True
+            )
+        await self._has_long_layout()
+        return await self._require_instance_id()
+
+    async def instance_id(self) -> str | None:
+        found = await self._get(self._paths.instance_id)
+        if found is None:
+            return None
+        self._instance_id = found[0].decode()
+        return self._instance_id
+
+    async def close(self) -> None:
+        for registration in self._registrations.values():
+            await registration.abandon()
+        self._registrations.clear()
+        await self._session.close()
+
+    # Ledgers
+    async def new_ledger_id(self) -> LedgerId:
+        return await self._ledger_ids.take()
+
+    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
+        metadata = with_creation_token(metadata)
+        path = await self._ledger_path(metadata.ledger_id)
+        try:
+            await self._create(path, encode_ledger(metadata), repeat=True)
+        except NodeExistsError:
+            existing = await self.read_ledger(metadata.ledger_id)
+            if is_own_create(existing.value, metadata):
+                return existing
+            raise MetadataConflictError(
+                f"ledger {metadata.ledger_id} exists already: take another id"
+            ) from None
+        return Versioned(metadata, 0)
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        found = await self._get(await self._ledger_path(ledger_id))
+        if found is None:
+            raise NoSuchLedgerError(ledger_id)
+        raw, stat = found
+        metadata = decode_ledger(raw, ledger_id=ledger_id, stored_at_ms=stat.ctime)
+        return Versioned(metadata, stat.version)
+
+    async def write_ledger(
+        self, metadata: LedgerMetadata, *, version: int
+    ) -> Versioned[LedgerMetadata]:
+        path = await self._ledger_path(metadata.ledger_id)
+        try:
+            written = await self._set(path, encode_ledger(metadata), version)
+        except NoNodeError:
+            raise NoSuchLedgerError(metadata.ledger_id) from None
+        except BadVersionError:
+            raise _conflict("metadata of ledger", metadata.ledger_id, version) from None
+        return Versioned(metadata, written)
+
+    async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None:
+        path = await self._ledger_path(ledger_id)
+        expected = ANY_VERSION if version is None else version
+        try:
+            await self._session.write(lambda zk: zk.delete_async(path, version=expected))
+        except NoNodeError:
+            raise NoSuchLedgerError(ledger_id) from None
+        except BadVersionError:
+            raise _conflict("metadata of ledger", ledger_id, version) from None
+        await self._prune(path.rpartition("/")[0])
+
+    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        await self._has_long_layout()
+        async for ledger_id in LedgerWalk(self._session, self._paths.root).ledger_ids():
+            yield ledger_id
+
+    # Bookies
+    async def bookies(self) -> Mapping[BookieId, BookieInfo]:
+        # Writable twice: a bookie that moves between the two looks is still seen in one of them.
+        before = await self._children(self._paths.writable)
+        read_only = await self._children(self._paths.read_only)
+        writable = await self._children(self._paths.writable)
+        names = {*before, *read_only, *writable} - {RESERVED_BOOKIE_ID}
+        infos = await _at_once(
+            sorted(names), lambda name: self._info(BookieId(name), read_only=name not in writable)
+        )
+        return {info.bookie_id: info for info in infos if info is not None}
+
+    async def register(self, info: BookieInfo) -> None:
+        registration = self._registrations.get(info.bookie_id)
+        if registration is None:
+            registration = Registration(self._session, self._paths, info)
+        await registration.announce(info)
+        self._registrations[info.bookie_id] = registration
+
+    async def unregister(self, bookie_id: BookieId) -> None:
+        registration = self._registrations.pop(bookie_id, None)
+        if registration is not None:
+            await registration.withdraw()
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        found = await self._get(self._cookie_path(bookie_id))
+        return None if found is None else Versioned(decode_cookie(found[0]), found[1].version)
+
+    async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]:
+        path = self._cookie_path(cookie.bookie_id)
+        written = await self._compare_and_set(
+            path, encode_cookie(cookie), version=None, what=f"cookie of {cookie.bookie_id}"
+        )
+        return Versioned(cookie, written)
+
+    async def write_cookie(self, cookie: Cookie, *, version: int) -> Versioned[Cookie]:
+        path = self._cookie_path(cookie.bookie_id)
+        written = await self._compare_and_set(
+            path, encode_cookie(cookie), version=version, what=f"cookie of {cookie.bookie_id}"
+        )
+        return Versioned(cookie, written)
+
+    async def cookies(self) -> Mapping[BookieId, Cookie]:
+        names = [BookieId(name) for name in await self._children(self._paths.cookies)]
+        found = await _at_once(names, self.read_cookie)
+        return {
+            name: cookie.value
+            for name, cookie in zip(names, found, strict=True)
+            if cookie is not None
+        }
+
+    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
+        found = await self._get(await self._own("epochs", bookie_node(bookie_id)))
+        if found is None:
+            return None
+        raw, stat = found
+        if not raw.isdigit():
+            raise MetadataFormatError(f"boot epoch of {bookie_id} is {raw!r}, expected digits")
+        return Versioned(int(raw), stat.version)
+
+    async def write_boot_epoch(
+        self, bookie_id: BookieId, epoch: int, *, version: int | None
+    ) -> Versioned[int]:
+        assert epoch >= 0
+        path = await self._own("epochs", bookie_node(bookie_id))
+        written = await self._compare_and_set(
+            path, b"%d" % epoch, version=version, what=f"boot epoch of {bookie_id}"
+        )
+        return Versioned(epoch, written)
+
+    # Values of our own
+    async def read_value(self, name: str) -> Versioned[bytes] | None:
+        found = await self._get(await self._own("values", value_node(name)))
+        return None if found is None else Versioned(found[0], found[1].version)
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        path = await self._own("values", value_node(name))
+        written = await self._compare_and_set(path, data, version=version, what=f"value {name}")
+        return Versioned(data, written)
+
+    async def delete_value(self, name: str, *, version: int) -> None:
+        path = await self._own("values", value_node(name))
+        try:
+            await self._session.write(lambda zk: zk.delete_async(path, version=version))
+        except (NoNodeError, BadVersionError):
+            raise _conflict("value", name, version) from None
+
+    async def value_names(self, prefix: str) -> list[str]:
+        nodes = await self._children(await self._own("values"))
+        return sorted(name for name in map(value_name, nodes) if name.startswith(prefix))
+
+    # The cluster
+    async def _make_cluster(self) -> None:
+        """All at once, as `initnewcluster` does it; piece by piece where the root exists."""
+        paths, instance_id = self._paths, str(uuid.uuid4()).encode()
+        parent = paths.root.rpartition("/")[0]
+        if parent:
+            await self._session.write(lambda zk: zk.ensure_path_async(parent), repeat=True)
+
+        def begin(zk: Any) -> Any:
+            changes = zk.transaction()
+            for path in (paths.root, paths.writable, paths.read_only):
+                changes.create(path)
+            changes.create(paths.instance_id, instance_id)
+            return changes.commit_async()
+
+        results = await self._session.write(begin, repeat=True)
+        if any(isinstance(result, Exception) for result in results):
+            await self._session.write(lambda zk: zk.ensure_path_async(paths.read_only), repeat=True)
+            # One of several that race creates it; the others adopt what they then read.
+            with suppress(NodeExistsError):
+                await self._session.write(
+                    lambda zk: zk.create_async(paths.instance_id, instance_id), repeat=True
+                )
+
+    async def _require_instance_id(self) -> str:
+        instance_id = self._instance_id or await self.instance_id()
+        if instance_id is None:
+            raise UnavailableError(
+                f"there is no cluster at {self._paths.root} of ZooKeeper {self._session.hosts}: "
+                "initialise it first, or correct the path in the metadata URL"
+            )
+        return instance_id
+
+    async def _has_long_layout(self) -> bool:
+        if self._long_layout is None:
+            found = await self._get(self._paths.layout)
+            if found is None:
+                raise UnavailableError(
+                    f"the cluster at {self._paths.root} of ZooKeeper {self._session.hosts} has no "
+                    "LAYOUT: initialise it first, or correct the path in the metadata URL"
+                )
+            self._long_layout = is_long_layout(found[0].decode(errors="replace"))
+        return self._long_layout
+
+    async def _ledger_path(self, ledger_id: LedgerId) -> str:
+        below = ledger_path(ledger_id, long_layout=await self._has_long_layout())
+        return f"{self._paths.root}/{below}"
+
+    def _cookie_path(self, bookie_id: BookieId) -> str:
+        return f"{self._paths.cookies}/{bookie_node(bookie_id)}"
+
+    async def _own(self, kind: str, node: str | None = None) -> str:
+        folder = self._paths.own(await self._require_instance_id(), kind)
+        return folder if node is None else f"{folder}/{node}"
+
+    async def _info(self, bookie_id: BookieId, *, read_only: bool) -> BookieInfo | None:
+        for is_read_only in (read_only, not read_only):
+            folder = self._paths.read_only if is_read_only else self._paths.writable
+            found = await self._get(f"{folder}/{bookie_id}")
+            if found is None:
+                continue
+            try:
+                return decode_info(found[0], bookie_id=bookie_id, read_only=is_read_only)
+            except MetadataFormatError as error:
+                # One bookie's garbage must not hide the others, nor that this one is there.
+                log.warning("%s: taken as a bookie without endpoints", error)
+                return BookieInfo(bookie_id, (), read_only=is_read_only)
+        return None
+
+    # Znodes
+    async def _get(self, path: str) -> tuple[bytes, Any] | None:
+        try:
+            found: tuple[bytes, Any] = await self._session.read(lambda zk: zk.get_async(path))
+        except NoNodeError:
+            return None
+        return found
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            names: list[str] = await self._session.read(lambda zk: zk.get_children_async(path))
+        except NoNodeError:
+            return []
+        return names
+
+    async def _compare_and_set(
+        self, path: str, raw: bytes, *, version: int | None, what: str
+    ) -> int:
+        """The new version; creates when `version` is None."""
+        try:
+            if version is not None:
+                return await self._set(path, raw, version)
+            await self._create(path, raw)
+        except (NodeExistsError, NoNodeError, BadVersionError):
+            raise _conflict(what, None, version) from None
+        return 0
+
+    async def _set(self, path: str, raw: bytes, version: int) -> int:
+        assert version >= 0, "a compare-and-set names the version it replaces"
+        _check_size(path, raw)
+        stat = await self._session.write(lambda zk: zk.set_async(path, raw, version=version))
+        written: int = stat.version
+        return written
+
+    async def _create(self, path: str, raw: bytes, *, repeat: bool = False) -> None:
+        _check_size(path, raw)
+        for _ in range(CREATE_TRIES_MAX):
+            # NoNode: a deletion pruned the folder between making it and using it.
+            with suppress(NoNodeError):
+                await self._session.write(
+                    lambda zk: zk.create_async(path, raw, makepath=True), repeat=repeat
+                )
+                return
+        raise UnavailableError(f"the folder of {path} was removed again and again: try again")
+
+    async def _prune(self, folder: str) -> None:
+        """Removes folders that the last ledger has left, as the stock client does."""
+        while folder != self._paths.root:
+            try:
+                await self._session.write(partial(_begin_delete, path=folder))
+            except (NotEmptyError, NoNodeError, UnavailableError):
+                return  # in use, or left for the next deletion
+            folder = folder.rpartition("/")[0]
+
+
+async def _at_once(
+    items: Iterable[Item], read: Callable[[Item], Awaitable[Result]]
+) -> list[Result]:
+    """The results in the order of the items, with a bounded number of reads under way."""
+    slots = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def one(item: Item) -> Result:
+        async with slots:
+            return await read(item)
+
+    tasks = [asyncio.create_task(one(item)) for item in items]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _begin_delete(zk: Any, *, path: str) -> Any:
+    return zk.delete_async(path)
+
+
+def _check_size(path: str, raw: bytes) -> None:
+    if len(raw) > ZNODE_BYTES_MAX:
+        raise BadRequestError(
+            f"{path} would hold {len(raw)} bytes, ZooKeeper takes {ZNODE_BYTES_MAX}: store less"
+        )
+
+
+def _conflict(what: str, key: object, version: int | None) -> MetadataConflictError:
+    subject = what if key is None else f"{what} {key}"
+    expected = "that it does not exist" if version is None else f"version {version}"
+    return MetadataConflictError(
+        f"{subject}: expected {expected}, but someone else changed it first; "
+        "read it again and decide again"
+    )
