@@ -1,0 +1,27 @@
+"""A real ZooKeeper for tests: one server for the whole run, each test with its own root path."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    """The shared server. Nobody stops it: tests of outages start their own."""
+    directory = tmp_path_factory.mktemp("zookeeper")
+    with EmbeddedZooKeeper.start(directory, settings=EmbeddedSettings(fsync=False)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_roots() -> Iterator[str]:
+    """Root paths that no other test of this run has."""
+    return (f"/t{number}/ledgers" for number in itertools.count())
+
+
+@pytest.fixture
+def zookeeper_url(zookeeper_server: EmbeddedZooKeeper, zookeeper_roots: Iterator[str]) -> str:
+    """Metadata URL of a cluster that does not exist yet."""
+    return f"zk://{zookeeper_server.address}{next(zookeeper_roots)}"
