@@ -1,0 +1,250 @@
+"""The bookies' gRPC control planes as a `BookieControl`: the only importer of grpc in repair.
+
+One channel per bookie, found by its registered `bookie-admin` endpoint; at most CALLS_MAX calls at
+once to each; every call has a deadline. No answer is an answer (UNREACHABLE); only a settings
+mistake or a defect of ours raises.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.errors import FrameError, UnavailableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.status import Status
+from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
+from bookie.repair.expect import Holding, no_answer
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+
+Reply = TypeVar("Reply")
+
+CALLS_MAX: Final = 4
+LEDGERS_PER_CALL: Final = 256
+MARKS_PER_PAGE: Final = 10_000
+MARK_PAGES_MAX: Final = 10_000
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.enable_http_proxy", 0),
+)
+_STATUS_OF_CODE: Final = {
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Status.OVERLOADED,
+    grpc.StatusCode.FAILED_PRECONDITION: Status.NOT_READY,
+    grpc.StatusCode.INVALID_ARGUMENT: Status.BAD_REQUEST,
+    grpc.StatusCode.UNIMPLEMENTED: Status.BAD_REQUEST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """Deadlines in seconds; `address_ttl_s`: how long registrations are trusted."""
+
+    deadline_s: float = 10.0
+    slow_deadline_s: float = 60.0
+    """For what reads indexes or syncs disks: availability, clear, flush, record loss."""
+    address_ttl_s: float = 2.0
+
+
+@dataclass(slots=True)
+class _Line:
+    target: str
+    channel: grpc.aio.Channel
+    stub: BookieAdminStub
+    calls: asyncio.Semaphore
+
+
+class AdminClient:
+    """Implements `repair.control.BookieControl` over the network."""
+
+    def __init__(self, store: MetadataStore, *, settings: AdminSettings | None = None) -> None:
+        self._store = store
+        self._settings = settings or AdminSettings()
+        self._targets: dict[BookieId, str] = {}
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+        self._lines: dict[BookieId, _Line] = {}
+
+    async def close(self) -> None:
+        lines, self._lines = list(self._lines.values()), {}
+        await asyncio.gather(*(line.channel.close(None) for line in lines))
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks:
+        marks: list[Mark] = []
+        after = -1
+        for _page in range(MARK_PAGES_MAX):
+            request = pb.ListLimboRequest(
+                after_ledger_id=after, limit=MARKS_PER_PAGE, include_unchecked=True
+            )
+            status, reply, message = await self._call(
+                bookie_id, lambda stub, r=request, **kw: stub.ListLimbo(r, **kw)
+            )
+            if reply is None:
+                return Marks(bookie_id, status, tuple(marks), message)
+            marks.extend(Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers)
+            if not reply.more or not reply.ledgers:
+                break
+            after = reply.ledgers[-1].ledger_id
+        return Marks(bookie_id, Status.OK, tuple(marks))
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        found: dict[LedgerId, Holding] = {}
+        for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
+            asked = ledger_ids[start : start + LEDGERS_PER_CALL]
+            found.update(await self._holdings(bookie_id, asked))
+        return found
+
+    async def _holdings(
+        self, bookie_id: BookieId, asked: Sequence[LedgerId]
+    ) -> dict[LedgerId, Holding]:
+        request = pb.GetAvailabilityRequest(ledger_ids=asked)
+        status, reply, _message = await self._call(
+            bookie_id, lambda stub, **kw: stub.GetAvailability(request, **kw), slow=True
+        )
+        if status is Status.OVERLOADED and len(asked) > 1:
+            # The answer was larger than a message may be: ask for half.
+            middle = len(asked) // 2
+            first = await self._holdings(bookie_id, asked[:middle])
+            return first | await self._holdings(bookie_id, asked[middle:])
+        if reply is None:
+            return {i: no_answer(bookie_id, i, status) for i in asked}
+        found = {LedgerId(a.ledger_id): _holding(bookie_id, a) for a in reply.ledgers}
+        # A ledger left out of the answer was not spoken of: unknown.
+        return {i: found.get(i) or no_answer(bookie_id, i, Status.UNREACHABLE) for i in asked}
+
+    async def clear(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Cleared]:
+        results: dict[LedgerId, Cleared] = {}
+        for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
+            asked = ledger_ids[start : start + LEDGERS_PER_CALL]
+            request = pb.ClearLimboRequest(ledger_ids=asked)
+            status, reply, message = await self._call(
+                bookie_id, lambda stub, r=request, **kw: stub.ClearLimbo(r, **kw), slow=True
+            )
+            silent = f"no answer from {bookie_id}: {status.name} {message}".rstrip()
+            results.update({i: Cleared(i, False, "Unreachable", silent) for i in asked})
+            for one in reply.results if reply is not None else ():
+                ledger_id = LedgerId(one.ledger_id)
+                results[ledger_id] = Cleared(ledger_id, one.cleared, one.reason, one.message)
+        return results
+
+    async def record_loss(
+        self,
+        bookie_id: BookieId,
+        ledger_id: LedgerId,
+        lost: EntrySet,
+        *,
+        reason: str,
+        by_person: bool,
+        answered_by: Sequence[BookieId],
+    ) -> LossAnswer:
+        request = pb.RecordLossRequest(
+            ledger_id=ledger_id,
+            ranges=[pb.EntryRange(first=first, last=last) for first, last in lost.ranges()],
+            by_person=by_person,
+            reason=reason,
+            answered_by=answered_by,
+        )
+        status, reply, message = await self._call(
+            bookie_id, lambda stub, **kw: stub.RecordLoss(request, **kw), slow=True
+        )
+        if reply is None:
+            return LossAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
+        return LossAnswer(reply.recorded, reply.message)
+
+    async def flush(self, bookie_id: BookieId) -> Status:
+        request = pb.FlushRequest()
+        status, _reply, _message = await self._call(
+            bookie_id, lambda stub, **kw: stub.Flush(request, **kw), slow=True
+        )
+        return status
+
+    async def _call(
+        self,
+        bookie_id: BookieId,
+        send: Callable[..., Awaitable[Any]],
+        *,
+        slow: bool = False,
+    ) -> tuple[Status, Any, str]:
+        """(OK, reply, "") or (why not, None, the bookie's words)."""
+        deadline_s = self._settings.slow_deadline_s if slow else self._settings.deadline_s
+        try:
+            async with self._line(bookie_id) as line:
+                if line is None:
+                    return Status.UNREACHABLE, None, f"{bookie_id} is not registered"
+                reply = await send(line.stub, timeout=deadline_s)
+        except grpc.aio.AioRpcError as error:
+            status = _STATUS_OF_CODE.get(error.code(), Status.UNREACHABLE)
+            return status, None, str(error.details() or error.code().name)
+        except UnavailableError as error:
+            return Status.UNREACHABLE, None, f"cannot look up {bookie_id}: {error}"
+        return Status.OK, reply, ""
+
+    @asynccontextmanager
+    async def _line(self, bookie_id: BookieId) -> AsyncIterator[_Line | None]:
+        target = await self._target(bookie_id)
+        line = self._lines.get(bookie_id)
+        if line is not None and line.target != target:
+            del self._lines[bookie_id]
+            await line.channel.close(None)
+            line = None
+        if line is None and target is not None:
+            channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+            stub = BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+            line = _Line(target, channel, stub, asyncio.Semaphore(CALLS_MAX))
+            self._lines[bookie_id] = line
+        if line is None:
+            yield None
+        else:
+            async with line.calls:
+                yield line
+
+    async def _target(self, bookie_id: BookieId) -> str | None:
+        loop = asyncio.get_running_loop()
+        async with self._reading:
+            fresh = (
+                self._read_at is not None
+                and loop.time() - self._read_at <= self._settings.address_ttl_s
+            )
+            if not fresh:
+                bookies = await self._store.bookies()
+                endpoints = {b: info.endpoint(ADMIN_ENDPOINT) for b, info in bookies.items()}
+                # One that is gone from the list keeps its last address: it may still answer.
+                self._targets.update(
+                    {b: f"{e.host}:{e.port}" for b, e in endpoints.items() if e is not None}
+                )
+                self._read_at = loop.time()
+        return self._targets.get(bookie_id)
+
+
+def _holding(bookie_id: BookieId, answer: pb.LedgerAvailability) -> Holding:
+    ledger_id = LedgerId(answer.ledger_id)
+    try:
+        status = Status(answer.status)
+        return Holding(
+            bookie_id,
+            ledger_id,
+            status,
+            entries=_entries(answer.entries, required=status is Status.OK),
+            limbo=answer.limbo,
+            unchecked=answer.unchecked,
+            lac=EntryId(answer.lac),
+            lost=_entries(answer.lost, required=False),
+        )
+    except (FrameError, ValueError):
+        # An answer that cannot be read says nothing.
+        return no_answer(bookie_id, ledger_id, Status.IO_ERROR)
+
+
+def _entries(blob: bytes, *, required: bool) -> EntrySet:
+    return EntrySet.decode(blob) if blob or required else EMPTY

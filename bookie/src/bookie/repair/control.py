@@ -1,0 +1,96 @@
+"""What audit and repair ask of the bookies' control planes: one interface, so that they never see
+gRPC.
+
+Real: `repair.admin_client.AdminClient`. Fake for tests: `bookie.testing.control.FakeControl`. A bad
+bookie is an answer, never an exception: unreachable, booting, refused come back as a Status that
+is neither OK nor a denial (R7).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.status import Status
+from bookie.repair.expect import Holding
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One marked ledger of a bookie: in limbo, or only unchecked."""
+
+    ledger_id: LedgerId
+    limbo: bool
+    boot_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """All marks of one bookie, in rising order; complete only when `status` is OK."""
+
+    bookie_id: BookieId
+    status: Status
+    marks: tuple[Mark, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A bookie's answer to a request to clear one ledger.
+
+    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable, IoError, or
+    Unreachable when no answer came.
+    """
+
+    ledger_id: LedgerId
+    cleared: bool
+    reason: str
+    message: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True when no mark is left on that bookie."""
+        return self.cleared or self.reason == "NotMarked"
+
+
+@dataclass(frozen=True, slots=True)
+class LossAnswer:
+    """A bookie's answer to a request to record a loss."""
+
+    recorded: bool
+    message: str = ""
+
+
+class BookieControl(Protocol):
+    """The control planes of a cluster's bookies. Every call is bounded by a deadline."""
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks:
+        """Every ledger in limbo or unchecked there."""
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        """One holding for each ledger asked for, also when there was no answer."""
+
+    async def clear(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Cleared]:
+        """A request: the bookie re-reads metadata and its index, and decides (R27)."""
+
+    async def record_loss(
+        self,
+        bookie_id: BookieId,
+        ledger_id: LedgerId,
+        lost: EntrySet,
+        *,
+        reason: str,
+        by_person: bool,
+        answered_by: Sequence[BookieId],
+    ) -> LossAnswer:
+        """Durable when it says recorded."""
+
+    async def flush(self, bookie_id: BookieId) -> Status:
+        """OK when all the bookie has accepted is durable."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,142 @@
+"""Control planes of a `FakeFleet`: marks, availability, clear and loss records by the real rules.
+
+Stands where `repair.admin_client.AdminClient` stands; `testing.admin_service` serves the same over
+gRPC. A bookie that is down answers nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.assignment import assigned
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.errors import NoSuchLedgerError
+from bookie.protocol.ids import NO_ENTRY, BookieId, LedgerId
+from bookie.protocol.status import Status
+from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
+from bookie.repair.expect import Holding, must_exist_through, no_answer
+from bookie.testing.fake_bookie import FakeBookie, FakeLedger
+from bookie.testing.fleet import FakeFleet
+
+
+class FakeControl:
+    """Implements `repair.control.BookieControl` over a fleet in memory.
+
+    `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
+    `refuse_loss`: bookies that refuse to record one. `asked` records (call, bookie), in order.
+    """
+
+    def __init__(self, fleet: FakeFleet, store: MetadataStore) -> None:
+        self.fleet = fleet
+        self.store = store
+        self.unreachable: set[BookieId] = set()
+        self.refuse_loss: set[BookieId] = set()
+        self.lost: dict[tuple[BookieId, LedgerId], EntrySet] = {}
+        self.by_person: set[tuple[BookieId, LedgerId]] = set()
+        self.asked: list[tuple[str, BookieId]] = []
+
+    def _bookie(self, call: str, bookie_id: BookieId) -> FakeBookie | None:
+        self.asked.append((call, bookie_id))
+        bookie = self.fleet.bookies.get(bookie_id)
+        if bookie is None or bookie.down or bookie_id in self.unreachable:
+            return None
+        return bookie
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks:
+        bookie = self._bookie("list_marks", bookie_id)
+        if bookie is None:
+            return Marks(bookie_id, Status.UNREACHABLE, (), f"{bookie_id} is down")
+        marks = tuple(
+            Mark(ledger_id, ledger.limbo)
+            for ledger_id, ledger in sorted(bookie.ledgers.items())
+            if ledger.limbo or ledger.unchecked
+        )
+        return Marks(bookie_id, Status.OK, marks)
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        bookie = self._bookie("availability", bookie_id)
+        if bookie is None:
+            return {i: no_answer(bookie_id, i, Status.UNREACHABLE) for i in ledger_ids}
+        return {i: self._holding(bookie, i) for i in ledger_ids}
+
+    def _holding(self, bookie: FakeBookie, ledger_id: LedgerId) -> Holding:
+        ledger = bookie.ledgers.get(ledger_id)
+        if ledger is None:
+            return Holding(bookie.bookie_id, ledger_id, Status.NO_SUCH_LEDGER)
+        marked = ledger.limbo or ledger.unchecked
+        return Holding(
+            bookie.bookie_id,
+            ledger_id,
+            Status.UNKNOWN if marked else Status.OK,
+            entries=_entries(ledger),
+            limbo=ledger.limbo,
+            unchecked=ledger.unchecked,
+            lac=ledger.lac,
+            lost=self.lost.get((bookie.bookie_id, ledger_id), EMPTY),
+        )
+
+    async def clear(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Cleared]:
+        bookie = self._bookie("clear", bookie_id)
+        if bookie is None:
+            return {i: Cleared(i, False, "Unreachable", f"{bookie_id} is down") for i in ledger_ids}
+        return {i: await self._clear(bookie, i) for i in ledger_ids}
+
+    async def _clear(self, bookie: FakeBookie, ledger_id: LedgerId) -> Cleared:
+        ledger = bookie.ledgers.get(ledger_id)
+        if ledger is None or not (ledger.limbo or ledger.unchecked):
+            return Cleared(ledger_id, False, "NotMarked")
+        try:
+            metadata = (await self.store.read_ledger(ledger_id)).value
+        except NoSuchLedgerError:
+            bookie.clear(ledger_id)
+            return Cleared(ledger_id, True, "Cleared")
+        if ledger.limbo and not metadata.is_closed:
+            message = f"ledger {ledger_id} is {metadata.state.value}, expected CLOSED"
+            return Cleared(ledger_id, False, "NotClosed", message)
+        through = must_exist_through(metadata, lac=NO_ENTRY)
+        durable = EntrySet.from_ranges((i, i) for i in set(ledger.entries) & ledger.durable)
+        there = durable | self.lost.get((bookie.bookie_id, ledger_id), EMPTY)
+        missing = assigned(metadata, bookie.bookie_id, through=through) - there
+        if missing:
+            message = f"{len(missing)} entries are not there and synced: {missing}"
+            return Cleared(ledger_id, False, "EntriesMissing", message)
+        bookie.clear(ledger_id)
+        return Cleared(ledger_id, True, "Cleared")
+
+    async def record_loss(
+        self,
+        bookie_id: BookieId,
+        ledger_id: LedgerId,
+        lost: EntrySet,
+        *,
+        reason: str,
+        by_person: bool,
+        answered_by: Sequence[BookieId],
+    ) -> LossAnswer:
+        bookie = self._bookie("record_loss", bookie_id)
+        if bookie is None:
+            return LossAnswer(False, f"{bookie_id} is down")
+        if bookie_id in self.refuse_loss:
+            return LossAnswer(False, "a member of the write set has not answered definitely")
+        key = (bookie_id, ledger_id)
+        self.lost[key] = self.lost.get(key, EMPTY) | lost
+        if by_person:
+            self.by_person.add(key)
+        return LossAnswer(True)
+
+    async def flush(self, bookie_id: BookieId) -> Status:
+        bookie = self._bookie("flush", bookie_id)
+        if bookie is None:
+            return Status.UNREACHABLE
+        bookie.flush()
+        return Status.OK
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _entries(ledger: FakeLedger) -> EntrySet:
+    return EntrySet.from_ranges((i, i) for i in ledger.entries)

@@ -1,0 +1,149 @@
+"""One suite for both control planes: in memory, and the same served over real gRPC."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import DigestType, EntryCodec, master_key
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+from bookie.protocol.runs import build_run
+from bookie.protocol.status import Status
+from bookie.repair.admin_client import AdminClient, AdminSettings
+from bookie.repair.control import BookieControl
+from bookie.testing.admin_service import served_control
+from bookie.testing.control import FakeControl
+from bookie.testing.fleet import FakeFleet
+
+SETTINGS = AdminSettings(deadline_s=5.0, slow_deadline_s=5.0)
+LEDGER = LedgerId(3)
+
+
+@pytest.fixture
+def fleet() -> FakeFleet:
+    return FakeFleet(3)
+
+
+@pytest.fixture
+def store() -> MetadataStore:
+    return MemoryStore()
+
+
+@pytest.fixture(params=["memory", "grpc"])
+async def control(
+    request: pytest.FixtureRequest, fleet: FakeFleet, store: MetadataStore
+) -> AsyncIterator[BookieControl]:
+    fake = FakeControl(fleet, store)
+    if request.param == "memory":
+        yield fake
+        return
+    async with served_control(fake, marks_per_page=2):
+        client = AdminClient(store, settings=SETTINGS)
+        yield client
+        await client.close()
+
+
+def put(fleet: FakeFleet, number: int, first: int, count: int, *, flush: bool = False) -> None:
+    codec = EntryCodec(LEDGER, DigestType.CRC32C, b"")
+    bodies = [
+        codec.encode(EntryId(i), b"x", lac=EntryId(i - 1), length=i + 1)
+        for i in range(first, first + count)
+    ]
+    frame = build_run(LEDGER, EntryId(first), bodies, lac=NO_ENTRY)
+    assert fleet[number].add_run(master_key(b""), frame) is Status.OK
+    if flush:
+        fleet[number].flush()
+
+
+async def closed_ledger(fleet: FakeFleet, store: MetadataStore, *, last: int) -> None:
+    fragment = Fragment(EntryId(0), tuple(fleet.ids))
+    await store.create_ledger(
+        LedgerMetadata(
+            LEDGER, 3, 3, 2, (fragment,), state=LedgerState.CLOSED, last_entry_id=EntryId(last)
+        )
+    )
+
+
+async def test_marks_come_in_rising_order_over_all_pages(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    for ledger_id in (9, 2, 5, 7, 4):
+        fleet[0].mark(LedgerId(ledger_id), limbo=ledger_id % 2 == 1, unchecked=True)
+    found = await control.list_marks(fleet.ids[0])
+    assert found.status is Status.OK
+    assert [(m.ledger_id, m.limbo) for m in found.marks] == [
+        (2, False), (4, False), (5, True), (7, True), (9, True),
+    ]  # fmt: skip
+
+
+async def test_availability_tells_entries_lac_and_absent_ledgers(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    put(fleet, 0, 0, 5)
+    found = await control.availability(fleet.ids[0], [LEDGER, LedgerId(99)])
+    assert found[LEDGER].entries == EntrySet.from_ranges([(0, 4)])
+    assert (found[LEDGER].status, found[LEDGER].lac) == (Status.OK, 3)
+    assert found[LedgerId(99)].status is Status.NO_SUCH_LEDGER
+    assert found[LedgerId(99)].denies_absent
+
+
+async def test_s42_a_limbo_bookie_shows_what_is_there_and_denies_nothing(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    put(fleet, 0, 0, 2)
+    fleet[0].mark(LEDGER, limbo=True)
+    holding = (await control.availability(fleet.ids[0], [LEDGER]))[LEDGER]
+    assert holding.limbo and not holding.denies_absent and holding.has_searched
+    assert len(holding.entries) == 2
+
+
+async def test_a_bookie_that_is_down_is_an_answer(control: BookieControl, fleet: FakeFleet) -> None:
+    fleet[1].down = True
+    bookie_id = fleet.ids[1]
+    assert (await control.list_marks(bookie_id)).status is Status.UNREACHABLE
+    holding = (await control.availability(bookie_id, [LEDGER]))[LEDGER]
+    assert holding.status is Status.UNREACHABLE and not holding.has_searched
+    assert await control.flush(bookie_id) is Status.UNREACHABLE
+
+
+async def test_a_bookie_nobody_knows_is_unreachable(control: BookieControl) -> None:
+    stranger = BookieId("stranger")
+    assert (await control.list_marks(stranger)).status is Status.UNREACHABLE
+    cleared = (await control.clear(stranger, [LEDGER]))[LEDGER]
+    assert (cleared.cleared, cleared.reason) == (False, "Unreachable")
+
+
+async def test_clear_needs_the_entries_to_be_there_and_synced(
+    control: BookieControl, fleet: FakeFleet, store: MetadataStore
+) -> None:
+    await closed_ledger(fleet, store, last=4)
+    fleet[0].mark(LEDGER, limbo=True)
+    fleet[0].ledgers[LEDGER].fenced = False
+    put_recovered(fleet, 5)
+    assert (await control.clear(fleet.ids[0], [LEDGER]))[LEDGER].reason == "EntriesMissing"
+    assert await control.flush(fleet.ids[0]) is Status.OK
+    assert (await control.clear(fleet.ids[0], [LEDGER]))[LEDGER].cleared
+    assert (await control.clear(fleet.ids[0], [LEDGER]))[LEDGER].is_done
+
+
+def put_recovered(fleet: FakeFleet, count: int) -> None:
+    ledger = fleet[0].ledgers[LEDGER]
+    codec = EntryCodec(LEDGER, DigestType.CRC32C, b"")
+    for i in map(EntryId, range(count)):
+        ledger.entries[i] = codec.encode(i, b"x", lac=NO_ENTRY, length=1)
+
+
+async def test_a_recorded_loss_is_shown_with_the_availability(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    put(fleet, 0, 0, 2)
+    lost = EntrySet.from_ranges([(2, 3), (7, 7)])
+    answer = await control.record_loss(
+        fleet.ids[0], LEDGER, lost, reason="test", by_person=False, answered_by=fleet.ids
+    )
+    assert answer.recorded
+    holding = (await control.availability(fleet.ids[0], [LEDGER]))[LEDGER]
+    assert holding.lost == lost
+    assert (await control.availability(fleet.ids[0], [LedgerId(8)]))[LedgerId(8)].lost == EMPTY
