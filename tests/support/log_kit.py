@@ -19,7 +19,7 @@ WAIT_S = 30.0
 
 def frame(entry_id: int, *, size: int = 100, ledger_id: int = 7) -> bytes:
     """A run of one entry with `size` payload bytes that depend on its id."""
-    payload = (entry_id + 1).to_bytes(8, "big") * (size // 8 + 1)
+    payload = f"{entry_id:07d}.".encode() * (size // 8 + 1)
     entry = ENTRY_HEADER.pack(ledger_id, entry_id, entry_id - 1, size) + payload[:size]
     return build_run(LedgerId(ledger_id), EntryId(entry_id), [entry], lac=EntryId(entry_id - 1))
 

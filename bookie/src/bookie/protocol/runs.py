@@ -1,8 +1,9 @@
 """Runs of entries: one frame is the wire message, the log record and the unit of copying.
 
 Frame, big-endian: a 48-byte header, then `count` uint32 entry lengths, then the entries verbatim
-(BookKeeper's format, see `entry`). The header: magic, version, flags, crc32c of all that follows
-it, ledger id, first entry id, LAC, count, pattern size, pattern period, body bytes, reserved.
+(BookKeeper's format, see `entry`). The header: magic, version, flags, crc32c of all the rest of the
+frame (flags included: a flipped bit there would let an add through a fence), ledger id, first entry
+id, LAC, count, pattern size, pattern period, body bytes, reserved.
 
 The i-th entry of a run has id  first + (i // size) * period + i % size : `size` consecutive ids out
 of every `period`, so that one bookie's share of a striped fragment is one run. Size and period 0
@@ -31,6 +32,7 @@ RUN_ENTRIES_MAX: Final = 16384
 FLAG_RECOVERY: Final = 1
 """Written by recovery or repair: a fence lets it through, limbo accepts it."""
 
+_CRC_START: Final = 4
 _CRC_END: Final = 8
 _LENGTHS: Final = np.dtype(">u4")
 _IDS: Final = np.dtype(">i8")
@@ -133,7 +135,14 @@ def build_run(
     tail = b"".join((header[_CRC_END:], lengths.tobytes(), *entries))
     if _CRC_END + len(tail) > FRAME_BYTES_MAX:
         raise FrameError(f"a run of {_CRC_END + len(tail)} bytes exceeds {FRAME_BYTES_MAX}")
-    return b"".join((header[:4], google_crc32c.value(tail).to_bytes(4, "big"), tail))
+    return b"".join((header[:_CRC_START], _checksum(header, tail).to_bytes(4, "big"), tail))
+
+
+def _checksum(header: bytes, tail: bytes) -> int:
+    """Of all bytes of a frame but the checksum's own four."""
+    start: int = google_crc32c.value(header[:_CRC_START])
+    crc: int = google_crc32c.extend(start, tail)
+    return crc
 
 
 def frame_bytes(header: Buffer) -> int:
@@ -170,7 +179,7 @@ def parse_run(buffer: Buffer) -> RunFrame:
     _m, _v, flags, crc, ledger, first, lac, count, size, period, body, _r = (
         FRAME_HEADER.unpack_from(view)
     )
-    found = google_crc32c.value(bytes(view[_CRC_END:]))
+    found = _checksum(bytes(view[:_CRC_START]), bytes(view[_CRC_END:]))
     if found != crc:
         raise FrameError(f"frame checksum is {found:#010x}, its header says {crc:#010x}")
     if first < 0 or ledger < 0:

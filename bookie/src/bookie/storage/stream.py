@@ -152,6 +152,14 @@ class AppendStream:
             self._fill(start, length, render(place))
             return place
 
+    def has_room(self, length: int) -> bool:
+        """True when an append of that length, made next, will be taken; else `notify` will come.
+
+        Raises like `append`. For a caller who must append to two streams or to none.
+        """
+        with self._lock:
+            return self._find_room(length) is not None
+
     def _find_room(self, length: int) -> int | None:
         """Stream position for a record, in a new file where the last one cannot take it."""
         if self._failure is not None:
@@ -421,7 +429,8 @@ class AppendStream:
         with self._lock:
             self._failure = error
             self._progress.notify_all()
-        self._notify()
+        with contextlib.suppress(Exception):  # the failure is kept, whatever `notify` makes of it
+            self._notify()
 
     def close(self) -> None:
         """Writes and syncs all, ends the thread, closes the files; raises the failure if any.
