@@ -31,6 +31,7 @@ from bookie.storage.stream import AppendStream, Begin, Place
 JOURNAL_DIRECTORY: Final = "journal"
 
 _MIB: Final = 1024 * 1024
+_TRIM_ROOM_BYTES: Final = 4096
 
 __all__ = ["JOURNAL_DIRECTORY", "Journal", "JournalRecord", "RecordKind", "journal_settings"]
 
@@ -161,6 +162,13 @@ class Journal:
             return None
         self._stream.request_sync()
         return self._base_sequence + 1 + place.index
+
+    def has_room(self, payload_bytes: int) -> bool:
+        """True when a record of that size, appended next, will be taken; raises like `append`.
+
+        Leaves space for the small record that a `trim` in another thread may put before it.
+        """
+        return self._stream.has_room(RECORD_HEADER_BYTES + payload_bytes + _TRIM_ROOM_BYTES)
 
     def _render(
         self, kind: RecordKind, payload: Sequence[Buffer], place: Place

@@ -1,0 +1,285 @@
+"""One ledger directory: its log, its index, and the rows on their way from one to the other.
+
+add -> log (ring) and memtable, under the storage's lock -> `capture` freezes the memtable and takes
+the end of the log at one instant -> `commit` syncs the log, then puts the rows and that end into
+the index in one transaction. After a crash the log is scanned from that end on.
+
+Thread rules: methods that say "locked" are called with the storage's lock held and touch memory
+only; all others take that lock themselves, for moments, and may block on the disk.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import CorruptError, StorageError
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.runs import RunFrame
+from bookie.storage.disk import Disk
+from bookie.storage.facts import DirectoryFacts
+from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
+from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
+from bookie.storage.memtable import Memtable
+from bookie.storage.pieces import RunRow, entries_of
+from bookie.storage.reading import RangeRead, StoredRead, candidates, read_frame
+from bookie.storage.records import LedgerRecord
+
+ROWS_PER_READ: Final = 1024
+"""Rows one read looks at; a range with more is answered in parts."""
+
+ASIDE_SUFFIX: Final = ".old"
+"""An index that a rebuild has put aside; as long as it lies there the rebuild has not ended."""
+
+_MOVED_RETRIES: Final = 3
+"""How often one read follows a frame that compaction moves under it."""
+
+
+@dataclass(slots=True)
+class LedgerTail:
+    """Highest entry id held and highest LAC seen of one ledger; kept in memory for all ledgers."""
+
+    last: EntryId = NO_ENTRY
+    lac: EntryId = NO_ENTRY
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one checkpoint commits of a directory, taken at one instant."""
+
+    indexed_to: tuple[int, int]
+    rows: Memtable
+
+
+class LedgerDirectory:
+    """Log and index of one disk."""
+
+    def __init__(self, path: Path, *, index: Index, log: LedgerLog, lock: threading.Lock) -> None:
+        """Use `open`."""
+        self.path: Final = path
+        self.index: Final = index
+        self.log: Final = log
+        self._lock = lock
+        self._active = Memtable()
+        self._frozen: Memtable | None = None
+        self.facts = DirectoryFacts.decode(index.facts())
+        self._tails = {
+            ledger_id: LedgerTail(tail.last, tail.lac) for ledger_id, tail in index.tails().items()
+        }
+        self.has_garbage = True
+        """Frames may have died since the last compaction (after an open: unknown)."""
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        disk: Disk,
+        settings: LogSettings,
+        lock: threading.Lock,
+        notify: Callable[[], None],
+    ) -> "LedgerDirectory":
+        """Opens or makes both; nothing is scanned yet. CorruptError when the index is gone."""
+        disk.make_directory(path)
+        index_path = path / INDEX_NAME
+        is_new = not index_path.exists()
+        log = LedgerLog.open(path, disk=disk, settings=settings, notify=notify)
+        try:
+            aside = path / (INDEX_NAME + ASIDE_SUFFIX)
+            if is_new and (log.files() or aside.exists()):
+                raise CorruptError(
+                    f"{index_path} is missing though the directory was in use: what was stored is "
+                    f"unknown; run `bookie index rebuild` for {path}"
+                )
+            index = Index.open(index_path)
+            try:
+                if is_new:
+                    disk.sync_directory(path)
+                return cls(path, index=index, log=log, lock=lock)
+            except BaseException:
+                index.close()
+                raise
+        except BaseException:
+            log.close()
+            raise
+
+    def recover(self, *, deleted: Collection[LedgerId]) -> int:
+        """Rows of the frames behind the last checkpoint, from the log; returns how many.
+
+        `log.torn` says afterwards whether the log ends in half a frame. CorruptError when frames
+        that were synced are gone. Before the first append.
+        """
+        found = 0
+        for position, frame in self.log.scan(self.facts.indexed_to):
+            if frame.ledger_id not in deleted:
+                self.note(frame, position)
+                found += 1
+        return found
+
+    # ---- adding ---------------------------------------------------------------------------------
+
+    def add(self, frame: RunFrame) -> Position | None:
+        """Locked. Appends a frame and makes it readable; None when the log has no room now."""
+        position = self.log.append(frame.buffer)
+        if position is not None:
+            self.note(frame, position)
+        return position
+
+    def note(self, frame: RunFrame, position: Position) -> None:
+        """Locked. A frame lies at `position`."""
+        self._active.add(frame, position)
+        tail = self._tails.get(frame.ledger_id)
+        if tail is None:
+            tail = self._tails[frame.ledger_id] = LedgerTail()
+        tail.last = max(tail.last, frame.last_entry_id)
+        tail.lac = max(tail.lac, frame.lac)
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows added since the last capture."""
+        return self._active.count
+
+    @property
+    def rows_in_memory(self) -> int:
+        """Rows not committed yet."""
+        frozen = self._frozen
+        return self._active.count + (frozen.count if frozen is not None else 0)
+
+    def tail(self, ledger_id: LedgerId) -> LedgerTail | None:
+        """Cheap; from any thread."""
+        return self._tails.get(ledger_id)
+
+    def ledger_ids(self) -> list[LedgerId]:
+        return list(self._tails)
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def read(self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: int) -> StoredRead:
+        """See Storage.read."""
+        rows, horizon = self._lookup(ledger_id, first, last)
+        reading = RangeRead(bytes_max=bytes_max, fetch=lambda row: self._fetch(ledger_id, row))
+        return reading.collect(candidates(rows, first=first, last=horizon), last=horizon)
+
+    def _lookup(self, ledger_id: LedgerId, first: int, last: int) -> tuple[list[RunRow], int]:
+        """Rows that may hold ids of the range, and the id up to which they are all of them."""
+        # Memory before index: a row that a checkpoint moves meanwhile is then seen twice, not lost.
+        with self._lock:
+            rows = self._active.overlapping(ledger_id, first=first, last=last)
+            if self._frozen is not None:
+                rows += self._frozen.overlapping(ledger_id, first=first, last=last)
+        limit = ROWS_PER_READ
+        stored = self.index.rows(ledger_id, first=first, last=last, limit=limit)
+        while len(stored) == limit and stored[-1].first <= first:
+            limit *= 2  # all of them begin before the range: no part of it is complete yet
+            stored = self.index.rows(ledger_id, first=first, last=last, limit=limit)
+        horizon = stored[-1].first - 1 if len(stored) == limit else last
+        return rows + stored, horizon
+
+    def _fetch(self, ledger_id: LedgerId, row: RunRow) -> bytes | None:
+        for _ in range(_MOVED_RETRIES):
+            frame = read_frame(self.log, ledger_id, row)
+            if frame is not None:
+                return bytes(frame.buffer)
+            moved = self._moved(ledger_id, row)
+            if moved is None:
+                break
+            row = moved
+        return None
+
+    def _moved(self, ledger_id: LedgerId, row: RunRow) -> RunRow | None:
+        """The row as compaction left it, None when it still points to the same place."""
+        stored = self.index.rows(ledger_id, first=row.first, last=row.first)
+        same = (now for now in stored if now.first == row.first and now.last == row.last)
+        return next((now for now in same if now.position != row.position), None)
+
+    def is_readable(self, ledger_id: LedgerId, row: RunRow) -> bool:
+        """True when the row's frame can be read and is the right one."""
+        return read_frame(self.log, ledger_id, row) is not None
+
+    def held(self, ledger_id: LedgerId) -> EntrySet:
+        """See Storage.held."""
+        with self._lock:
+            rows = self._active.rows(ledger_id)
+            if self._frozen is not None:
+                rows += self._frozen.rows(ledger_id)
+        return entries_of(rows + self.index.all_rows(ledger_id))
+
+    def lacks(self, frame: RunFrame) -> bool:
+        """True when an entry of the frame is not stored, or only in a copy that cannot be read.
+
+        The latter counts for recovery's frames only: those replace what is unreadable.
+        """
+        wanted = EntrySet.from_runs([(frame.first_entry_id, frame.count, frame.pattern)])
+        rows, horizon = self._lookup(
+            frame.ledger_id, frame.first_entry_id, int(frame.last_entry_id)
+        )
+        good = (r for r in rows if not frame.is_recovery or self.is_readable(frame.ledger_id, r))
+        return horizon < frame.last_entry_id or bool(wanted - entries_of(good))
+
+    # ---- checkpoints ----------------------------------------------------------------------------
+
+    def capture(self) -> Capture:
+        """Locked. Freezes the rows so far; with those of a checkpoint that failed, if one did."""
+        if self._frozen is None:
+            self._frozen = self._active
+        else:
+            self._frozen.absorb(self._active)
+        self._active = Memtable()
+        end = self.log.end()
+        return Capture((end.file_id, end.offset), self._frozen)
+
+    def commit(self, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
+        """Syncs the log, then commits the capture. On an error nothing is forgotten: try again."""
+        if capture.indexed_to != self.facts.indexed_to:
+            self.log.sync()  # the next scan insists on every byte before this position
+        facts = self.facts.with_position(capture.indexed_to)
+        if capture.rows.count or records or facts != self.facts:
+            dead = self.index.commit(
+                Batch(rows=capture.rows.ledgers, records=records, facts=facts.encode()),
+                is_readable=self.is_readable,
+            )
+            self.has_garbage = self.has_garbage or dead > 0
+            self.facts = facts
+        with self._lock:
+            self._frozen = None
+
+    def write(
+        self,
+        *,
+        facts: DirectoryFacts | None = None,
+        records: Sequence[LedgerRecord] = (),
+        losses: Sequence[Loss] = (),
+    ) -> None:
+        """Commits these at once. The caller keeps checkpoints out meanwhile."""
+        after = facts or self.facts
+        self.index.commit(
+            Batch(records=records, losses=losses, facts=after.encode()),
+            is_readable=self.is_readable,
+        )
+        self.facts = after
+
+    def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
+        """Drops the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
+        with self._lock:
+            for ledger_id in ledger_ids:
+                self._active.drop(ledger_id)
+                if self._frozen is not None:
+                    self._frozen.drop(ledger_id)
+                self._tails.pop(ledger_id, None)
+        self.index.commit(
+            Batch(records=tombstones, forget=ledger_ids), is_readable=self.is_readable
+        )
+        self.has_garbage = True
+
+    def close(self) -> None:
+        """Ends the log (flush, sync) and closes the index; raises the first failure."""
+        failures = []
+        for part in (self.log, self.index):
+            try:
+                part.close()
+            except StorageError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]

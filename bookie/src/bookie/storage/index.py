@@ -1,0 +1,358 @@
+"""The index of one ledger directory: which entries lie where, and what is known of its ledgers.
+
+memtable -> `commit` (checkpoint, one transaction) -> SQLite -> `rows` (reads), `all_rows` (which
+entries are held). One row per run piece; the rows of one ledger never overlap in ids: what is
+stored already keeps its first copy, a later frame's row is cut to what was missing. Rows may
+interleave though (striped runs), hence the largest span of a row is kept per ledger to find every
+row that may hold an id.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import CorruptError, FrameError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.runs import FLAG_RECOVERY
+from bookie.storage.memtable import LedgerRows
+from bookie.storage.pieces import RunRow, rows_of
+from bookie.storage.records import LedgerRecord
+from bookie.storage.sqlite import Database
+
+INDEX_NAME: Final = "index.sqlite"
+SCHEMA_VERSION: Final = 1
+
+_SCHEMA: Final = f"""
+CREATE TABLE runs (
+    ledger INTEGER, first INTEGER, last INTEGER, count INTEGER, size INTEGER, period INTEGER,
+    file INTEGER, offset INTEGER, length INTEGER, flags INTEGER, PRIMARY KEY (ledger, first)
+) WITHOUT ROWID;
+CREATE TABLE tails (ledger INTEGER PRIMARY KEY, last INTEGER, lac INTEGER, span INTEGER);
+CREATE TABLE records (
+    ledger INTEGER PRIMARY KEY, master_key BLOB, fenced INTEGER, limbo INTEGER, mark_epoch INTEGER,
+    checked_epoch INTEGER, explicit_lac INTEGER, deleted INTEGER
+);
+CREATE TABLE losses (ledger INTEGER, reason TEXT, entries BLOB);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+_ROW: Final = "first, last, count, size, period, file, offset, length, flags"
+_INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT_RUNS: Final = f"""
+SELECT {_ROW} FROM runs WHERE ledger = :ledger AND last >= :first AND first <= :last
+AND first >= :first - coalesce((SELECT span FROM tails WHERE ledger = :ledger), 0)
+ORDER BY first LIMIT :limit
+"""
+_UPSERT_TAIL: Final = """
+INSERT INTO tails (ledger, last, lac, span) VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE
+SET last = max(last, excluded.last), lac = max(lac, excluded.lac), span = max(span, excluded.span)
+"""
+_REPLACE_RECORD: Final = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_REPLACE_FACT: Final = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+
+IsReadable = Callable[[LedgerId, RunRow], bool]
+"""Reads the row's frame from the log and checks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen."""
+
+    last: EntryId
+    lac: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Entries that are gone for good, and who found that or accepted it."""
+
+    ledger_id: LedgerId
+    reason: str
+    entries: EntrySet
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction commits."""
+
+    rows: Mapping[LedgerId, LedgerRows] = field(default_factory=dict)
+    records: Sequence[LedgerRecord] = ()
+    losses: Sequence[Loss] = ()
+    facts: Mapping[str, bytes | None] = field(default_factory=dict)
+    """None removes the fact."""
+    forget: Sequence[LedgerId] = ()
+    """Deleted ledgers: rows, tails and losses go, records stay."""
+
+
+class Index:
+    """Reads from any thread; writes are serial."""
+
+    def __init__(self, database: Database) -> None:
+        """Use `open`."""
+        self._database = database
+
+    @classmethod
+    def open(cls, path: Path) -> "Index":
+        """The index in `path`, created when there is no such file.
+
+        CorruptError when the file is damaged or of another version: what it held is unknown then,
+        never empty.
+        """
+        database = Database(path)
+        try:
+            with database.reading("check the index") as connection:
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise _damaged(path, str(found))
+            if version == 0 and tables == 0:
+                _create(database)
+            elif version != SCHEMA_VERSION:
+                raise _damaged(path, f"schema version is {version}, expected {SCHEMA_VERSION}")
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def rows(self, ledger_id: LedgerId, *, first: int, last: int, limit: int = -1) -> list[RunRow]:
+        """Rows whose span touches `first`..`last`, by first id; at most `limit` of them if >= 0."""
+        with self._database.reading("read rows of the index") as connection:
+            return _select_rows(connection, ledger_id, first=first, last=last, limit=limit)
+
+    def all_rows(self, ledger_id: LedgerId) -> list[RunRow]:
+        """Every row of the ledger, by first id."""
+        with self._database.reading("read rows of the index") as connection:
+            found = connection.execute(
+                f"SELECT {_ROW} FROM runs WHERE ledger = ? ORDER BY first", (ledger_id,)
+            )
+            return [RunRow(*row) for row in found]
+
+    def tails(self) -> dict[LedgerId, Tail]:
+        with self._database.reading("read the ends of ledgers") as connection:
+            found = connection.execute("SELECT ledger, last, lac FROM tails")
+            return {LedgerId(row[0]): Tail(EntryId(row[1]), EntryId(row[2])) for row in found}
+
+    def records(self) -> dict[LedgerId, LedgerRecord]:
+        with self._database.reading("read ledger records") as connection:
+            found = connection.execute(
+                "SELECT ledger, master_key, fenced, limbo, mark_epoch, checked_epoch, "
+                "explicit_lac, deleted FROM records"
+            )
+            return {LedgerId(row[0]): _record(row) for row in found}
+
+    def losses(self) -> list[Loss]:
+        with self._database.reading("read loss records") as connection:
+            found = connection.execute("SELECT ledger, reason, entries FROM losses").fetchall()
+        try:
+            return [Loss(LedgerId(row[0]), row[1], EntrySet.decode(row[2])) for row in found]
+        except FrameError as error:
+            raise _damaged(self.path, f"a loss record is unreadable: {error}") from error
+
+    def facts(self) -> dict[str, bytes]:
+        with self._database.reading("read facts") as connection:
+            return dict(connection.execute("SELECT name, value FROM facts").fetchall())
+
+    def live_bytes(self) -> dict[int, int]:
+        """Per log file: bytes of frames that a row points to. Reads the whole table."""
+        with self._database.reading("count live bytes") as connection:
+            return dict(
+                connection.execute(
+                    "SELECT file, sum(length) FROM (SELECT DISTINCT file, offset, length FROM runs)"
+                    " GROUP BY file"
+                ).fetchall()
+            )
+
+    def rows_in_file(self, file_id: int) -> Iterator[tuple[LedgerId, RunRow]]:
+        """Every row that points into a log file, ledger by ledger. Reads the whole table.
+
+        A snapshot: what is committed while the caller iterates does not show.
+        """
+        with self._database.reading("find the rows of a log file") as connection:
+            found = connection.execute(
+                f"SELECT ledger, {_ROW} FROM runs WHERE file = ?", (file_id,)
+            )
+            for row in found:
+                yield LedgerId(row[0]), RunRow(*row[1:])
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, *, is_readable: IsReadable) -> int:
+        """Commits it, durably. Returns how many frames it left with fewer live ids than they hold.
+
+        Rows are taken in the order of their place in the log: the first copy of an id stays, unless
+        a later one was written by recovery and the stored one is not `is_readable` any more.
+        """
+        dead = 0
+        with self._database.transaction("commit to the index") as connection:
+            _forget(connection, batch.forget)
+            for ledger_id, rows in batch.rows.items():
+                dead += _Insertion(connection, ledger_id, rows.span, is_readable).insert(rows)
+                connection.execute(_UPSERT_TAIL, (ledger_id, rows.last, rows.lac, rows.span))
+            connection.executemany(_REPLACE_RECORD, map(_record_values, batch.records))
+            connection.executemany(
+                "INSERT INTO losses VALUES (?, ?, ?)",
+                [(loss.ledger_id, loss.reason, loss.entries.encode()) for loss in batch.losses],
+            )
+            _write_facts(connection, batch.facts)
+        return dead
+
+    def move(self, moves: Iterable[tuple[LedgerId, RunRow, RunRow]]) -> None:
+        """Points rows at copies of their frames, durably; rows changed meanwhile stay as they are.
+
+        Each move: ledger, the row as it was read, the row at its new place.
+        """
+        values = [
+            (new.file_id, new.offset, ledger_id, old.first, old.file_id, old.offset)
+            for ledger_id, old, new in moves
+        ]
+        with self._database.transaction("move rows of the index") as connection:
+            connection.executemany(
+                "UPDATE runs SET file = ?, offset = ? "
+                "WHERE ledger = ? AND first = ? AND file = ? AND offset = ?",
+                values,
+            )
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class _Insertion:
+    """Rows of one ledger on their way into the table, cut against what is there."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, ledger_id: LedgerId, span: int,
+        is_readable: IsReadable,
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._ledger_id = ledger_id
+        self._span = span
+        self._is_readable = is_readable
+        self._plain: list[RunRow] = []
+        self._dead = 0
+
+    def insert(self, rows: LedgerRows) -> int:
+        reach = self._prepare_tail()
+        for row in sorted(rows.rows, key=_place):
+            if row.first > reach:
+                self._plain.append(row)  # beyond all that is stored: nothing to cut
+            else:
+                self._flush()
+                self._insert_among(row)
+            reach = max(reach, row.last)
+        self._flush()
+        return self._dead
+
+    def _prepare_tail(self) -> int:
+        """Highest id stored; widens the span first, since lookups of this commit rely on it."""
+        self._connection.execute(_UPSERT_TAIL, (self._ledger_id, -1, -1, self._span))
+        found = self._connection.execute(
+            "SELECT last FROM tails WHERE ledger = ?", (self._ledger_id,)
+        )
+        return int(found.fetchone()[0])
+
+    def _flush(self) -> None:
+        if self._plain:
+            values = [(self._ledger_id, *row) for row in self._plain]
+            self._connection.executemany(_INSERT_RUN, values)
+            self._plain.clear()
+
+    def _insert_among(self, row: RunRow) -> None:
+        others = _select_rows(self._connection, self._ledger_id, first=row.first, last=row.last)
+        missing = row.entries()
+        for other in others:
+            shared = other.entries() & missing
+            if not shared:
+                continue
+            if row.flags & FLAG_RECOVERY and not self._is_readable(self._ledger_id, other):
+                self._shrink(other, without=shared)
+            else:
+                missing -= shared
+                self._dead += 1
+        self._plain.extend(rows_of(missing, row))
+        self._flush()
+
+    def _shrink(self, row: RunRow, *, without: EntrySet) -> None:
+        """The good copy takes these ids over; what else the bad frame held stays unreadable."""
+        self._connection.execute(
+            "DELETE FROM runs WHERE ledger = ? AND first = ?", (self._ledger_id, row.first)
+        )
+        self._plain.extend(rows_of(row.entries() - without, row))
+        self._dead += 1
+
+
+def _place(row: RunRow) -> tuple[int, int]:
+    return row.file_id, row.offset
+
+
+def _select_rows(
+    connection: sqlite3.Connection, ledger_id: LedgerId, *, first: int, last: int, limit: int = -1
+) -> list[RunRow]:
+    found = connection.execute(
+        _SELECT_RUNS, {"ledger": ledger_id, "first": first, "last": last, "limit": limit}
+    )
+    return [RunRow(*row) for row in found]
+
+
+def _create(database: Database) -> None:
+    with database.transaction("create the index") as connection:
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+
+
+def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> None:
+    for table in ("runs", "tails", "losses"):
+        connection.executemany(
+            f"DELETE FROM {table} WHERE ledger = ?", [(ledger_id,) for ledger_id in ledger_ids]
+        )
+
+
+def _write_facts(connection: sqlite3.Connection, facts: Mapping[str, bytes | None]) -> None:
+    for name, value in facts.items():
+        if value is None:
+            connection.execute("DELETE FROM facts WHERE name = ?", (name,))
+        else:
+            connection.execute(_REPLACE_FACT, (name, value))
+
+
+def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, int, int, int, int]:
+    return (
+        record.ledger_id,
+        record.master_key,
+        record.fenced,
+        record.limbo,
+        record.mark_epoch,
+        record.checked_epoch,
+        record.explicit_lac,
+        record.deleted,
+    )
+
+
+def _record(row: Sequence[object]) -> LedgerRecord:
+    ledger, key, fenced, limbo, mark, checked, lac, deleted = row
+    return LedgerRecord(
+        LedgerId(ledger),  # type: ignore[arg-type]  # the column is an integer
+        master_key=key,  # type: ignore[arg-type]
+        fenced=bool(fenced),
+        limbo=bool(limbo),
+        mark_epoch=mark,  # type: ignore[arg-type]
+        checked_epoch=checked,  # type: ignore[arg-type]
+        explicit_lac=EntryId(lac),  # type: ignore[arg-type]
+        deleted=bool(deleted),
+    )
+
+
+def _damaged(path: Path, what: str) -> CorruptError:
+    return CorruptError(
+        f"{path}: the index is damaged: {what}; stop the bookie and run "
+        f"`bookie index rebuild` for {path.parent}"
+    )

@@ -1,0 +1,58 @@
+"""When a disk counts as full: before it is, and not flapping.
+
+A bookie turns read-only while there is still space for what must go on: recovery adds, checkpoints,
+the copies of compaction. It takes adds again only when clearly more than the mark is free.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.errors import SettingsError
+from bookie.storage.disk import Disk, DiskSpace
+
+_GIB: Final = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceMarks:
+    """How much must stay free."""
+
+    files_min: int = 2
+    """Space for this many files of the log (or journal) ..."""
+    fraction_min: float = 0.05
+    """... and this part of the disk,"""
+    fraction_bytes_max: int = 4 * _GIB
+    """but for the part's sake never more than this: 5 percent of a large disk is a lot."""
+    resume_factor: float = 1.25
+    """Adds are taken again from this many times the mark on."""
+
+    def __post_init__(self) -> None:
+        if self.files_min < 1 or not 0 <= self.fraction_min < 1 or self.resume_factor < 1:
+            raise SettingsError(
+                f"space marks need files >= 1, 0 <= fraction < 1, factor >= 1, found {self}"
+            )
+
+    def low_bytes(self, space: DiskSpace, *, file_bytes: int) -> int:
+        """Free bytes below which the disk counts as full."""
+        part = min(int(self.fraction_min * space.total_bytes), self.fraction_bytes_max)
+        return max(self.files_min * file_bytes, part)
+
+
+class SpaceWatch:
+    """Full or not, of one directory. `measure` asks the file system; `is_full` is its last word."""
+
+    def __init__(self, path: Path, *, disk: Disk, marks: SpaceMarks, file_bytes: int) -> None:
+        self._path = path
+        self._disk = disk
+        self._marks = marks
+        self._file_bytes = file_bytes
+        self.is_full = False
+
+    def measure(self) -> DiskSpace:
+        """Free and total bytes now; raises StorageError when the file system does not answer."""
+        space = self._disk.space(self._path)
+        low = self._marks.low_bytes(space, file_bytes=self._file_bytes)
+        factor = self._marks.resume_factor if self.is_full else 1.0
+        self.is_full = space.free_bytes < low * factor
+        return space

@@ -1,0 +1,131 @@
+"""One SQLite file: a writer and a few readers, and what its errors mean to us.
+
+An index that cannot be read must never pass for an empty one, so every error of SQLite becomes a
+StorageError here, and damage names the way out: rebuilding the index from the logs.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
+
+READERS_MAX: Final = 16
+"""Idle read connections kept; more are opened for a moment when more threads read at once."""
+
+BUSY_MS: Final = 10_000
+"""Longest wait for another process (an inspecting tool) that holds a lock on the file."""
+
+_DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+
+
+def sqlite_error(action: str, path: Path, error: sqlite3.Error) -> StorageError:
+    """The error of our tree for what SQLite said."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    if primary in _DAMAGE:
+        return CorruptError(
+            f"{path}: cannot {action}: {error}; stop the bookie and run "
+            f"`bookie index rebuild` for {path.parent}"
+        )
+    if primary == sqlite3.SQLITE_FULL:
+        return DiskFullError(f"{path}: cannot {action}: {error}; free space or add a disk")
+    return StorageError(f"{path}: cannot {action}: {error}; check the disk and its permissions")
+
+
+@contextlib.contextmanager
+def mapped(action: str, path: Path) -> Iterator[None]:
+    """Turns errors of SQLite into StorageError, naming what was tried on which file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise sqlite_error(action, path, error) from error
+
+
+class Database:
+    """Connections to one file. One transaction writes at a time; reads come from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens (and creates) the file; its content is the caller's business."""
+        self.path: Final = path
+        self._writing = threading.Lock()
+        self._readers: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._writer = self._connect()
+        try:
+            with mapped("open the index", path):
+                mode = self._writer.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                if mode != "wal":
+                    raise StorageError(f"{path}: write-ahead log refused, journal mode is {mode}")
+                # A commit is durable when it returns; WAL alone would leave that to the next one.
+                self._writer.execute("PRAGMA synchronous=FULL")
+        except StorageError:
+            self._writer.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        with mapped("open the index", self.path):
+            return sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
+            )
+
+    @contextlib.contextmanager
+    def transaction(self, action: str) -> Iterator[sqlite3.Connection]:
+        """All or nothing, durable when the block has ended without an error."""
+        with self._writing, mapped(action, self.path):
+            self._refuse_closed()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # After some errors SQLite has rolled back by itself already.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self, action: str) -> Iterator[sqlite3.Connection]:
+        """A connection for queries of this thread; sees the last commit."""
+        with self._lock:
+            self._refuse_closed()
+            connection = self._readers.pop() if self._readers else None
+        connection = connection or self._reader()
+        try:
+            with mapped(action, self.path):
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    def _reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        with mapped("open the index", self.path):
+            connection.execute("PRAGMA query_only=ON")
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._readers) < READERS_MAX:
+                self._readers.append(connection)
+                return
+        connection.close()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StorageError(f"{self.path}: the index is closed")
+
+    def close(self) -> None:
+        """Waits for a running transaction; folds the write-ahead log back into the file."""
+        with self._writing:
+            with self._lock:
+                readers, self._readers = self._readers, []
+                was_closed, self._closed = self._closed, True
+            for connection in readers:
+                connection.close()
+            if not was_closed:
+                with mapped("close the index", self.path):
+                    self._writer.close()
