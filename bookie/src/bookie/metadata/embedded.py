@@ -77,7 +77,7 @@ class EmbeddedZooKeeper:
         with (directory / "lock").open("wb") as lock:
             _lock(lock, directory)
             for _ in range(1 if port else PORT_TRIES_MAX):
-                chosen = port or _free_port()
+                chosen = port or free_port()
                 _write_configuration(directory, port=chosen, settings=settings)
                 command = _command(java, jars, directory=directory, settings=settings)
                 server = cls(_spawn(command, directory, lock), directory=directory, port=chosen)
@@ -179,7 +179,8 @@ def _lock(lock: IO[bytes], directory: Path) -> None:
         ) from error
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A local port that nobody listens on now; another process may take it first."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -1,0 +1,154 @@
+"""A metadata store that fails on demand: outages, lost replies, stale reads, races.
+
+It wraps any store, so the same test can run over memory and over ZooKeeper.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.protocol.errors import NoSuchLedgerError, UnavailableError
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+
+Result = TypeVar("Result")
+Hook = Callable[[str], Awaitable[None]]
+
+
+class FaultyStore:
+    """Keeps the `MetadataStore` contract over `inner`, with switches.
+
+    `is_out`: every call fails before anything happens. `lost_replies`: that many of the next
+    writes happen and are then reported as unavailable. `before`: awaited with the name of each
+    operation before it starts, to hold it back or to let somebody else go first.
+    """
+
+    def __init__(self, inner: MetadataStore) -> None:
+        self.inner = inner
+        self.is_out = False
+        self.lost_replies = 0
+        self.before: Hook | None = None
+        self.calls: list[str] = []
+        self._stale: dict[LedgerId, Versioned[LedgerMetadata]] | None = None
+
+    async def freeze_ledgers(self) -> None:
+        """From now on reads and listings of ledgers show today's state: a lagging replica."""
+        ids = [ledger_id async for ledger_id in self.inner.ledger_ids()]
+        self._stale = {ledger_id: await self.inner.read_ledger(ledger_id) for ledger_id in ids}
+
+    def thaw(self) -> None:
+        """Ends `freeze_ledgers`."""
+        self._stale = None
+
+    async def _reached(self, name: str) -> None:
+        self.calls.append(name)
+        if self.before is not None:
+            await self.before(name)
+        if self.is_out:
+            raise UnavailableError(f"simulated outage of the metadata store during {name}")
+
+    async def _read(self, name: str, begin: Callable[[], Awaitable[Result]]) -> Result:
+        await self._reached(name)
+        return await begin()
+
+    async def _write(self, name: str, begin: Callable[[], Awaitable[Result]]) -> Result:
+        await self._reached(name)
+        result = await begin()
+        if self.lost_replies:
+            self.lost_replies -= 1
+            raise UnavailableError(f"simulated loss of the reply to {name}: it did happen")
+        return result
+
+    async def initialise(self) -> str:
+        return await self._write("initialise", self.inner.initialise)
+
+    async def instance_id(self) -> str | None:
+        return await self._read("instance_id", self.inner.instance_id)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def new_ledger_id(self) -> LedgerId:
+        return await self._write("new_ledger_id", self.inner.new_ledger_id)
+
+    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
+        return await self._write("create_ledger", lambda: self.inner.create_ledger(metadata))
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        await self._reached("read_ledger")
+        if self._stale is None:
+            return await self.inner.read_ledger(ledger_id)
+        if ledger_id not in self._stale:
+            raise NoSuchLedgerError(ledger_id)
+        return self._stale[ledger_id]
+
+    async def write_ledger(
+        self, metadata: LedgerMetadata, *, version: int
+    ) -> Versioned[LedgerMetadata]:
+        return await self._write(
+            "write_ledger", lambda: self.inner.write_ledger(metadata, version=version)
+        )
+
+    async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None:
+        await self._write(
+            "delete_ledger", lambda: self.inner.delete_ledger(ledger_id, version=version)
+        )
+
+    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        await self._reached("ledger_ids")
+        if self._stale is not None:
+            for ledger_id in sorted(self._stale):
+                yield ledger_id
+            return
+        async for ledger_id in self.inner.ledger_ids():
+            if self.is_out:
+                raise UnavailableError("simulated outage of the metadata store in a listing")
+            yield ledger_id
+
+    async def bookies(self) -> Mapping[BookieId, BookieInfo]:
+        return await self._read("bookies", self.inner.bookies)
+
+    async def register(self, info: BookieInfo) -> None:
+        await self._write("register", lambda: self.inner.register(info))
+
+    async def unregister(self, bookie_id: BookieId) -> None:
+        await self._write("unregister", lambda: self.inner.unregister(bookie_id))
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        return await self._read("read_cookie", lambda: self.inner.read_cookie(bookie_id))
+
+    async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]:
+        return await self._write("create_cookie", lambda: self.inner.create_cookie(cookie))
+
+    async def write_cookie(self, cookie: Cookie, *, version: int) -> Versioned[Cookie]:
+        return await self._write(
+            "write_cookie", lambda: self.inner.write_cookie(cookie, version=version)
+        )
+
+    async def cookies(self) -> Mapping[BookieId, Cookie]:
+        return await self._read("cookies", self.inner.cookies)
+
+    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
+        return await self._read("read_boot_epoch", lambda: self.inner.read_boot_epoch(bookie_id))
+
+    async def write_boot_epoch(
+        self, bookie_id: BookieId, epoch: int, *, version: int | None
+    ) -> Versioned[int]:
+        return await self._write(
+            "write_boot_epoch",
+            lambda: self.inner.write_boot_epoch(bookie_id, epoch, version=version),
+        )
+
+    async def read_value(self, name: str) -> Versioned[bytes] | None:
+        return await self._read("read_value", lambda: self.inner.read_value(name))
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        return await self._write(
+            "write_value", lambda: self.inner.write_value(name, data, version=version)
+        )
+
+    async def delete_value(self, name: str, *, version: int) -> None:
+        await self._write("delete_value", lambda: self.inner.delete_value(name, version=version))
+
+    async def value_names(self, prefix: str) -> list[str]:
+        return await self._read("value_names", lambda: self.inner.value_names(prefix))

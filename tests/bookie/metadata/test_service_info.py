@@ -1,0 +1,40 @@
+"""Registrations in BookKeeper's format."""
+
+import pytest
+from bookie.metadata.service_info import decode_info, encode_info
+from bookie.metadata.store import BookieInfo, Endpoint
+from bookie.protocol.errors import MetadataFormatError
+from bookie.protocol.ids import BookieId
+
+B0 = BookieId("bookie-0")
+INFO = BookieInfo(B0, (Endpoint("bookie-rpc", "h", 3181, "bookie-rpc"),), {"k": "v"})
+RAW = (
+    b"\x32\x1e"  # field 6, 30 bytes: one endpoint
+    b"\x0a\x0abookie-rpc"
+    b"\x10\xed\x18"  # port 3181
+    b"\x1a\x01h"
+    b"\x22\x0abookie-rpc"
+    b"\x3a\x06\x0a\x01k\x12\x01v"  # field 7: one property
+)
+
+
+def test_the_bytes_are_the_stock_bookies_bytes() -> None:
+    assert encode_info(INFO) == RAW
+    assert decode_info(RAW, bookie_id=B0, read_only=False) == INFO
+
+
+def test_a_silent_registration_is_read_from_the_id() -> None:
+    found = decode_info(b"", bookie_id=BookieId("10.0.0.1:3181"), read_only=True)
+    assert found.endpoints == (Endpoint("bookie-rpc", "10.0.0.1", 3181, "bookie-rpc"),)
+    assert found.read_only
+
+
+@pytest.mark.parametrize("bookie_id", ["bookie-0", "h:", ":1", "h:x", "h:99999"])
+def test_a_silent_registration_without_address_has_no_endpoints(bookie_id: str) -> None:
+    assert decode_info(b"", bookie_id=BookieId(bookie_id), read_only=False).endpoints == ()
+
+
+@pytest.mark.parametrize("raw", [b"\xff", RAW[:-1], b"\x32\x00"])
+def test_garbage_is_an_error(raw: bytes) -> None:
+    with pytest.raises(MetadataFormatError, match="bookie-0"):
+        decode_info(raw, bookie_id=B0, read_only=False)
