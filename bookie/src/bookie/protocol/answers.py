@@ -7,6 +7,7 @@ write set is none of its business and must not be asked of it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -61,6 +62,15 @@ class RangeReply(Protocol):
     def runs(self) -> Sequence[Buffer]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A verified copy: `entry` verbatim, `payload` cut out of it."""
+
+    header: EntryHeader
+    payload: bytes = field(repr=False)
+    entry: memoryview = field(repr=False)
+
+
 class MemberAnswers:
     """What one bookie has said, from one range request to the next.
 
@@ -69,7 +79,7 @@ class MemberAnswers:
 
     def __init__(self) -> None:
         self._copies: dict[int, memoryview] = {}
-        self._verified: dict[int, tuple[EntryHeader, memoryview]] = {}
+        self._verified: dict[int, Copy] = {}
         self._spans: list[tuple[int, int, Status]] = []
         self.through = -1
 
@@ -128,18 +138,18 @@ class MemberAnswers:
 
     def _verify(self, entry_id: EntryId, copy: memoryview, codec: EntryCodec) -> Status:
         try:
-            header, _payload = codec.decode(copy, entry_id=entry_id)
+            header, payload = codec.decode(copy, entry_id=entry_id)
         except DigestError:
             return Status.IO_ERROR
-        self._verified[entry_id] = (header, copy)
+        self._verified[entry_id] = Copy(header, payload, copy)
         return Status.OK
 
     def is_corrupt(self, entry_id: EntryId) -> bool:
         """True when the member sent a copy that did not verify; asked after `answer`."""
         return entry_id in self._copies and entry_id not in self._verified
 
-    def copy(self, entry_id: EntryId) -> tuple[EntryHeader, memoryview] | None:
-        """Header and verbatim bytes of a copy that `answer` has verified."""
+    def copy(self, entry_id: EntryId) -> Copy | None:
+        """The copy that `answer` has verified."""
         return self._verified.get(entry_id)
 
     def forget_below(self, entry_id: EntryId) -> None:

@@ -304,12 +304,10 @@ class Recovery:
 
     def _take_copy(self, entry_id: EntryId) -> bytes:
         """The verified bytes of one entry, verbatim; its header may prove a higher LAC."""
-        header, entry = next(
-            copy for member in self._answers if (copy := member.copy(entry_id)) is not None
-        )
-        self._proven = max(self._proven, header.lac)
-        self._length = header.length
-        return bytes(entry)
+        copy = next(c for member in self._answers if (c := member.copy(entry_id)) is not None)
+        self._proven = max(self._proven, copy.header.lac)
+        self._length = copy.header.length
+        return bytes(copy.entry)
 
     def _pass_over(self, answers: Mapping[BookieId, Status | None]) -> None:
         said = {bookie: status for bookie, status in answers.items() if status is not None}
@@ -396,7 +394,7 @@ class Recovery:
             if member.answer(self._end, self._codec) is Status.OK:
                 copy = member.copy(self._end)
                 assert copy is not None
-                self._length = copy[0].length
+                self._length = copy.header.length
                 self._reads.clear()
         return self._close_when_settled()
 

@@ -8,10 +8,20 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.admission import (
+    LedgerFacts,
+    Ruling,
+    absent_status,
+    rule_add,
+    rule_force,
+    rule_read,
+    rule_read_lac,
+    rule_write_lac,
+)
 from bookie.protocol.entry import parse_header
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.runs import RUN_ENTRIES_MAX, RunFrame, build_run, parse_run
+from bookie.protocol.runs import RUN_ENTRIES_MAX, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
@@ -20,7 +30,7 @@ from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 class FakeLedger:
     """One ledger on one bookie. `durable`: ids that survive a crash."""
 
-    master_key: bytes
+    master_key: bytes = b""
     fenced: bool = False
     limbo: bool = False
     unchecked: bool = False
@@ -55,7 +65,7 @@ class FakeBookie:
         """Ledgers up to this id existed at the last unclean boot: normal adds are refused (R24)."""
         self.ledgers: dict[LedgerId, FakeLedger] = {}
 
-    # What the wire asks
+    # What the wire asks, ruled by the real admission rules
     def add_run(self, master_key: bytes, frame: bytes) -> Status:
         """Admit and keep one run; an id that is already there keeps its first copy."""
         if not self.ready:
@@ -66,43 +76,67 @@ class FakeBookie:
             run = parse_run(frame)
         except FrameError:
             return Status.BAD_REQUEST
-        refusal = self._refusal(run, master_key)
-        if refusal is None:
-            ledger = self._ledger(run.ledger_id, master_key)
+        ruling = rule_add(
+            self.facts(run.ledger_id),
+            master_key=master_key,
+            is_recovery=run.is_recovery,
+            is_writable=not self.read_only,
+        )
+        self._apply(ruling, run.ledger_id, master_key)
+        if ruling.is_ok:
+            ledger = self._ledger(run.ledger_id)
             for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
                 ledger.entries.setdefault(entry_id, bytes(entry))
-        return Status.OK if refusal is None else refusal
-
-    def _refusal(self, run: RunFrame, master_key: bytes) -> Status | None:
-        ledger = self.ledgers.get(run.ledger_id)
-        if ledger is not None and ledger.master_key not in (b"", master_key):
-            return Status.UNAUTHORIZED
-        if ledger is not None and ledger.deleted:
-            return Status.FENCED
-        if run.is_recovery:
-            return None
-        if ledger is not None and (ledger.fenced or ledger.limbo):
-            return Status.FENCED
-        if self.boundary is not None and run.ledger_id <= self.boundary:
-            return Status.FENCED
-        return Status.READ_ONLY if self.read_only else None
+        return ruling.status
 
     def read(self, request: ReadRequest, *, fence: bool) -> tuple[Status, ReadReply | None]:
         """Entries of a range, or why none can be spoken of."""
-        refused = self._open(request.ledger_id, request.master_key, fence=fence)
-        if refused is not None:
-            return refused, None
-        ledger = self.ledgers.get(request.ledger_id) or FakeLedger(b"")
+        if not self.ready:
+            return Status.NOT_READY, None
+        facts = self.facts(request.ledger_id)
+        ruling = rule_read(facts, master_key=request.master_key, fence=fence)
+        self._apply(ruling, request.ledger_id, request.master_key)
+        if not ruling.is_ok:
+            return ruling.status, None
+        ledger = self.ledgers.get(request.ledger_id) or FakeLedger()
         held = sorted(i for i in ledger.entries if request.first <= i <= request.last)
         kept, through = self._fit(ledger, held, request)
         return Status.OK, ReadReply(
             lac=ledger.lac,
             last_entry_id=ledger.last_entry_id,
             answered_through=through,
-            absent=self._absent(request.ledger_id),
+            absent=absent_status(self.facts(request.ledger_id)),
             unknown=tuple((i, i) for i in held if i in ledger.unreadable and i <= through),
             runs=tuple(self._runs(request.ledger_id, ledger, kept)),
         )
+
+    def facts(self, ledger_id: LedgerId) -> LedgerFacts:
+        """What the admission rules are asked with."""
+        ledger = self.ledgers.get(ledger_id)
+        behind = self.boundary is not None and ledger_id <= self.boundary
+        if ledger is None:
+            return LedgerFacts(behind_boundary=behind)
+        return LedgerFacts(
+            is_known=True,
+            master_key=ledger.master_key or None,
+            fenced=ledger.fenced,
+            limbo=ledger.limbo,
+            unchecked=ledger.unchecked,
+            deleted=ledger.deleted,
+            behind_boundary=behind,
+            lac=ledger.lac,
+            last_entry_id=ledger.last_entry_id,
+        )
+
+    def _apply(self, ruling: Ruling, ledger_id: LedgerId, master_key: bytes) -> None:
+        """What must be durable before the answer; here it is at once."""
+        if ruling.learn_key:
+            self._ledger(ledger_id).master_key = master_key
+        if ruling.fence:
+            self._ledger(ledger_id).fenced = True
+
+    def _ledger(self, ledger_id: LedgerId) -> FakeLedger:
+        return self.ledgers.setdefault(ledger_id, FakeLedger())
 
     def _fit(
         self, ledger: FakeLedger, held: list[EntryId], request: ReadRequest
@@ -129,53 +163,30 @@ class FakeBookie:
 
     def read_lac(self, request: LacRequest, *, fence: bool) -> tuple[Status, LacReply | None]:
         """Highest LAC known here; in limbo or without the ledger only a status."""
-        refused = self._open(request.ledger_id, request.master_key, fence=fence)
-        absent = self._absent(request.ledger_id)
-        ledger = self.ledgers.get(request.ledger_id)
-        if refused is not None:
-            return refused, None
-        if ledger is None or absent is not Status.NO_SUCH_ENTRY:
-            return absent, None
-        return Status.OK, LacReply(ledger.lac, ledger.last_entry_id)
+        if not self.ready:
+            return Status.NOT_READY, None
+        facts = self.facts(request.ledger_id)
+        ruling = rule_read_lac(facts, master_key=request.master_key, fence=fence)
+        self._apply(ruling, request.ledger_id, request.master_key)
+        if not ruling.is_ok:
+            return ruling.status, None
+        return Status.OK, LacReply(facts.lac, facts.last_entry_id)
 
     def write_lac(self, request: LacRequest) -> Status:
-        refused = self._open(request.ledger_id, request.master_key, fence=False)
-        if refused is not None:
-            return refused
-        ledger = self._ledger(request.ledger_id, request.master_key)
-        if ledger.fenced:
-            return Status.FENCED
-        ledger.explicit_lac = max(ledger.explicit_lac, request.lac)
-        return Status.OK
+        """Keep an explicit LAC, durable at once."""
+        ruling = rule_write_lac(self.facts(request.ledger_id), master_key=request.master_key)
+        self._apply(ruling, request.ledger_id, request.master_key)
+        if ruling.is_ok:
+            ledger = self._ledger(request.ledger_id)
+            ledger.explicit_lac = max(ledger.explicit_lac, request.lac)
+        return ruling.status
 
     def force(self, request: LacRequest) -> Status:
-        refused = self._open(request.ledger_id, request.master_key, fence=False)
-        if refused is None:
+        """Make what was accepted durable."""
+        ruling = rule_force(self.facts(request.ledger_id), master_key=request.master_key)
+        if ruling.is_ok:
             self.flush()
-        return Status.OK if refused is None else refused
-
-    def _open(self, ledger_id: LedgerId, master_key: bytes, *, fence: bool) -> Status | None:
-        """Key and fence of a request; None when it may go on."""
-        if not self.ready:
-            return Status.NOT_READY
-        ledger = self.ledgers.get(ledger_id)
-        if ledger is not None and ledger.master_key not in (b"", master_key):
-            return Status.UNAUTHORIZED
-        if fence:
-            self._ledger(ledger_id, master_key).fenced = True
-        return None
-
-    def _absent(self, ledger_id: LedgerId) -> Status:
-        ledger = self.ledgers.get(ledger_id)
-        if ledger is None:
-            return Status.NO_SUCH_LEDGER
-        return Status.UNKNOWN if ledger.limbo or ledger.unchecked else Status.NO_SUCH_ENTRY
-
-    def _ledger(self, ledger_id: LedgerId, master_key: bytes) -> FakeLedger:
-        ledger = self.ledgers.setdefault(ledger_id, FakeLedger(master_key))
-        if not ledger.master_key:
-            ledger.master_key = master_key  # marked at boot, before any client named the key
-        return ledger
+        return ruling.status
 
     # What tests do to it
     def flush(self) -> None:
@@ -209,7 +220,7 @@ class FakeBookie:
 
     def mark(self, ledger_id: LedgerId, *, limbo: bool = False, unchecked: bool = False) -> None:
         """Put a ledger in limbo (fenced, too) or under check, as an unclean boot does."""
-        ledger = self._ledger(ledger_id, b"")
+        ledger = self._ledger(ledger_id)
         ledger.limbo |= limbo
         ledger.fenced |= limbo
         ledger.unchecked |= unchecked

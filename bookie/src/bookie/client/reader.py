@@ -1,0 +1,287 @@
+"""Reads one ledger: ranges through `protocol.reader`, the LAC, and a tail that follows a writer.
+
+Nothing beyond the closed end, or the LAC of an open ledger, is ever returned (R15): what lies there
+may be cut off by a recovery. Every payload was verified against its digest.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bookie.client.peers import Peers
+from bookie.client.recovery import Sleep, check_password
+from bookie.metadata.store import MetadataStore, Versioned
+from bookie.protocol.entry import EntryCodec, master_key
+from bookie.protocol.errors import DataLossError, UndecidableError
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.reader import (
+    AskRange,
+    LacRead,
+    RangeRead,
+    ReadEnded,
+    check_bounds,
+    pieces,
+)
+from bookie.protocol.status import Status
+from bookie.wire.native import LacReply, LacRequest, ReadRequest
+
+CORRUPT_KEPT_MAX: Final = 1024
+"""How many bad copies a reader remembers."""
+REREADS_MAX: Final = 3
+"""How often one piece is read again because the fragments had changed."""
+FIRST_ENTRY: Final = EntryId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a ledger as its writer appended it."""
+
+    entry_id: EntryId
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSettings:
+    """`piece_entries`, `piece_bytes`: one question to a bookie; `pieces_ahead` are out at once.
+
+    `poll_ms`: how long a bookie may hold a long poll; after each the metadata is read again, so it
+    also bounds how late a tail notices a close. `retry_s`: pause after a round that told nothing.
+    """
+
+    piece_entries: int = 512
+    piece_bytes: int = 1024 * 1024
+    pieces_ahead: int = 4
+    poll_ms: int = 1000
+    retry_s: float = 0.1
+
+
+class LedgerReader:
+    """A ledger open for reading. `metadata` is what was last seen of it."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        peers: Peers,
+        metadata: Versioned[LedgerMetadata],
+        *,
+        password: bytes = b"",
+        settings: ReaderSettings | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        check_password(metadata.value, password)
+        self._store = store
+        self._peers = peers
+        self._versioned = metadata
+        self._settings = settings or ReaderSettings()
+        self._sleep = sleep
+        self._key = master_key(password)
+        self._codec = EntryCodec(metadata.value.ledger_id, metadata.value.digest_type, password)
+        self._lac = NO_ENTRY
+        self._suspects: set[BookieId] = set()
+        self.corrupt: deque[tuple[BookieId, EntryId]] = deque(maxlen=CORRUPT_KEPT_MAX)
+        """The last bad copies met, for those who report them."""
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._versioned.value
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        return self.metadata.ledger_id
+
+    @property
+    def is_closed(self) -> bool:
+        return self.metadata.is_closed
+
+    @property
+    def last_entry_id(self) -> EntryId:
+        """The closed end, or the highest LAC known so far."""
+        return self.metadata.last_entry_id if self.is_closed else self._lac
+
+    async def read(self, first: EntryId, last: EntryId) -> list[Entry]:
+        """Entries `first`..`last`, both included; use `stream` for more than memory should hold.
+
+        Raises NoSuchEntryError beyond the end, DataLossError for what every holder denies,
+        UndecidableError when a holder may yet have it, UnauthorizedError.
+        """
+        return [entry async for entry in self.stream(first, last)]
+
+    async def stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
+        """Like `read`, entry by entry, with a bounded number of questions ahead."""
+        assert first >= 0
+        if first > last:
+            return
+        if last > self.last_entry_id and not self.is_closed:
+            await self.read_lac()
+        check_bounds(self.ledger_id, first=first, last=last, end=self.last_entry_id)
+        waiting = deque(
+            pieces(self.metadata, first=first, last=last, size=self._settings.piece_entries)
+        )
+        ahead: deque[tuple[EntryId, asyncio.Task[list[bytes]]]] = deque()
+        turn = 0
+        try:
+            while waiting or ahead:
+                while waiting and len(ahead) < self._settings.pieces_ahead:
+                    low, high = waiting.popleft()
+                    turn += 1
+                    ahead.append((low, asyncio.create_task(self._piece(low, high, turn))))
+                start, task = ahead[0]
+                payloads = await task
+                ahead.popleft()
+                for offset, payload in enumerate(payloads):
+                    yield Entry(EntryId(start + offset), payload)
+        finally:
+            await _cancel([task for _start, task in ahead])
+
+    async def _piece(self, first: EntryId, last: EntryId, turn: int) -> list[bytes]:
+        """Payloads of a piece; trouble is believed only of the newest fragments.
+
+        The fragments we know may be older than an ensemble change or a repair: their bookies then
+        deny, rightly, what others hold.
+        """
+        for _ in range(REREADS_MAX):
+            seen = self.metadata
+            try:
+                return await self._piece_of(seen, first, last, turn)
+            except (DataLossError, UndecidableError):
+                await self._reread()
+                if self.metadata.fragments == seen.fragments:
+                    raise
+        return await self._piece_of(self.metadata, first, last, turn)
+
+    async def _piece_of(
+        self, seen: LedgerMetadata, first: EntryId, last: EntryId, turn: int
+    ) -> list[bytes]:
+        payloads: list[bytes] = []
+        for low, high in pieces(seen, first=first, last=last, size=self._settings.piece_entries):
+            core = RangeRead(
+                seen,
+                self._codec,
+                first=low,
+                last=high,
+                end=EntryId(max(high, self.last_entry_id)),
+                suspects=self._suspects,
+                turn=turn,
+            )
+            payloads += await self._drive(core)
+        return payloads
+
+    async def _drive(self, core: RangeRead) -> tuple[bytes, ...]:
+        step = core.start()
+        while isinstance(step, AskRange):
+            following = await self._ask(core, step)
+            assert following is not None, "one question is out at any time"
+            step = following
+        self.corrupt.extend(step.corrupt)
+        if step.error is not None:
+            raise step.error
+        return step.payloads
+
+    async def _ask(self, core: RangeRead, ask: AskRange) -> AskRange | ReadEnded | None:
+        request = ReadRequest(
+            self.ledger_id, ask.first, ask.last, self._settings.piece_bytes, self._key
+        )
+        status, reply = await self._peers.read(ask.bookie_id, request)
+        # A bookie that did not answer is asked last from now on, until it answers again.
+        if status is Status.OK:
+            self._suspects.discard(ask.bookie_id)
+        else:
+            self._suspects.add(ask.bookie_id)
+        return core.on_read(ask.op, status, reply)
+
+    async def refresh(self) -> LedgerMetadata:
+        """Read the metadata again: a close or an ensemble change may have happened."""
+        if not self.is_closed:
+            await self._reread()
+        return self.metadata
+
+    async def _reread(self) -> None:
+        self._versioned = await self._store.read_ledger(self.ledger_id)
+        if self.is_closed and self.metadata.last_entry_id < self._lac:
+            # Acknowledged entries were cut off: no rule of this product allows it.
+            raise DataLossError(self.ledger_id, EntryId(self.metadata.last_entry_id + 1))
+
+    async def read_lac(self) -> EntryId:
+        """The last entry known to be acknowledged now; the end, once the ledger is closed.
+
+        Raises UndecidableError when nobody of the last ensemble can say anything.
+        """
+        await self.refresh()
+        if self.is_closed:
+            return self.metadata.last_entry_id
+        core = LacRead(self.metadata)
+        request = LacRequest(self.ledger_id, self._key)
+        questions = [
+            asyncio.create_task(self._ask_lac(core, position, bookie_id, request))
+            for position, bookie_id in enumerate(self.metadata.last_fragment.ensemble)
+        ]
+        try:
+            while not core.is_covered and any(not task.done() for task in questions):
+                await asyncio.wait(
+                    [task for task in questions if not task.done()],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+        finally:
+            await _cancel(questions)
+        self._lac = max(self._lac, core.result())
+        return self._lac
+
+    async def _ask_lac(
+        self, core: LacRead, position: int, bookie_id: BookieId, request: LacRequest
+    ) -> None:
+        status, reply = await self._peers.read_lac(bookie_id, request)
+        if reply is None and status is Status.OK:
+            status = Status.UNKNOWN
+        core.on_lac(position, status, reply.lac if reply is not None else NO_ENTRY)
+
+    async def tail(self, from_entry: EntryId = FIRST_ENTRY) -> AsyncIterator[Entry]:
+        """Entries from here on as they are acknowledged, until the ledger is closed and read.
+
+        Follows ensemble changes and the close. Raises DataLossError, UndecidableError and
+        UnauthorizedError as `read` does; a LAC nobody can tell now is waited for.
+        """
+        following = from_entry
+        while True:
+            while following <= self.last_entry_id:
+                async for entry in self.stream(following, self.last_entry_id):
+                    following = EntryId(entry.entry_id + 1)
+                    yield entry
+            if self.is_closed:
+                return
+            await self._wait_for_more()
+
+    async def _wait_for_more(self) -> None:
+        """One round of long polls to the last ensemble, then a look at the metadata."""
+        request = LacRequest(self.ledger_id, self._key, self._lac, self._settings.poll_ms)
+        polls = [
+            asyncio.create_task(self._peers.wait_lac(bookie_id, request))
+            for bookie_id in self.metadata.last_fragment.ensemble
+        ]
+        before = self._lac
+        try:
+            while self._lac == before and any(not poll.done() for poll in polls):
+                await asyncio.wait(
+                    [poll for poll in polls if not poll.done()],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                known = [_lac_of(poll.result()[1]) for poll in polls if poll.done()]
+                self._lac = max(self._lac, *known)
+        finally:
+            await _cancel(polls)
+        if self._lac == before:
+            await self.refresh()
+            if not self.is_closed:
+                await self._sleep(self._settings.retry_s)
+
+
+def _lac_of(reply: LacReply | None) -> EntryId:
+    return reply.lac if reply is not None else NO_ENTRY
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

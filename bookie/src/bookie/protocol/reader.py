@@ -1,0 +1,218 @@
+"""Normal reads of one ledger, sans-I/O: whom to ask, what the answers mean, where the end is.
+
+One `RangeRead` reads entries of one fragment that the ledger is known to hold: within its closed
+end, or acknowledged (at most the LAC). It asks one member of an entry's write set at a time and
+goes to the next copy when one is missing, corrupt or silent. Shell: `client.reader`.
+"""
+
+import itertools
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError
+from bookie.protocol.entry import EntryCodec
+from bookie.protocol.errors import (
+    BookieError,
+    DataLossError,
+    NoSuchEntryError,
+    UnauthorizedError,
+    UndecidableError,
+)
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.quorum import fence_covers, write_set
+from bookie.protocol.status import Status
+
+
+def judge_read(
+    ledger_id: LedgerId, entry_id: EntryId, answers: Mapping[BookieId, Status], *, end: EntryId
+) -> BookieError:
+    """What it means that no member of the write set returned a good copy (R5).
+
+    `end`: the closed end, or the LAC of an open ledger. Beyond it the entry is simply not there.
+    Within it only denials from all are a definite loss; any other answer leaves it open.
+    """
+    if entry_id > end:
+        return NoSuchEntryError(ledger_id, entry_id, last=end)
+    if Status.UNAUTHORIZED in answers.values():
+        return UnauthorizedError(ledger_id)
+    if all(status.is_denial for status in answers.values()):
+        return DataLossError(ledger_id, entry_id)
+    return UndecidedError(ledger_id, entry_id, answers, denials_needed=len(answers))
+
+
+def check_bounds(ledger_id: LedgerId, *, first: EntryId, last: EntryId, end: EntryId) -> None:
+    """Entries past the end may lie on bookies for ever; they are not the ledger's (R15)."""
+    if last > end:
+        raise NoSuchEntryError(ledger_id, EntryId(max(first, end + 1)), last=end)
+
+
+def ask_order(
+    entry_id: EntryId, metadata: LedgerMetadata, *, suspects: Collection[BookieId], turn: int
+) -> tuple[BookieId, ...]:
+    """The write set in the order to ask: rotated by `turn` to spread load, suspects last."""
+    members = write_set(
+        entry_id,
+        ensemble=metadata.fragment_of(entry_id).ensemble,
+        write_quorum=metadata.write_quorum,
+    )
+    start = turn % len(members)
+    rotated = members[start:] + members[:start]
+    return tuple(sorted(rotated, key=lambda bookie: bookie in suspects))
+
+
+def pieces(
+    metadata: LedgerMetadata, *, first: EntryId, last: EntryId, size: int
+) -> list[tuple[EntryId, EntryId]]:
+    """`first`..`last` cut at fragment borders and to at most `size` entries, in order."""
+    starts = [fragment.first_entry_id for fragment in metadata.fragments]
+    cut = []
+    at = int(first)
+    while at <= last:
+        border = next((start - 1 for start in starts if start > at), last)
+        end = min(border, last, at + size - 1)
+        cut.append((EntryId(at), EntryId(end)))
+        at = end + 1
+    return cut
+
+
+@dataclass(frozen=True, slots=True)
+class AskRange:
+    """Read this range from this bookie; answer with `RangeRead.on_read`."""
+
+    op: int
+    bookie_id: BookieId
+    first: EntryId
+    last: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEnded:
+    """The payloads in order, or why there are none. `corrupt`: bad copies met on the way."""
+
+    payloads: tuple[bytes, ...]
+    error: BookieError | None = None
+    corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
+
+
+class RangeRead:
+    """Entries `first`..`last`, all of one fragment. One question is out at any time."""
+
+    def __init__(
+        self,
+        metadata: LedgerMetadata,
+        codec: EntryCodec,
+        *,
+        first: EntryId,
+        last: EntryId,
+        end: EntryId,
+        suspects: Collection[BookieId] = (),
+        turn: int = 0,
+    ) -> None:
+        assert 0 <= first <= last <= end
+        assert metadata.fragment_of(first) == metadata.fragment_of(last)
+        self._metadata = metadata
+        self._codec = codec
+        self._last = last
+        self._end = end
+        self._suspects = suspects
+        self._turn = turn
+        self._ops = itertools.count(1)
+        self._asked: AskRange | None = None
+        self._members: dict[BookieId, MemberAnswers] = {}
+        self._next = first
+        self._payloads: list[bytes] = []
+        self._corrupt: dict[tuple[BookieId, EntryId], None] = {}
+
+    def start(self) -> AskRange | ReadEnded:
+        return self._advance()
+
+    def on_read(
+        self, op: int, status: Status, reply: RangeReply | None
+    ) -> AskRange | ReadEnded | None:
+        """The next step; None when the answer is to another question than the one that is out."""
+        asked = self._asked
+        if asked is None or asked.op != op:
+            return None
+        self._asked = None
+        member = self._members.setdefault(asked.bookie_id, MemberAnswers())
+        member.take(status, reply, first=asked.first, last=asked.last)
+        return self._advance()
+
+    def _advance(self) -> AskRange | ReadEnded:
+        while self._next <= self._last:
+            order = ask_order(self._next, self._metadata, suspects=self._suspects, turn=self._turn)
+            if not self._take(order):
+                return self._ask_or_fail(order)
+            self._next = EntryId(self._next + 1)
+        return self._over(None)
+
+    def _take(self, order: tuple[BookieId, ...]) -> bool:
+        for bookie_id in order:
+            member = self._members.get(bookie_id)
+            if member is None:
+                continue
+            if member.answer(self._next, self._codec) is Status.OK:
+                copy = member.copy(self._next)
+                assert copy is not None
+                self._payloads.append(copy.payload)
+                return True
+            if member.is_corrupt(self._next):
+                self._corrupt[bookie_id, self._next] = None
+        return False
+
+    def _ask_or_fail(self, order: tuple[BookieId, ...]) -> AskRange | ReadEnded:
+        answers: dict[BookieId, Status] = {}
+        for bookie_id in order:
+            member = self._members.get(bookie_id)
+            said = member.answer(self._next, self._codec) if member is not None else None
+            if said is None:
+                self._asked = AskRange(next(self._ops), bookie_id, self._next, self._last)
+                return self._asked
+            answers[bookie_id] = said
+        return self._over(judge_read(self._metadata.ledger_id, self._next, answers, end=self._end))
+
+    def _over(self, error: BookieError | None) -> ReadEnded:
+        payloads = () if error is not None else tuple(self._payloads)
+        return ReadEnded(payloads, error, tuple(self._corrupt))
+
+
+class LacRead:
+    """Highest LAC known to enough of an ensemble that no acknowledged entry's LAC is missed.
+
+    Answers arrive by position; `lac` is right (if perhaps low) at any time, `is_covered` says that
+    it is as fresh as the moment the question was put.
+    """
+
+    def __init__(self, metadata: LedgerMetadata) -> None:
+        self._metadata = metadata
+        self._answers: dict[int, Status] = {}
+        self.lac = NO_ENTRY
+
+    def on_lac(self, position: int, status: Status, lac: EntryId) -> None:
+        assert 0 <= position < self._metadata.ensemble_size
+        self._answers[position] = status
+        if status is Status.OK:
+            self.lac = max(self.lac, lac)
+
+    @property
+    def is_covered(self) -> bool:
+        return fence_covers(
+            [position for position, status in self._answers.items() if status.is_known],
+            ensemble_size=self._metadata.ensemble_size,
+            write_quorum=self._metadata.write_quorum,
+            ack_quorum=self._metadata.ack_quorum,
+        )
+
+    def result(self) -> EntryId:
+        """The LAC; UnauthorizedError, or UndecidableError when nobody could say anything."""
+        if Status.UNAUTHORIZED in self._answers.values():
+            raise UnauthorizedError(self._metadata.ledger_id)
+        if not any(status.is_known for status in self._answers.values()):
+            ensemble = self._metadata.last_fragment.ensemble
+            said = ", ".join(f"{ensemble[p]}: {s.name}" for p, s in sorted(self._answers.items()))
+            raise UndecidableError(
+                f"ledger {self._metadata.ledger_id}: no member of its last ensemble knows its LAC "
+                f"now ({said}); try again later"
+            )
+        return self.lac
