@@ -20,7 +20,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.quorum import fence_covers, write_set
+from bookie.protocol.quorum import fence_covers, write_set_positions
 from bookie.protocol.status import Status
 
 
@@ -50,15 +50,18 @@ def check_bounds(ledger_id: LedgerId, *, first: EntryId, last: EntryId, end: Ent
 def ask_order(
     entry_id: EntryId, metadata: LedgerMetadata, *, suspects: Collection[BookieId], turn: int
 ) -> tuple[BookieId, ...]:
-    """The write set in the order to ask: rotated by `turn` to spread load, suspects last."""
-    members = write_set(
-        entry_id,
-        ensemble=metadata.fragment_of(entry_id).ensemble,
-        write_quorum=metadata.write_quorum,
+    """The write set in the order to ask, suspects last.
+
+    Ensemble order, started at `turn` to spread load: the same for all entries of a range, so that
+    one bookie is asked for as many of them as it has.
+    """
+    ensemble = metadata.fragment_of(entry_id).ensemble
+    size = len(ensemble)
+    positions = sorted(
+        write_set_positions(entry_id, ensemble_size=size, write_quorum=metadata.write_quorum),
+        key=lambda position: (ensemble[position] in suspects, (position - turn) % size),
     )
-    start = turn % len(members)
-    rotated = members[start:] + members[:start]
-    return tuple(sorted(rotated, key=lambda bookie: bookie in suspects))
+    return tuple(ensemble[position] for position in positions)
 
 
 def pieces(

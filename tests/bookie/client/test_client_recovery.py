@@ -1,0 +1,162 @@
+"""The recovery shell: carries effects out, retries what cannot be decided, names who is missing."""
+
+import asyncio
+
+import pytest
+from bookie.client.recovery import RecoverySettings, accepted_loss, recover
+from bookie.metadata.store import Versioned
+from bookie.protocol.errors import (
+    NoSuchLedgerError,
+    UnauthorizedError,
+    UnavailableError,
+    UndecidableError,
+)
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.status import Status
+from bookie.wire.native import Op
+from fleet_ledgers import FleetLedgers, no_sleep
+
+
+async def lab(*entry_ids: int, bookies: int = 3) -> FleetLedgers:
+    ledgers = FleetLedgers(bookies)
+    await ledgers.create(3, 3, 2)
+    ledgers.put(entry_ids, 0, 1, 2)
+    return ledgers
+
+
+async def test_an_open_ledger_is_closed_at_its_last_entry() -> None:
+    ledgers = await lab(0, 1, 2)
+    result = await ledgers.recover()
+    assert (result.metadata.value.last_entry_id, result.adopted, result.attempts) == (2, False, 1)
+    assert (await ledgers.metadata()).is_closed
+
+
+async def test_recovering_twice_gives_the_same_end() -> None:
+    ledgers = await lab(0, 1)
+    first = await ledgers.recover()
+    again = await ledgers.recover()
+    assert again.adopted and again.metadata == first.metadata
+
+
+async def test_the_old_writer_is_fenced_out() -> None:
+    ledgers = await lab(0)
+    await ledgers.recover()
+    assert ledgers.put(1, 0, 1, 2) == [Status.FENCED] * 3
+
+
+async def test_two_recoveries_at_once_agree() -> None:
+    ledgers = await lab(0, 1)
+    one, two = await asyncio.gather(ledgers.recover(), ledgers.recover())
+    assert one.metadata.value == two.metadata.value
+
+
+async def test_a_failed_member_is_replaced_by_a_registered_bookie() -> None:
+    ledgers = await lab(0, bookies=4)
+    ledgers.put(1, 0, 1, lac=-1)
+    ledgers.fleet[0].refuse_adds = Status.READ_ONLY
+    ledgers.fleet.hold(1, only=lambda call: call.op is Op.ADD_RUN)
+    recovering = asyncio.ensure_future(ledgers.recover())
+    await ledgers.fleet.settle()
+    ledgers.fleet.release(1)
+    closed = (await recovering).metadata.value
+    assert ledgers.names(3)[0] in closed.last_fragment.ensemble
+
+
+async def test_undecided_is_retried_and_succeeds_when_the_member_is_back() -> None:
+    ledgers = await lab(0)
+    await ledgers.crash(0)
+    ledgers.fleet[1].down = True
+    pauses: list[float] = []
+
+    async def bring_back(seconds: float) -> None:
+        pauses.append(seconds)
+        ledgers.fleet[1].down = False
+
+    result = await recover(ledgers.store, ledgers.fleet, ledgers.ledger_id, sleep=bring_back)
+    assert (result.attempts, len(pauses)) == (2, 1)
+    assert result.metadata.value.last_entry_id == 0
+
+
+async def test_undecided_for_good_names_the_members_and_closes_nothing() -> None:
+    ledgers = await lab(0)
+    await ledgers.crash(0)
+    ledgers.fleet[1].down = True
+    with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE.*bookie-0: UNKNOWN"):
+        await ledgers.recover(settings=RecoverySettings(attempts=3))
+    assert (await ledgers.metadata()).state is LedgerState.IN_RECOVERY
+
+
+async def test_pauses_between_attempts_grow_to_their_bound() -> None:
+    ledgers = await lab(0)
+    for number in range(3):
+        ledgers.fleet[number].down = True
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    settings = RecoverySettings(attempts=5, backoff_s=0.1, backoff_max_s=0.3)
+    with pytest.raises(UndecidableError):
+        await recover(
+            ledgers.store, ledgers.fleet, ledgers.ledger_id, settings=settings, sleep=note
+        )
+    assert pauses == [0.1, 0.2, 0.3, 0.3]
+
+
+async def test_a_wrong_password_reaches_no_bookie() -> None:
+    ledgers = await lab(0)
+    with pytest.raises(UnauthorizedError):
+        await recover(ledgers.store, ledgers.fleet, ledgers.ledger_id, password=b"other")
+    assert not ledgers.fleet.calls
+
+
+async def test_a_ledger_that_does_not_exist_is_an_error() -> None:
+    ledgers = await lab()
+    with pytest.raises(NoSuchLedgerError):
+        await recover(ledgers.store, ledgers.fleet, LedgerId(999), sleep=no_sleep)
+
+
+async def test_a_write_of_unknown_outcome_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgers = await lab(0)
+    write = ledgers.store.write_ledger
+
+    async def cut_off(metadata: LedgerMetadata, *, version: int) -> Versioned[LedgerMetadata]:
+        await write(metadata, version=version)
+        raise UnavailableError("the session was lost after the request was sent")
+
+    monkeypatch.setattr(ledgers.store, "write_ledger", cut_off)
+    result = await ledgers.recover()
+    assert result.metadata.value.last_entry_id == 0 and result.metadata.value.is_closed
+
+
+async def test_an_unreachable_store_is_retried_then_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledgers = await lab(0)
+
+    async def gone(_ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        raise UnavailableError("no ZooKeeper")
+
+    monkeypatch.setattr(ledgers.store, "read_ledger", gone)
+    with pytest.raises(UnavailableError):
+        await ledgers.recover(settings=RecoverySettings(attempts=2))
+
+
+async def test_an_accepted_loss_is_recorded_as_json() -> None:
+    ledgers = await lab(0)
+    await ledgers.crash(1)
+    ledgers.put(0, 1, flags=1)
+    await ledgers.crash(0)
+    loss = accepted_loss(EntryId(1), by="ops", reason="disks gone", at_ms=5)
+    result = await ledgers.recover(loss=loss)
+    assert result.metadata.value.last_entry_id == 0
+    assert b'"by": "ops"' in next(iter(result.metadata.value.custom.values()))
+
+
+async def test_no_task_is_left_behind() -> None:
+    ledgers = await lab(0)
+    ledgers.fleet.hold(2)
+    await ledgers.recover()
+    await ledgers.fleet.settle()
+    assert len(asyncio.all_tasks()) == 1

@@ -1,0 +1,178 @@
+"""What a normal read means: the next copy, the end, a definite loss, or not to be told now."""
+
+import pytest
+from bookie.protocol.answers import UndecidedError
+from bookie.protocol.errors import (
+    DataLossError,
+    NoSuchEntryError,
+    UnauthorizedError,
+    UndecidableError,
+)
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol.reader import (
+    AskRange,
+    LacRead,
+    RangeRead,
+    ReadEnded,
+    ask_order,
+    check_bounds,
+    judge_read,
+    pieces,
+)
+from bookie.protocol.runs import build_run
+from bookie.protocol.status import Status
+from bookie.wire.native import ReadReply
+from recovery_lab import CODEC, LEDGER, entry, ledger, names
+
+OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
+B = names(0, 1, 2)
+
+
+def judged(*statuses: Status, entry_id: int = 5, end: int = 9) -> Exception:
+    answers = dict(zip(B, statuses, strict=True))
+    return judge_read(LEDGER, EntryId(entry_id), answers, end=EntryId(end))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "error"),
+    [
+        ((NO, NO, NO), DataLossError),
+        ((NO, Status.NO_SUCH_LEDGER, NO), DataLossError),
+        ((NO, NO, UNK), UndecidedError),
+        ((NO, Status.UNREACHABLE, NO), UndecidedError),
+        ((Status.IO_ERROR, NO, NO), UndecidedError),
+        ((NO, Status.UNAUTHORIZED, NO), UnauthorizedError),
+    ],
+)
+def test_within_the_end_only_denials_from_all_are_a_loss(
+    statuses: tuple[Status, ...], error: type[Exception]
+) -> None:
+    assert type(judged(*statuses)) is error
+
+
+def test_beyond_the_end_the_entry_is_simply_not_there() -> None:
+    assert type(judged(NO, NO, NO, entry_id=10)) is NoSuchEntryError
+
+
+def test_bounds_are_those_of_the_ledger_whatever_bookies_hold() -> None:
+    check_bounds(LEDGER, first=EntryId(0), last=EntryId(9), end=EntryId(9))
+    with pytest.raises(NoSuchEntryError, match="no entry 10: its last entry is 9"):
+        check_bounds(LEDGER, first=EntryId(3), last=EntryId(12), end=EntryId(9))
+
+
+def test_the_order_spreads_load_and_leaves_suspects_for_last() -> None:
+    metadata = ledger(3, 3, 2)
+    assert ask_order(EntryId(0), metadata, suspects=(), turn=1) == names(1, 2, 0)
+    assert ask_order(EntryId(0), metadata, suspects=names(1), turn=1) == names(2, 0, 1)
+
+
+def test_pieces_end_at_fragment_borders_and_at_the_size() -> None:
+    metadata = ledger(3, 3, 2, (0, (0, 1, 2)), (4, (0, 1, 3)))
+    cut = pieces(metadata, first=EntryId(1), last=EntryId(9), size=4)
+    assert cut == [(1, 3), (4, 7), (8, 9)]
+
+
+def range_read(first: int, last: int, *, quorums: tuple[int, int, int] = (3, 3, 2)) -> RangeRead:
+    return RangeRead(
+        ledger(*quorums), CODEC, first=EntryId(first), last=EntryId(last), end=EntryId(last)
+    )
+
+
+def reply(*ids: int, through: int = 99) -> ReadReply:
+    runs = tuple(build_run(LEDGER, EntryId(i), [entry(i)], lac=NO_ENTRY) for i in ids)
+    return ReadReply(NO_ENTRY, NO_ENTRY, EntryId(through), NO, (), runs)
+
+
+def asked(step: AskRange | ReadEnded | None) -> AskRange:
+    assert isinstance(step, AskRange)
+    return step
+
+
+def ended(step: AskRange | ReadEnded | None) -> ReadEnded:
+    assert isinstance(step, ReadEnded)
+    return step
+
+
+def test_one_bookie_that_has_the_whole_range_is_enough() -> None:
+    read = range_read(0, 2)
+    ask = asked(read.start())
+    assert len(ended(read.on_read(ask.op, OK, reply(0, 1, 2))).payloads) == 3
+
+
+def test_a_partial_answer_is_asked_on_where_it_ended() -> None:
+    read = range_read(0, 3)
+    ask = asked(read.start())
+    more = asked(read.on_read(ask.op, OK, reply(0, 1, through=1)))
+    assert (more.bookie_id, more.first, more.last) == (ask.bookie_id, 2, 3)
+
+
+def test_a_missing_entry_is_asked_of_the_next_member_only_from_there_on() -> None:
+    read = range_read(0, 2)
+    ask = asked(read.start())
+    more = asked(read.on_read(ask.op, OK, reply(0, 2)))
+    assert (more.bookie_id, more.first) == (B[1], 1)
+    assert ended(read.on_read(more.op, OK, reply(1))).error is None
+
+
+def test_a_corrupt_copy_falls_over_to_the_next_one_and_is_reported() -> None:
+    read = range_read(0, 0)
+    ask = asked(read.start())
+    bad = build_run(LEDGER, EntryId(0), [entry(0)[:-1] + b"?"], lac=NO_ENTRY)
+    broken = ReadReply(NO_ENTRY, NO_ENTRY, EntryId(0), NO, (), (bad,))
+    more = asked(read.on_read(ask.op, OK, broken))
+    assert ended(read.on_read(more.op, OK, reply(0))).corrupt == ((B[0], 0),)
+
+
+def test_all_denials_end_in_a_loss() -> None:
+    read = range_read(0, 0)
+    step = read.start()
+    for _ in range(3):
+        step = read.on_read(asked(step).op, OK, reply()) or step
+    assert isinstance(ended(step).error, DataLossError)
+
+
+def test_one_silent_member_leaves_it_open() -> None:
+    read = range_read(0, 0)
+    step = read.on_read(asked(read.start()).op, Status.UNREACHABLE, None)
+    for _ in range(2):
+        step = read.on_read(asked(step).op, OK, reply())
+    assert isinstance(ended(step).error, UndecidedError)
+
+
+def test_striped_members_are_asked_for_their_own_entries_only() -> None:
+    read = range_read(0, 3, quorums=(4, 2, 2))
+    step: AskRange | ReadEnded | None = read.start()
+    order: list[tuple[BookieId, int]] = []
+    shares = {names(0)[0]: (0, 3), names(1)[0]: (0, 1), names(2)[0]: (1, 2), names(3)[0]: (2, 3)}
+    while isinstance(step, AskRange):
+        order.append((step.bookie_id, step.first))
+        step = read.on_read(step.op, OK, reply(*shares[step.bookie_id]))
+    assert len(ended(step).payloads) == 4 and [first for _b, first in order] == [0, 1, 2]
+
+
+def test_an_answer_to_another_question_is_ignored() -> None:
+    read = range_read(0, 0)
+    ask = asked(read.start())
+    assert read.on_read(ask.op + 1, OK, reply(0)) is None
+
+
+def lac_read(*answers: tuple[Status, int]) -> LacRead:
+    core = LacRead(ledger(3, 3, 2))
+    for position, (status, lac) in enumerate(answers):
+        core.on_lac(position, status, EntryId(lac))
+    return core
+
+
+def test_the_lac_is_the_highest_of_enough_answers() -> None:
+    core = lac_read((OK, 4), (OK, 7))
+    assert core.is_covered and core.result() == 7
+
+
+def test_a_limbo_answer_covers_nothing_for_a_lac() -> None:
+    core = lac_read((OK, 4), (UNK, 9))
+    assert not core.is_covered and core.result() == 4
+
+
+def test_a_lac_nobody_can_tell_is_undecidable() -> None:
+    with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE"):
+        lac_read((UNK, -1), (Status.UNREACHABLE, -1), (UNK, -1)).result()
