@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
@@ -25,3 +26,30 @@ def zookeeper_roots() -> Iterator[str]:
 def zookeeper_url(zookeeper_server: EmbeddedZooKeeper, zookeeper_roots: Iterator[str]) -> str:
     """Metadata URL of a cluster that does not exist yet."""
     return f"zk://{zookeeper_server.address}{next(zookeeper_roots)}"
+
+
+class OwnZooKeeper:
+    """A server of one test's own, to stop and start again on the same port and folder."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = EmbeddedZooKeeper.start(directory, settings=EmbeddedSettings(fsync=False))
+        self.url = self._server.url
+
+    def start(self) -> None:
+        """Starts it again; blocking."""
+        self._server = EmbeddedZooKeeper.start(
+            self._server.directory,
+            port=self._server.port,
+            settings=EmbeddedSettings(fsync=False),
+        )
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+@pytest.fixture
+def own_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
+    """A ZooKeeper for a test of outages."""
+    own = OwnZooKeeper(tmp_path / "zookeeper")
+    yield own
+    own.stop()

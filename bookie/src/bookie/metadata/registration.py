@@ -9,8 +9,10 @@ and is waited out when it is not.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from kazoo.exceptions import (
@@ -48,10 +50,19 @@ class _Node:
 class Registration:
     """One bookie's announcement."""
 
-    def __init__(self, session: ZooKeeperSession, paths: Paths, info: BookieInfo) -> None:
+    def __init__(
+        self,
+        session: ZooKeeperSession,
+        paths: Paths,
+        info: BookieInfo,
+        *,
+        check_cluster: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`check_cluster` raises when the cluster is gone or another one lies in its place."""
         self._session = session
         self._paths = paths
         self._info = info
+        self._check_cluster = check_cluster
         self._node_name = bookie_node(info.bookie_id)
         self._own_sessions: deque[int] = deque(maxlen=FORMER_SESSIONS_MAX)
         self._turn = asyncio.Lock()
@@ -83,7 +94,8 @@ class Registration:
             for path in self._places():
                 node = await self._look(path)
                 if node is not None and self._is_own(node):
-                    await self._delete(path, node)
+                    with suppress(NoNodeError):
+                        await self._session.write(partial(_begin_delete, path=path))
 
     async def abandon(self) -> None:
         """Stops keeping it up; the znode goes with the session."""
@@ -114,8 +126,8 @@ class Registration:
         """Looks at both places and changes what is not as it should be."""
         async with self._turn:
             for _ in range(RACES_MAX):
+                await self._check_cluster()
                 try:
-                    await self._clear_foreign()
                     await self._write()
                     if await self._is_watched():
                         return
@@ -139,25 +151,21 @@ class Registration:
         read_only = f"{self._paths.read_only}/{self._node_name}"
         return (read_only, writable) if self._info.read_only else (writable, read_only)
 
-    async def _clear_foreign(self) -> None:
-        for path in self._places():
-            node = await self._look(path)
-            if node is None or node.owner == self._session.session_id:
-                continue
-            if self._is_own(node) or self._is_superseded(node):
-                await self._delete(path, node)
-            else:
-                await self._wait_gone(path)
-
     async def _write(self) -> None:
-        """One transaction, so that nobody sees the bookie in neither place or in both."""
-        session_id = self._session.session_id
-        wanted, other = self._places()
+        """Puts the announcement in its place, once nobody else's is in the way.
+
+        One transaction, so that nobody sees the bookie in neither place or in both, and an older
+        process of the same bookie has no gap to slip into.
+        """
         raw = encode_info(self._info)
-        here, there = await self._look(wanted), await self._look(other)
-        if here is not None and here.raw == raw and there is None:
+        wanted, other = self._places()
+        here, there = await self._yielding(wanted), await self._yielding(other)
+        session_id = self._session.session_id
+        mine = here is not None and here.owner == session_id
+        if mine and here is not None and here.raw == raw and there is None:
             return
-        await self._session.write(lambda zk: zk.ensure_path_async(self._paths.read_only))
+        if self._info.read_only:
+            await self._session.write(lambda zk: zk.ensure_path_async(self._paths.read_only))
         if session_id is not None and session_id not in self._own_sessions:
             self._own_sessions.append(session_id)
 
@@ -165,13 +173,23 @@ class Registration:
             changes = zk.transaction()
             if there is not None:
                 changes.delete(other, version=there.version)
-            if here is not None:
+            if here is not None and mine:
                 changes.set_data(wanted, raw, version=here.version)
             else:
+                if here is not None:
+                    changes.delete(wanted, version=here.version)
                 changes.create(wanted, raw, ephemeral=True)
             return changes.commit_async()
 
         _raise_first(await self._session.write(begin))
+
+    async def _yielding(self, path: str) -> _Node | None:
+        """What is at this place; another live process's announcement is waited out first."""
+        node = await self._look(path)
+        if node is None or self._is_own(node) or self._is_superseded(node):
+            return node
+        await self._wait_gone(path)
+        return None
 
     async def _look(self, path: str) -> _Node | None:
         try:
@@ -192,12 +210,6 @@ class Registration:
             return earlier < int(self._info.properties[BOOT_EPOCH_PROPERTY])
         except (KeyError, ValueError, MetadataFormatError):
             return False
-
-    async def _delete(self, path: str, node: _Node) -> None:
-        try:
-            await self._session.write(lambda zk: zk.delete_async(path, version=node.version))
-        except NoNodeError:
-            log.debug("%s was gone already", path)
 
     async def _wait_gone(self, path: str) -> None:
         changed = asyncio.Event()
@@ -220,6 +232,10 @@ class Registration:
     def _watch(self, _event: object) -> None:
         """Called on kazoo's thread when our znode changes or the session has trouble."""
         self._session.post(self._news.set)
+
+
+def _begin_delete(zk: Any, *, path: str) -> Any:
+    return zk.delete_async(path)
 
 
 def _raise_first(results: list[object]) -> None:

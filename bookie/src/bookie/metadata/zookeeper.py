@@ -83,23 +83,21 @@ class ZooKeeperStore:
         return self._session
 
     async def initialise(self) -> str:
-        existing = await self.instance_id()
-        if existing is None:
+        if await self.instance_id() is None:
+            self._instance_id = None
             await self._make_cluster()
         # Also when the cluster exists: whoever made it may have died before the layout.
         with suppress(NodeExistsError):
             await self._session.write(
                 lambda zk: zk.create_async(self._paths.layout, LAYOUT_TEXT.encode()), repeat=True
             )
+        self._long_layout = None
         await self._has_long_layout()
         return await self._require_instance_id()
 
     async def instance_id(self) -> str | None:
         found = await self._get(self._paths.instance_id)
-        if found is None:
-            return None
-        self._instance_id = found[0].decode()
-        return self._instance_id
+        return None if found is None else found[0].decode()
 
     async def close(self) -> None:
         for registration in self._registrations.values():
@@ -128,7 +126,7 @@ class ZooKeeperStore:
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         found = await self._get(await self._ledger_path(ledger_id))
         if found is None:
-            raise NoSuchLedgerError(ledger_id)
+            raise await self._no_such_ledger(ledger_id)
         raw, stat = found
         metadata = decode_ledger(raw, ledger_id=ledger_id, stored_at_ms=stat.ctime)
         return Versioned(metadata, stat.version)
@@ -140,7 +138,7 @@ class ZooKeeperStore:
         try:
             written = await self._set(path, encode_ledger(metadata), version)
         except NoNodeError:
-            raise NoSuchLedgerError(metadata.ledger_id) from None
+            raise await self._no_such_ledger(metadata.ledger_id) from None
         except BadVersionError:
             raise _conflict("metadata of ledger", metadata.ledger_id, version) from None
         return Versioned(metadata, written)
@@ -151,13 +149,13 @@ class ZooKeeperStore:
         try:
             await self._session.write(lambda zk: zk.delete_async(path, version=expected))
         except NoNodeError:
-            raise NoSuchLedgerError(ledger_id) from None
+            raise await self._no_such_ledger(ledger_id) from None
         except BadVersionError:
             raise _conflict("metadata of ledger", ledger_id, version) from None
         await self._prune(path.rpartition("/")[0])
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        await self._has_long_layout()
+        await self._check_cluster()
         async for ledger_id in LedgerWalk(self._session, self._paths.root).ledger_ids():
             yield ledger_id
 
@@ -176,7 +174,9 @@ class ZooKeeperStore:
     async def register(self, info: BookieInfo) -> None:
         registration = self._registrations.get(info.bookie_id)
         if registration is None:
-            registration = Registration(self._session, self._paths, info)
+            registration = Registration(
+                self._session, self._paths, info, check_cluster=self._check_cluster
+            )
         await registration.announce(info)
         self._registrations[info.bookie_id] = registration
 
@@ -186,7 +186,7 @@ class ZooKeeperStore:
             await registration.withdraw()
 
     async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
-        found = await self._get(self._cookie_path(bookie_id))
+        found = await self._get_or_check(self._cookie_path(bookie_id))
         return None if found is None else Versioned(decode_cookie(found[0]), found[1].version)
 
     async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]:
@@ -213,7 +213,7 @@ class ZooKeeperStore:
         }
 
     async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        found = await self._get(await self._own("epochs", bookie_node(bookie_id)))
+        found = await self._get_or_check(await self._own("epochs", bookie_node(bookie_id)))
         if found is None:
             return None
         raw, stat = found
@@ -233,7 +233,7 @@ class ZooKeeperStore:
 
     # Values of our own
     async def read_value(self, name: str) -> Versioned[bytes] | None:
-        found = await self._get(await self._own("values", value_node(name)))
+        found = await self._get_or_check(await self._own("values", value_node(name)))
         return None if found is None else Versioned(found[0], found[1].version)
 
     async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
@@ -277,16 +277,37 @@ class ZooKeeperStore:
                 )
 
     async def _require_instance_id(self) -> str:
-        instance_id = self._instance_id or await self.instance_id()
-        if instance_id is None:
+        if self._instance_id is None:
+            self._instance_id = await self._check_cluster()
+        return self._instance_id
+
+    async def _check_cluster(self) -> str:
+        """The instance id; UnavailableError unless it is the one this store began with.
+
+        Asked before anything is called absent: a ZooKeeper that lost its files, or a cluster made
+        anew at the same path, denies everything, and none of it is true of ours.
+        """
+        found = await self.instance_id()
+        where = f"{self._paths.root} of ZooKeeper {self._session.hosts}"
+        if found is None:
             raise UnavailableError(
-                f"there is no cluster at {self._paths.root} of ZooKeeper {self._session.hosts}: "
-                "initialise it first, or correct the path in the metadata URL"
+                f"there is no cluster at {where}: initialise it first, or correct the path in the "
+                "metadata URL"
             )
-        return instance_id
+        if self._instance_id not in (None, found):
+            raise UnavailableError(
+                f"the cluster at {where} is {found}, expected {self._instance_id}: it was made "
+                "anew; bring the old one back, or start again with empty folders"
+            )
+        return found
+
+    async def _no_such_ledger(self, ledger_id: LedgerId) -> NoSuchLedgerError:
+        await self._check_cluster()
+        return NoSuchLedgerError(ledger_id)
 
     async def _has_long_layout(self) -> bool:
         if self._long_layout is None:
+            await self._require_instance_id()
             found = await self._get(self._paths.layout)
             if found is None:
                 raise UnavailableError(
@@ -327,6 +348,13 @@ class ZooKeeperStore:
             found: tuple[bytes, Any] = await self._session.read(lambda zk: zk.get_async(path))
         except NoNodeError:
             return None
+        return found
+
+    async def _get_or_check(self, path: str) -> tuple[bytes, Any] | None:
+        """Like `_get`, where None has consequences: our cluster itself must say so."""
+        found = await self._get(path)
+        if found is None:
+            await self._check_cluster()
         return found
 
     async def _children(self, path: str) -> list[str]:
