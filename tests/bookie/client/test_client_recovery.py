@@ -82,7 +82,7 @@ async def test_undecided_for_good_names_the_members_and_closes_nothing() -> None
     ledgers = await lab(0)
     await ledgers.crash(0)
     ledgers.fleet[1].down = True
-    with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE.*bookie-0: UNKNOWN"):
+    with pytest.raises(UndecidableError, match=r"bookie-1: UNREACHABLE.*bookie-0: UNKNOWN"):
         await ledgers.recover(settings=RecoverySettings(attempts=3))
     assert (await ledgers.metadata()).state is LedgerState.IN_RECOVERY
 

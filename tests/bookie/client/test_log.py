@@ -1,0 +1,236 @@
+"""A log of ledgers: one owner at a time, order over rolls and owners, whole ledgers truncated."""
+
+import asyncio
+
+import pytest
+from bookie.client.log import LogPosition, LogSettings, ReplicatedLog, read_log
+from bookie.metadata.memory import MemoryStore
+from bookie.protocol.errors import (
+    BadRequestError,
+    LedgerClosedError,
+    LedgerFencedError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.testing.fleet import FakeFleet
+from fleet_writer import FleetClient
+
+SETTINGS = LogSettings(3, 3, 2)
+
+
+async def client(bookies: int = 3) -> FleetClient:
+    store, fleet = MemoryStore(), FakeFleet(bookies)
+    await store.initialise()
+    await fleet.register(store)
+    return FleetClient(store, fleet)
+
+
+async def opened(ledgers: FleetClient, **settings: int) -> ReplicatedLog:
+    chosen = LogSettings(3, 3, 2, **settings)  # type: ignore[arg-type]
+    return await ReplicatedLog.open("log", ledgers=ledgers, store=ledgers.store, settings=chosen)
+
+
+async def append(log: ReplicatedLog, *payloads: bytes) -> LogPosition:
+    return await log.append_many(payloads)
+
+
+async def content(ledgers: FleetClient, start: LogPosition | None = None) -> list[bytes]:
+    return [
+        entry.payload
+        async for entry in read_log("log", ledgers=ledgers, store=ledgers.store, start=start)
+    ]
+
+
+async def test_what_was_appended_is_read_back_in_order() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    await append(log, b"a", b"b", b"c")
+    await log.close()
+    assert await content(ledgers) == [b"a", b"b", b"c"]
+
+
+async def test_opening_takes_over_and_keeps_what_was_acknowledged() -> None:
+    ledgers = await client()
+    old = await opened(ledgers)
+    await append(old, b"a", b"b")
+    new = await opened(ledgers)
+    await append(new, b"c")
+    await new.close()
+    assert await content(ledgers) == [b"a", b"b", b"c"]
+
+
+async def test_the_old_owner_is_fenced_and_can_reopen() -> None:
+    ledgers = await client()
+    old, new = await opened(ledgers), await opened(ledgers)
+    with pytest.raises(LedgerFencedError):
+        await old.append(b"late")
+    assert not old.is_owned
+    again = await old.reopen()
+    await append(again, b"a")
+    with pytest.raises(LedgerFencedError):
+        await new.append(b"late")
+
+
+async def test_a_lost_log_fails_every_later_append() -> None:
+    ledgers = await client()
+    old = await opened(ledgers)
+    await opened(ledgers)
+    for _ in range(2):
+        with pytest.raises(LedgerFencedError):
+            await old.append(b"late")
+    await old.room()
+
+
+async def test_rolling_closes_the_ledger_before_and_keeps_the_order() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    await append(log, b"a")
+    old_id = log.ledger_id
+    assert await log.roll() == log.ledger_id != old_id
+    await append(log, b"b")
+    assert (await ledgers.store.read_ledger(old_id)).value.is_closed
+    await log.close()
+    assert await content(ledgers) == [b"a", b"b"]
+
+
+async def test_a_full_ledger_is_rolled_by_itself() -> None:
+    ledgers = await client()
+    log = await opened(ledgers, roll_entries=10)
+    for number in range(40):
+        await append(log, b"%d" % number)
+        await ledgers.fleet.settle()
+    assert len(log.ledger_ids) == 5
+    await log.close()
+    assert await content(ledgers) == [b"%d" % number for number in range(40)]
+
+
+async def test_appends_during_a_roll_wait_their_turn() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    for number in range(3):
+        ledgers.fleet.hold_replies(number)
+    first = log.append(b"a")
+    rolling = asyncio.ensure_future(log.roll())
+    await ledgers.fleet.settle()
+    second = log.append(b"b")
+    await ledgers.fleet.settle()
+    assert not second.done() and not rolling.done()
+    for number in range(3):
+        ledgers.fleet.heal(number)
+        ledgers.fleet.release(number)
+    assert (await second) > (await first)
+    assert (await second).ledger_id == await rolling
+
+
+async def test_too_many_waiting_appends_are_refused() -> None:
+    ledgers = await client()
+    log = await opened(ledgers, waiting_max=1)
+    for number in range(3):
+        ledgers.fleet.hold_replies(number)
+    log.append(b"a")
+    rolling = asyncio.ensure_future(log.roll())
+    await ledgers.fleet.settle()
+    log.append(b"b")
+    with pytest.raises(UnavailableError, match=r"await room"):
+        await log.append(b"c")
+    rolling.cancel()
+    await asyncio.gather(rolling, return_exceptions=True)
+
+
+async def test_a_roll_by_an_owner_that_lost_the_log_is_refused() -> None:
+    ledgers = await client()
+    old = await opened(ledgers)
+    new = await opened(ledgers)
+    with pytest.raises(LedgerFencedError):
+        await old.roll()
+    assert (await ledgers.store.read_ledger(new.ledger_id)).value.state.value == "OPEN"
+    ids = [ledger_id async for ledger_id in ledgers.store.ledger_ids()]
+    assert set(ids) == set(new.ledger_ids)
+
+
+async def test_truncating_deletes_whole_ledgers_only() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    first = await append(log, b"a", b"b")
+    await log.roll()
+    second = await append(log, b"c", b"d")
+    assert await log.truncate(second) == (first.ledger_id,)
+    with pytest.raises(NoSuchLedgerError):
+        await ledgers.store.read_ledger(first.ledger_id)
+    await log.close()
+    assert await content(ledgers) == [b"c", b"d"]
+
+
+async def test_truncating_at_an_unknown_ledger_is_refused() -> None:
+    log = await opened(await client())
+    with pytest.raises(BadRequestError, match="has no ledger 99"):
+        await log.truncate(LogPosition(LedgerId(99), EntryId(0)))
+
+
+async def test_a_truncation_that_was_cut_short_is_finished_by_the_next_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    first = await append(log, b"a")
+    await log.roll()
+    kept = await append(log, b"b")
+
+    async def cut_short(_ledger_id: LedgerId) -> None:
+        raise UnavailableError("no ZooKeeper")
+
+    monkeypatch.setattr(ledgers, "delete_ledger", cut_short)
+    with pytest.raises(UnavailableError):
+        await log.truncate(kept)
+    monkeypatch.undo()
+    await opened(ledgers)
+    with pytest.raises(NoSuchLedgerError):
+        await ledgers.store.read_ledger(first.ledger_id)
+
+
+async def test_reading_can_start_in_the_middle() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    await append(log, b"a", b"b")
+    await log.roll()
+    await append(log, b"c")
+    await log.close()
+    start = LogPosition(log.ledger_ids[0], EntryId(1))
+    assert await content(ledgers, start) == [b"b", b"c"]
+
+
+async def test_reading_stops_at_the_first_open_ledger() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    await append(log, b"a")
+    await append(log, b"b")
+    assert [entry.payload async for entry in log.read_all()] == [b"a"]
+
+
+async def test_a_closed_log_takes_no_more() -> None:
+    log = await opened(await client())
+    await log.close()
+    with pytest.raises(LedgerClosedError):
+        await log.append(b"late")
+
+
+async def test_an_unclean_bookie_restart_costs_the_owner_a_reopen_and_nothing_acked() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    await append(log, b"a")
+    ledgers.fleet[0].crash()
+    await ledgers.fleet[0].boot(ledgers.store)
+    with pytest.raises(LedgerFencedError):
+        await log.append(b"b")
+    again = await log.reopen()
+    await append(again, b"b")
+    await again.close()
+    assert (await content(ledgers))[:1] == [b"a"]
+
+
+async def test_two_openers_at_once_leave_one_owner() -> None:
+    ledgers = await client()
+    one, two = await asyncio.gather(opened(ledgers), opened(ledgers))
+    results = await asyncio.gather(one.append(b"1"), two.append(b"2"), return_exceptions=True)
+    assert sum(isinstance(result, LogPosition) for result in results) == 1

@@ -1,0 +1,179 @@
+"""The real writer core on a fake fleet, and a client round it: what scenarios and logs write with.
+
+One entry a run, all sent at once, so that a test can hold, lose and reorder every single add.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from bookie.client.reader import LedgerReader, ReaderSettings
+from bookie.client.recovery import RecoverySettings, recover, registered_replacements
+from bookie.metadata.store import MetadataStore, Versioned
+from bookie.protocol.batches import WriterLimits
+from bookie.protocol.entry import master_key
+from bookie.protocol.errors import BookieError, MetadataConflictError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.status import Status
+from bookie.protocol.writer import Writer
+from bookie.protocol.writer_effects import (
+    Acked,
+    Closed,
+    Effect,
+    Failed,
+    NeedReplacement,
+    SendRun,
+    WriteMetadata,
+)
+from bookie.testing.fleet import FakeFleet
+from fleet_ledgers import no_sleep
+
+ONE_BY_ONE = WriterLimits(batch_bytes=1, gather_batches=1000, in_flight_batches=1000)
+
+
+class FleetWriter:
+    """A writer with a future per entry; `acked` are the ids whose caller was told so."""
+
+    def __init__(
+        self, store: MetadataStore, fleet: FakeFleet, metadata: Versioned[LedgerMetadata]
+    ) -> None:
+        self.core = Writer(metadata.value, version=metadata.version, limits=ONE_BY_ONE)
+        self.acked: list[EntryId] = []
+        self._store = store
+        self._fleet = fleet
+        self._key = master_key(metadata.value.password)
+        self._futures: dict[EntryId, asyncio.Future[EntryId]] = {}
+        self._closing: asyncio.Future[EntryId] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        return self.core.metadata.ledger_id
+
+    @property
+    def lac(self) -> EntryId:
+        return self.core.lac
+
+    def append(self, payload: bytes) -> "asyncio.Future[EntryId]":
+        future: asyncio.Future[EntryId] = asyncio.get_running_loop().create_future()
+        entry_id = self.core.append([payload])
+        self._futures[entry_id] = future
+        self._perform(self.core.pump())
+        return future
+
+    async def room(self) -> None:
+        return
+
+    async def close(self) -> EntryId:
+        self._closing = asyncio.get_running_loop().create_future()
+        self._perform(self.core.close())
+        if self.core.error is not None:
+            raise self.core.error
+        return await self._closing
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case SendRun():
+                    self._send(effect)
+                case Acked(last):
+                    self._settle(last)
+                case NeedReplacement():
+                    self._start(self._replace(effect))
+                case WriteMetadata():
+                    self._start(self._write(effect))
+                case Failed(error):
+                    self._fail(error)
+                case Closed(last):
+                    assert self._closing is not None
+                    self._closing.set_result(last)
+
+    def _send(self, effect: SendRun) -> None:
+        def on_reply(status: Status) -> None:
+            self._perform(self.core.replied(effect, status))
+
+        self._fleet.add_run(
+            effect.bookie_id, master_key=self._key, frame=effect.frame, on_reply=on_reply
+        )
+
+    def _settle(self, last: EntryId) -> None:
+        for entry_id in [entry_id for entry_id in self._futures if entry_id <= last]:
+            self.acked.append(entry_id)
+            self._futures.pop(entry_id).set_result(entry_id)
+
+    def _fail(self, error: BookieError) -> None:
+        futures = [*self._futures.values(), self._closing]
+        self._futures.clear()
+        for future in futures:
+            if future is not None and not future.done():
+                future.set_exception(error)
+                future.exception()  # looked at: a test may not care
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _replace(self, effect: NeedReplacement) -> None:
+        choose = registered_replacements(self._store, self.ledger_id)
+        found: dict[int, BookieId] = {}
+        for position in effect.positions:
+            exclude = frozenset(effect.ensemble) | frozenset(found.values())
+            bookie = await choose(ensemble=effect.ensemble, exclude=exclude)
+            if bookie is not None:
+                found[position] = bookie
+        self._perform(self.core.replace(found) if found else self.core.no_replacement())
+
+    async def _write(self, effect: WriteMetadata) -> None:
+        try:
+            stored = await self._store.write_ledger(effect.metadata, version=effect.version)
+        except MetadataConflictError:
+            stored = await self._store.read_ledger(self.ledger_id)
+        self._perform(self.core.store_answered(stored.value, stored.version))
+
+
+class FleetClient:
+    """Creates, opens, recovers and deletes ledgers of a fake fleet: `client.log.Ledgers`."""
+
+    def __init__(self, store: MetadataStore, fleet: FakeFleet) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.writers: list[FleetWriter] = []
+
+    async def create_ledger(
+        self, *, ensemble_size: int, write_quorum: int, ack_quorum: int, password: bytes = b""
+    ) -> FleetWriter:
+        free = [b for b, info in sorted((await self.store.bookies()).items()) if not info.read_only]
+        metadata = LedgerMetadata(
+            await self.store.new_ledger_id(),
+            ensemble_size,
+            write_quorum,
+            ack_quorum,
+            (Fragment(EntryId(0), tuple(free[:ensemble_size])),),
+            password=password,
+        )
+        created = await self.store.create_ledger(metadata)
+        self.writers.append(FleetWriter(self.store, self.fleet, created))
+        return self.writers[-1]
+
+    async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
+        current = await self.store.read_ledger(ledger_id)
+        return LedgerReader(
+            self.store,
+            self.fleet,
+            current,
+            password=password,
+            settings=ReaderSettings(poll_ms=1),
+            sleep=no_sleep,
+        )
+
+    async def recover_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
+        settings = RecoverySettings(attempts=2)
+        await recover(
+            self.store, self.fleet, ledger_id, password=password, settings=settings, sleep=no_sleep
+        )
+        return await self.open_ledger(ledger_id, password=password)
+
+    async def delete_ledger(self, ledger_id: LedgerId) -> None:
+        await self.store.delete_ledger(ledger_id)
