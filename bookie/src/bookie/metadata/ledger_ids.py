@@ -7,10 +7,8 @@ is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, one folder per 
 from contextlib import suppress
 from typing import Final
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
-
 from bookie.metadata.layout import HIGH_PREFIX, ID_PREFIX, SHORT_ID_END, Paths
-from bookie.metadata.session import ZooKeeperSession
+from bookie.metadata.session import NodeExistsError, NoNodeError, ZooKeeperSession
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import LedgerId
 

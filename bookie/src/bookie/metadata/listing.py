@@ -11,10 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Final
 
-from kazoo.exceptions import NoNodeError
-
 from bookie.metadata.layout import LONG_SPLIT, SHORT_SPLIT, is_folder, ledger_id_of
-from bookie.metadata.session import ZooKeeperSession
+from bookie.metadata.session import NoNodeError, ZooKeeperSession
 from bookie.protocol.ids import LedgerId
 
 REQUESTS_AHEAD: Final = 32

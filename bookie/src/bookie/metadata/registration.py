@@ -15,18 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from kazoo.exceptions import (
-    BadVersionError,
-    KazooException,
-    NodeExistsError,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
-
 from bookie.metadata.layout import Paths, bookie_node
 from bookie.metadata.service_info import decode_info, encode_info
-from bookie.metadata.session import ZooKeeperSession
+from bookie.metadata.session import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    ZooKeeperSession,
+)
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo
 from bookie.protocol.errors import BookieError, MetadataConflictError, MetadataFormatError
 
@@ -169,8 +165,7 @@ class Registration:
         if session_id is not None and session_id not in self._own_sessions:
             self._own_sessions.append(session_id)
 
-        def begin(zk: Any) -> Any:
-            changes = zk.transaction()
+        def fill(changes: Any) -> None:
             if there is not None:
                 changes.delete(other, version=there.version)
             if here is not None and mine:
@@ -179,9 +174,8 @@ class Registration:
                 if here is not None:
                     changes.delete(wanted, version=here.version)
                 changes.create(wanted, raw, ephemeral=True)
-            return changes.commit_async()
 
-        _raise_first(await self._session.write(begin))
+        await self._session.transact(fill)
 
     async def _yielding(self, path: str) -> _Node | None:
         """What is at this place; another live process's announcement is waited out first."""
@@ -236,11 +230,3 @@ class Registration:
 
 def _begin_delete(zk: Any, *, path: str) -> Any:
     return zk.delete_async(path)
-
-
-def _raise_first(results: list[object]) -> None:
-    """Raises what made a transaction fail; its other operations only say that they were undone."""
-    errors = [result for result in results if isinstance(result, KazooException)]
-    causes = [e for e in errors if not isinstance(e, RolledBackError | RuntimeInconsistency)]
-    for error in causes or errors:
-        raise error

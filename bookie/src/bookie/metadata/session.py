@@ -1,5 +1,7 @@
 """One ZooKeeper session for asyncio code: the place where kazoo's threads meet the event loop.
 
+The only module that imports kazoo; its errors that are answers are passed on from here.
+
 Requests go out in the order they are begun; replies come in on kazoo's threads and are handed over
 by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same session) and
 are repeated after a connection loss until the operation's deadline. Writes are not, unless the
@@ -24,6 +26,8 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
     OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
     SessionExpiredError,
     SessionMovedError,
 )
@@ -32,6 +36,15 @@ from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
 from bookie.protocol.errors import UnavailableError
+
+__all__ = [
+    "BadVersionError",
+    "NoNodeError",
+    "NodeExistsError",
+    "NotEmptyError",
+    "ZooKeeperSession",
+    "ZooKeeperSettings",
+]
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +174,23 @@ class ZooKeeperSession:
         Raises the ANSWERS, and UnavailableError: the outcome is then unknown.
         """
         return await self._bounded(self._write(begin, repeat), "write")
+
+    async def transact(self, fill: Callable[[Any], None], *, repeat: bool = False) -> None:
+        """Several changes, all or none; `fill` adds them to kazoo's transaction.
+
+        Raises like `write`; of several errors, the one that made the others roll back.
+        """
+
+        def begin(zk: Any) -> Any:
+            changes = zk.transaction()
+            fill(changes)
+            return changes.commit_async()
+
+        results = await self.write(begin, repeat=repeat)
+        errors = [result for result in results if isinstance(result, KazooException)]
+        causes = [e for e in errors if not isinstance(e, RolledBackError | RuntimeInconsistency)]
+        for error in causes or errors:
+            raise error
 
     def post(self, callback: Callable[[], None]) -> None:
         """Calls back in the event loop; for watches, which kazoo calls on its own threads."""

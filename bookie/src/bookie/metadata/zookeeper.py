@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
-
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.metadata.cookie import decode_cookie, encode_cookie
 from bookie.metadata.creation import is_own_create, with_creation_token
@@ -32,7 +30,14 @@ from bookie.metadata.ledger_ids import LedgerIds
 from bookie.metadata.listing import LedgerWalk
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import decode_info
-from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
+from bookie.metadata.session import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    ZooKeeperSession,
+    ZooKeeperSettings,
+)
 from bookie.metadata.store import BookieInfo, Cookie, Versioned
 from bookie.protocol.errors import (
     BadRequestError,
@@ -260,15 +265,14 @@ class ZooKeeperStore:
         if parent:
             await self._session.write(lambda zk: zk.ensure_path_async(parent), repeat=True)
 
-        def begin(zk: Any) -> Any:
-            changes = zk.transaction()
+        def fill(changes: Any) -> None:
             for path in (paths.root, paths.writable, paths.read_only):
                 changes.create(path)
             changes.create(paths.instance_id, instance_id)
-            return changes.commit_async()
 
-        results = await self._session.write(begin, repeat=True)
-        if any(isinstance(result, Exception) for result in results):
+        try:
+            await self._session.transact(fill, repeat=True)
+        except NodeExistsError:
             await self._session.write(lambda zk: zk.ensure_path_async(paths.read_only), repeat=True)
             # One of several that race creates it; the others adopt what they then read.
             with suppress(NodeExistsError):
