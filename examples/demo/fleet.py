@@ -76,7 +76,7 @@ class Fleet:
         return "Unknown"
 
     async def wait(self, what: str, *, until: Callable[[], bool], seconds: float) -> None:
-        """Poll the status until it shows what is awaited; SystemExit says what it showed instead."""
+        """Poll the status until it shows what is awaited; SystemExit says what it showed."""
         try:
             async with asyncio.timeout(seconds):
                 while not until():

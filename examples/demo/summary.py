@@ -29,7 +29,7 @@ class Summary:
     complaints: list[str] = field(default_factory=list)
 
     def judge(self) -> list[str]:
-        """Everything that is not well, and everything that would make a good result prove nothing."""
+        """Everything that is not well, or that would make a good result prove nothing."""
         checks = [
             (self.acked_entries > 0, "nothing was acknowledged"),
             (self.lost_entries == 0, f"{self.lost_entries} acknowledged entries are lost"),
@@ -56,7 +56,7 @@ class Summary:
                 checks.append((item[name] > 0, f"the kill of {item['bookie']}: {name} is 0"))
         for item in disks:
             checks.append(
-                (item["entries_copied_closed"] > 0, "the disk brought back no closed ledger's entry")
+                (item["entries_copied_closed"] > 0, "the disk got no closed ledger's entry")
             )
         for item in self.incidents:
             checks.append(

@@ -118,7 +118,7 @@ class LiveView:
                 _bar(row["unchecked"], most),
                 row["disks"],
             )
-        conditions = "  ".join(f"{name}={value}" for name, value in self._picture.conditions.items())
+        conditions = "  ".join(f"{key}={value}" for key, value in self._picture.conditions.items())
         return Panel(table, title="fleet", subtitle=conditions, border_style="blue")
 
     def _writer(self) -> Panel:

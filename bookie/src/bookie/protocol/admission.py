@@ -1,7 +1,7 @@
 """What one bookie may answer for one ledger: sans-I/O rules of admission (R7, R9, R24-R26).
 
-The server gathers `LedgerFacts`, asks here, makes durable what the ruling says must be, and only then
-answers. Between asking and answering nothing of the ledger changes but by the server's own lane.
+The server gathers `LedgerFacts`, asks here, makes durable what the ruling says must be, and only
+then answers. Between asking and answering nothing of the ledger changes but by the server itself.
 
 A ledger here is in one of these states; each row says what a request meets:
 
@@ -71,7 +71,7 @@ class Ruling:
 def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
-    """A run of entries. Recovery adds pass fence, limbo and a read-only bookie; nothing else does."""
+    """A run of entries. Recovery adds alone pass fence, limbo and a read-only bookie."""
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal
@@ -91,7 +91,7 @@ def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
 
 
 def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
-    """The LAC. A bookie that may have forgotten applies the fence, but its LAC is no answer (R26)."""
+    """The LAC. Who may have forgotten applies the fence, but its LAC is no answer (R26)."""
     ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
     if not ruling.is_ok:
         return ruling
@@ -113,7 +113,7 @@ def rule_write_lac(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
 
 
 def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
-    """A promise that all it ever accepted is durable: impossible for one that may have forgotten."""
+    """A promise that all it ever accepted is durable: not for one that may have forgotten."""
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal

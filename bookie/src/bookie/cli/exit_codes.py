@@ -1,0 +1,17 @@
+"""Exit codes of the `bookie` command, in one place; docs/cli.md lists them for people."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    OK = 0
+    ERROR = 1
+    """Something failed; the message says what."""
+    USAGE = 2
+    """Wrong options or settings."""
+    FINDINGS = 3
+    """The command worked and found damage: entries missing, below quorum or lost."""
+    UNDECIDED = 4
+    """Not everything could be answered now: bookies unreachable or in limbo; try again."""
+    REFUSED = 5
+    """The request was refused for safety; the message says what must be true first."""

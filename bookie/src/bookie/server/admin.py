@@ -1,0 +1,254 @@
+"""Control plane: gRPC requests to the bookie's own decisions, and their answers to messages.
+
+Answers from the start of the process. What needs the storage says UNAVAILABLE while it is not open;
+nothing here decides anything: `lifecycle.Bookie` does.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import grpc
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import BadRequestError, BookieError, NotReadyError, StorageError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.status import Status
+from bookie.server.state import Phase
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
+
+LIMBO_PAGE = 10_000
+LEDGERS_MAX = 10_000
+"""Ledgers one request may name."""
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """What this bookie holds of one ledger; `lost` from durable loss records."""
+
+    ledger_id: LedgerId
+    status: Status
+    held: EntrySet
+    lost: EntrySet
+    limbo: bool
+    unchecked: bool
+    fenced: bool
+    lac: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class ClearResult:
+    """The bookie's decision about one mark; `reason` is a word of the proto's list."""
+
+    ledger_id: LedgerId
+    cleared: bool
+    reason: str
+    message: str = ""
+    entries_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LossRequest:
+    """Entries said to be lost, by whom, and which members answered definitely."""
+
+    ledger_id: LedgerId
+    lost: EntrySet
+    by_person: bool
+    reason: str
+    answered_by: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """One ledger in limbo, or only unchecked."""
+
+    ledger_id: LedgerId
+    limbo: bool
+    boot_epoch: int
+
+
+class ControlledBookie(Protocol):
+    """What the control plane asks of the bookie."""
+
+    def health(self) -> pb.Health: ...
+
+    async def marked(self, *, include_unchecked: bool) -> Sequence[Marked]: ...
+
+    async def availability(self, ledger_ids: Sequence[LedgerId]) -> Sequence[Availability]: ...
+
+    async def clear(self, ledger_ids: Sequence[LedgerId]) -> Sequence[ClearResult]: ...
+
+    async def record_loss(self, request: LossRequest) -> str: ...
+
+    def approve(self, plan_id: str, approved_by: str) -> str: ...
+
+    async def set_read_only(self, read_only: bool) -> Phase: ...
+
+    async def drain(self, cancel: bool) -> tuple[Phase, int]: ...
+
+    async def flush(self) -> int: ...
+
+
+class AdminServicer(rpc.BookieAdminServicer):
+    """One method per rpc; each turns messages into values and back."""
+
+    def __init__(self, bookie: ControlledBookie) -> None:
+        self._bookie = bookie
+
+    async def GetHealth(self, request: Any, context: Any) -> pb.Health:
+        return self._bookie.health()
+
+    async def ListLimbo(self, request: Any, context: Any) -> pb.ListLimboReply:
+        async def work() -> pb.ListLimboReply:
+            marked = await self._bookie.marked(include_unchecked=request.include_unchecked)
+            after = [item for item in marked if item.ledger_id > request.after_ledger_id]
+            limit = min(request.limit or LIMBO_PAGE, LIMBO_PAGE)
+            ledgers = [
+                pb.LimboLedger(
+                    ledger_id=item.ledger_id, limbo=item.limbo, boot_epoch=item.boot_epoch
+                )
+                for item in after[:limit]
+            ]
+            return pb.ListLimboReply(ledgers=ledgers, more=len(after) > limit)
+
+        return await _answer(context, work)
+
+    async def GetAvailability(self, request: Any, context: Any) -> pb.GetAvailabilityReply:
+        async def work() -> pb.GetAvailabilityReply:
+            found = await self._bookie.availability(_ledger_ids(request.ledger_ids))
+            return pb.GetAvailabilityReply(ledgers=[_availability(item) for item in found])
+
+        return await _answer(context, work)
+
+    async def ClearLimbo(self, request: Any, context: Any) -> pb.ClearLimboReply:
+        async def work() -> pb.ClearLimboReply:
+            results = await self._bookie.clear(_ledger_ids(request.ledger_ids))
+            return pb.ClearLimboReply(results=[_clear_result(item) for item in results])
+
+        return await _answer(context, work)
+
+    async def RecordLoss(self, request: Any, context: Any) -> pb.RecordLossReply:
+        async def work() -> pb.RecordLossReply:
+            refusal = await self._bookie.record_loss(_loss_request(request))
+            return pb.RecordLossReply(recorded=not refusal, message=refusal)
+
+        return await _answer(context, work)
+
+    async def ApproveCookieFix(self, request: Any, context: Any) -> pb.ApproveCookieFixReply:
+        refusal = self._bookie.approve(request.plan_id, request.approved_by)
+        return pb.ApproveCookieFixReply(accepted=not refusal, message=refusal)
+
+    async def SetReadOnly(self, request: Any, context: Any) -> pb.SetReadOnlyReply:
+        async def work() -> pb.SetReadOnlyReply:
+            return pb.SetReadOnlyReply(
+                phase=_phase(await self._bookie.set_read_only(request.read_only))
+            )
+
+        return await _answer(context, work)
+
+    async def Drain(self, request: Any, context: Any) -> pb.DrainReply:
+        async def work() -> pb.DrainReply:
+            phase, held = await self._bookie.drain(request.cancel)
+            return pb.DrainReply(phase=_phase(phase), ledgers_held=held)
+
+        return await _answer(context, work)
+
+    async def Flush(self, request: Any, context: Any) -> pb.FlushReply:
+        async def work() -> pb.FlushReply:
+            return pb.FlushReply(log_bytes=await self._bookie.flush())
+
+        return await _answer(context, work)
+
+
+class AdminServer:
+    """Listens on the control plane's port."""
+
+    def __init__(self, bookie: ControlledBookie) -> None:
+        self._servicer = AdminServicer(bookie)
+        self._server: Any = None
+
+    async def start(self, host: str, port: int) -> int:
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+                ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        rpc.add_BookieAdminServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
+        chosen: int = self._server.add_insecure_port(f"{host}:{port}")
+        await self._server.start()
+        return chosen
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        if self._server is not None:
+            await self._server.stop(grace_s)
+
+
+async def _answer(context: Any, work: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Errors of ours become gRPC codes with their sentence; none is ever an empty answer."""
+    try:
+        return await work()
+    except BookieError as error:
+        await context.abort(_code(error), str(error))
+        raise AssertionError("abort raises") from error
+
+
+def _code(error: BookieError) -> grpc.StatusCode:
+    if isinstance(error, NotReadyError):
+        return grpc.StatusCode.UNAVAILABLE
+    if isinstance(error, BadRequestError):
+        return grpc.StatusCode.INVALID_ARGUMENT
+    if isinstance(error, StorageError):
+        return grpc.StatusCode.DATA_LOSS
+    return grpc.StatusCode.ABORTED
+
+
+def _ledger_ids(ids: Sequence[int]) -> list[LedgerId]:
+    if len(ids) > LEDGERS_MAX:
+        raise BadRequestError(f"{len(ids)} ledgers in one request, at most {LEDGERS_MAX} allowed")
+    return [LedgerId(ledger_id) for ledger_id in ids]
+
+
+def _phase(phase: Phase) -> Any:
+    return pb.Phase.Name(int(phase))
+
+
+def _availability(item: Availability) -> pb.LedgerAvailability:
+    return pb.LedgerAvailability(
+        ledger_id=item.ledger_id,
+        status=int(item.status),
+        entries=item.held.encode(),
+        limbo=item.limbo,
+        unchecked=item.unchecked,
+        fenced=item.fenced,
+        lac=item.lac,
+        lost=b"" if item.lost.is_empty else item.lost.encode(),
+    )
+
+
+def _clear_result(item: ClearResult) -> pb.ClearLimboResult:
+    return pb.ClearLimboResult(
+        ledger_id=item.ledger_id,
+        cleared=item.cleared,
+        reason=item.reason,
+        message=item.message,
+        entries_missing=item.entries_missing,
+    )
+
+
+def _loss_request(request: Any) -> LossRequest:
+    ranges = [(EntryId(item.first), EntryId(item.last)) for item in request.ranges]
+    if not ranges or any(not 0 <= first <= last for first, last in ranges):
+        raise BadRequestError(f"a loss needs ranges with 0 <= first <= last, found {ranges}")
+    return LossRequest(
+        LedgerId(request.ledger_id),
+        EntrySet.from_ranges(ranges),
+        by_person=request.by_person,
+        reason=request.reason,
+        answered_by=frozenset(request.answered_by),
+    )

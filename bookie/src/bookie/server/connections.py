@@ -1,0 +1,198 @@
+"""Native port: bytes of one connection to messages and back, with back-pressure both ways.
+
+Bytes land in one reused buffer; each whole message goes to the service, which takes it or says
+"no room now". Then the message stays where it is, the socket is not read, and the service calls
+`resume` when there is room: nothing is parked twice, nothing is judged before it is taken.
+Replies of one loop turn leave in one vectored write.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+from bookie.protocol.status import Status
+from bookie.wire.native import (
+    ENVELOPE_BYTES,
+    MESSAGE_BYTES_MAX,
+    Envelope,
+    Op,
+    envelope_header,
+    message_bytes,
+    parse_envelope,
+    total_bytes,
+)
+
+log = logging.getLogger(__name__)
+
+BUFFER_BYTES: Final = 2 * 1024 * 1024
+BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
+READ_BYTES_MIN: Final = 256 * 1024
+"""Free room below which unparsed bytes move to the front before the next read."""
+
+
+class Service(Protocol):
+    """Handles messages. `connection` is where the reply goes, at once or later."""
+
+    def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
+        """False: no room now, nothing happened; the service will call `connection.resume`."""
+
+    def opened(self, connection: "RunConnection") -> None: ...
+
+    def closed(self, connection: "RunConnection") -> None: ...
+
+
+class RunConnection(asyncio.BufferedProtocol):
+    """One client on the native port."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._start = 0
+        self._end = 0
+        self._blocked = False
+        self._write_paused = False
+        self._replies: list[Buffer] = []
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+
+    # Socket events
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._service.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._replies.clear()
+        self._service.closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if len(self._buffer) - self._end < READ_BYTES_MIN:
+            self._make_room()
+        return memoryview(self._buffer)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self._take_messages()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._steer_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self.resume()
+
+    # For the service
+    def resume(self) -> None:
+        """There is room again: take what waits and read on."""
+        self._blocked = False
+        if self._transport is not None:
+            self._take_messages()
+            self._steer_reading()
+
+    def reply(
+        self, op: Op, status: Status, request_id: int, buffers: Sequence[Buffer] = ()
+    ) -> None:
+        """Queue one reply; it leaves with the others of this loop turn."""
+        if self._transport is None:
+            return
+        if not self._replies:
+            self._loop.call_soon(self._flush)
+        self._replies.append(envelope_header(op, status, request_id, total_bytes(buffers)))
+        self._replies.extend(buffers)
+
+    def refuse(self, envelope: Envelope, status: Status, message: str) -> None:
+        """A reply that carries its reason as text."""
+        self.reply(envelope.op, status, envelope.request_id, (message.encode(),))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    # Inside
+    def _take_messages(self) -> None:
+        try:
+            self._take_whole_messages()
+        except FrameError as error:
+            # The stream cannot be trusted to be in step any more: say why, then hang up.
+            log.warning("close connection from %s: %s", self._peer(), error)
+            self.close()
+
+    def _take_whole_messages(self) -> None:
+        view = memoryview(self._buffer)
+        while not self._blocked and not self._write_paused and self._transport is not None:
+            held = self._end - self._start
+            if held < ENVELOPE_BYTES:
+                break
+            size = message_bytes(view[self._start : self._start + ENVELOPE_BYTES])
+            if held < size:
+                self._grow_for(size)
+                break
+            envelope = parse_envelope(view[self._start : self._start + size])
+            if not self._service.handle(envelope, self):
+                self._blocked = True
+                break
+            self._start += size
+        if self._start == self._end:
+            self._start = self._end = 0
+        self._steer_reading()
+
+    def _grow_for(self, size: int) -> None:
+        assert size <= BUFFER_BYTES_MAX
+        if len(self._buffer) - self._start < size:
+            self._make_room(size)
+
+    def _make_room(self, size: int = 0) -> None:
+        """Unparsed bytes to the front, of a larger buffer when one message needs it.
+
+        A new buffer, since views of the old one may still be in use by a transport's read.
+        """
+        held = self._end - self._start
+        room = max(BUFFER_BYTES, size, held + READ_BYTES_MIN)
+        fresh = bytearray(room)
+        fresh[:held] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer, self._start, self._end = fresh, 0, held
+
+    def _steer_reading(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._blocked or self._write_paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _flush(self) -> None:
+        replies, self._replies = self._replies, []
+        if replies and self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(replies)
+
+    def _peer(self) -> str:
+        assert self._transport is not None
+        return str(self._transport.get_extra_info("peername"))
+
+
+class RunServer:
+    """Listens on the native port; knows its open connections so that a stop can end them."""
+
+    def __init__(self, make: Callable[[], RunConnection]) -> None:
+        self._make = make
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._make, host, port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()

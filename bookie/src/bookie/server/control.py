@@ -1,0 +1,181 @@
+"""The bookie as its control plane sees it: health at any time, the rest once it is booted."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bookie.protocol.errors import NotReadyError, StorageError
+from bookie.protocol.ids import LedgerId
+from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
+from bookie.server.http import Gauges
+from bookie.server.marks import Marks
+from bookie.server.settings import BookieSettings
+from bookie.server.state import BookieState, Phase
+from bookie.storage.boot import Boot, Booted, BootRecord
+from bookie.storage.disk import RealDisk
+from bookie.storage.verdicts import DiskVerdict, FoundDisk
+from bookie.wire.admin import bookie_admin_pb2 as pb
+
+Reregister = Callable[[], Awaitable[None]]
+
+
+class Control:
+    """Implements `admin.ControlledBookie` over whatever of the bookie exists by now."""
+
+    def __init__(self, settings: BookieSettings, state: BookieState) -> None:
+        self._settings = settings
+        self._state = state
+        self._booted: Booted | None = None
+        self._marks: Marks | None = None
+        self._reregister: Reregister | None = None
+        self.boot: Boot | None = None
+        self.started_at_ms = int(time.time() * 1000)
+
+    def serve(self, booted: Booted, marks: Marks, *, reregister: Reregister) -> None:
+        """The boot is over: everything can be asked from now on."""
+        self._booted, self._marks, self._reregister = booted, marks, reregister
+
+    # Health
+    def health(self) -> pb.Health:
+        state = self._state
+        health = pb.Health(
+            bookie_id=state.bookie_id,
+            phase=pb.Phase.Name(int(state.phase)),
+            message=state.message,
+            limbo_cleared_total=state.traffic.limbo_cleared,
+            entries_total=state.traffic.entries_added,
+            bytes_total=state.traffic.bytes_added,
+            version=product_version(),
+        )
+        if self.boot is not None:
+            self._add_boot(health, self.boot)
+        if self._booted is not None and self._marks is not None:
+            health.boot.CopyFrom(_boot_record(self._booted.record))
+            health.limbo_ledgers = self._marks.limbo_count
+            health.unchecked_ledgers = self._marks.unchecked_count
+            health.losses_recorded = self._marks.losses_count
+        return health
+
+    def _add_boot(self, health: pb.Health, boot: Boot) -> None:
+        progress = boot.progress
+        health.instance_id = progress.instance_id
+        verdicts = progress.verdicts or tuple(DiskVerdict.OK for _ in progress.disks)
+        for found, verdict in zip(progress.disks, verdicts, strict=True):
+            health.disks.append(_disk_health(found, verdict))
+        if progress.plan is not None:
+            health.cookie_fix.CopyFrom(
+                pb.CookieFix(
+                    plan_id=progress.plan.plan_id,
+                    disk_indexes=progress.plan.disks,
+                    description=progress.plan.description,
+                    policy=self._settings.cookie_fix.policy,
+                )
+            )
+
+    def gauges(self) -> Gauges:
+        """Figures for the metrics."""
+        if self._booted is None or self._marks is None:
+            return Gauges()
+        record = self._booted.record
+        return Gauges(
+            record.boot_epoch,
+            record.clean,
+            limbo_ledgers=self._marks.limbo_count,
+            unchecked_ledgers=self._marks.unchecked_count,
+            free_bytes={
+                str(usage.path): usage.free_bytes for usage in self._booted.storage.usage()
+            },
+        )
+
+    # Marks
+    async def marked(self, *, include_unchecked: bool) -> Sequence[Marked]:
+        return self._ready().marked(include_unchecked=include_unchecked)
+
+    async def availability(self, ledger_ids: Sequence[LedgerId]) -> Sequence[Availability]:
+        return await self._ready().availability(ledger_ids)
+
+    async def clear(self, ledger_ids: Sequence[LedgerId]) -> Sequence[ClearResult]:
+        return await self._ready().clear(ledger_ids)
+
+    async def record_loss(self, request: LossRequest) -> str:
+        return await self._ready().record_loss(request)
+
+    def approve(self, plan_id: str, approved_by: str) -> str:
+        if self.boot is None:
+            return f"nothing waits for approval: the bookie is {self._state.phase.name}"
+        return self.boot.approve(plan_id)
+
+    # Modes
+    async def set_read_only(self, read_only: bool) -> Phase:
+        return await self._switch("person", read_only)
+
+    async def drain(self, cancel: bool) -> tuple[Phase, int]:
+        marks = self._ready()
+        phase = await self._switch("drain", not cancel)
+        return phase, marks.ledgers_held
+
+    async def _switch(self, reason: str, is_on: bool) -> Phase:
+        self._ready()
+        assert self._reregister is not None
+        reasons = self._state.read_only_reasons
+        (reasons.add if is_on else reasons.discard)(reason)
+        self._state.settle_phase()
+        await self._reregister()
+        return self._state.phase
+
+    async def flush(self) -> int:
+        return await self._ready().flush()
+
+    def _ready(self) -> Marks:
+        if self._marks is None or not self._state.phase.serves:
+            raise NotReadyError(
+                f"bookie {self._state.bookie_id} is {self._state.phase.name}: "
+                f"{self._state.message or 'try again'}"
+            )
+        return self._marks
+
+
+def _boot_record(record: BootRecord) -> pb.BootRecord:
+    return pb.BootRecord(
+        boot_epoch=record.boot_epoch,
+        clean=record.clean,
+        reason=record.reason,
+        started_at_ms=record.started_at_ms,
+        mode=record.mode.value,
+        previous_mode=record.previous_mode.value if record.previous_mode else "",
+        ledgers_fenced=record.ledgers_fenced,
+        ledgers_in_limbo=record.ledgers_in_limbo,
+        ledgers_unchecked=record.ledgers_unchecked,
+        cookie_fixed=record.cookie_fixed,
+    )
+
+
+def _disk_health(found: FoundDisk, verdict: DiskVerdict) -> pb.DiskHealth:
+    total, free = _space(found.path)
+    return pb.DiskHealth(
+        path=str(found.path),
+        role=found.role,
+        index=found.index,
+        disk_id=found.stamp.disk_id if found.stamp else "",
+        verdict=verdict.value,
+        total_bytes=total,
+        free_bytes=free,
+        volume_uid=found.volume_uid,
+    )
+
+
+def _space(path: Path) -> tuple[int, int]:
+    try:
+        space = RealDisk().space(path)
+    except StorageError:
+        return 0, 0
+    return space.total_bytes, space.free_bytes
+
+
+def product_version() -> str:
+    """The installed version, `dev` when run from a tree that is not installed."""
+    try:
+        return version("bookie-operator")
+    except PackageNotFoundError:
+        return "dev"

@@ -1,0 +1,118 @@
+"""HTTP port: `/metrics` for Prometheus, `/healthz` (the process lives), `/readyz` (it can serve).
+
+The probes answer from the start of the process and never depend on limbo: a booting bookie is
+alive, and a bookie in limbo is ready (DESIGN.md 4, boot step 6).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from bookie.server.state import BookieState, Phase
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Figures of the storage at this moment; directories by path, in bytes."""
+
+    boot_epoch: int = 0
+    boot_clean: bool = True
+    limbo_ledgers: int = 0
+    unchecked_ledgers: int = 0
+    free_bytes: Mapping[str, int] | None = None
+
+
+class BookieCollector(Collector):
+    """Turns the state into metrics when they are asked for; nothing is counted twice."""
+
+    def __init__(self, state: BookieState, gauges: Callable[[], Gauges]) -> None:
+        self._state = state
+        self._gauges = gauges
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._counters()
+        yield from self._levels(self._gauges())
+
+    def _counters(self) -> Iterable[Metric]:
+        traffic = self._state.traffic
+        for name, text, value in (
+            ("runs_added", "Runs accepted", traffic.runs_added),
+            ("entries_added", "Entries accepted", traffic.entries_added),
+            ("added_bytes", "Bytes of accepted run frames", traffic.bytes_added),
+            ("reads", "Read requests", traffic.reads),
+            ("read_bytes", "Bytes of run frames served", traffic.bytes_read),
+            ("fences", "Ledgers fenced by a request", traffic.fences),
+            ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
+        ):
+            yield CounterMetricFamily(f"bookie_{name}", text, value=value)
+        refused = CounterMetricFamily("bookie_refused", "Requests refused", labels=["status"])
+        for status, count in sorted(traffic.refused.items()):
+            refused.add_metric([status.name.lower()], count)
+        yield refused
+
+    def _levels(self, gauges: Gauges) -> Iterable[Metric]:
+        for name, text, value in (
+            ("limbo_ledgers", "Ledgers in limbo", gauges.limbo_ledgers),
+            ("unchecked_ledgers", "Ledgers not checked since the boot", gauges.unchecked_ledgers),
+            ("boot_epoch", "Boot epoch", gauges.boot_epoch),
+            ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
+            ("connections", "Open data connections", self._state.traffic.connections),
+            ("ready", "1 when the data port is open", self._state.phase.serves),
+            ("writable", "1 when adds are accepted", self._state.is_writable),
+        ):
+            yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
+        phase = GaugeMetricFamily("bookie_phase", "1 for the current phase", labels=["phase"])
+        for candidate in Phase:
+            phase.add_metric([candidate.name.lower()], float(candidate is self._state.phase))
+        yield phase
+        free = GaugeMetricFamily("bookie_free_bytes", "Free disk space", labels=["directory"])
+        for directory, free_bytes in (gauges.free_bytes or {}).items():
+            free.add_metric([directory], free_bytes)
+        yield free
+
+
+class ProbeServer:
+    """The HTTP port of one bookie."""
+
+    def __init__(self, state: BookieState, gauges: Callable[[], Gauges]) -> None:
+        self._state = state
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(BookieCollector(state, gauges))
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which differs from the wanted one only when that was 0."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        body = generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text=f"alive: {self._state.phase.name}\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        phase = self._state.phase
+        text = f"{phase.name}: {self._state.message}".rstrip(": ") + "\n"
+        return web.Response(status=200 if phase.serves else 503, text=text)

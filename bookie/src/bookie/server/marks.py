@@ -1,0 +1,240 @@
+"""Limbo and unchecked marks of a running bookie: told, cleared on request, finished at the end.
+
+The judgement is `storage.clear`; here are the linearizable read before it, the checkpoint between
+judgement and clearing, and the record that makes the clearing durable.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.errors import NoSuchLedgerError, StorageError, UnavailableError
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.status import Status
+from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
+from bookie.server.state import BookieState
+from bookie.storage.clear import ClearReason, ClearVerdict, judge_clear, refuse_loss
+from bookie.storage.engine import Storage
+from bookie.storage.listing import list_ledgers
+from bookie.storage.records import LedgerRecord
+
+log = logging.getLogger(__name__)
+
+CLEARS_AT_ONCE_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    ledger_id: LedgerId
+    verdict: ClearVerdict
+
+
+class Marks:
+    """The marks of one bookie. `unchecked`: ledgers that name it and wait for their check."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        store: MetadataStore,
+        *,
+        bookie_id: BookieId,
+        state: BookieState,
+        unchecked: set[LedgerId],
+    ) -> None:
+        self._storage = storage
+        self._store = store
+        self._bookie_id = bookie_id
+        self._state = state
+        self._unchecked = unchecked
+
+    @property
+    def limbo_count(self) -> int:
+        return len(self._storage.limbo_ledgers())
+
+    @property
+    def unchecked_count(self) -> int:
+        return len(self._unchecked)
+
+    @property
+    def losses_count(self) -> int:
+        """Ledgers with a durable loss record."""
+        return self._storage.losses_count
+
+    @property
+    def ledgers_held(self) -> int:
+        return len(self._storage.ledger_ids())
+
+    async def flush(self) -> int:
+        """A checkpoint; the bytes of all log files after it."""
+        await asyncio.to_thread(self._storage.checkpoint)
+        return sum(usage.log_bytes for usage in self._storage.usage())
+
+    def marked(self, *, include_unchecked: bool) -> list[Marked]:
+        """Marked ledgers in rising order."""
+        boundary = self._storage.unchecked_boundary()
+        epoch = boundary.epoch if boundary else 0
+        found = [
+            Marked(ledger_id, True, self._record(ledger_id).mark_epoch)
+            for ledger_id in self._storage.limbo_ledgers()
+        ]
+        if include_unchecked:
+            found += [Marked(ledger_id, False, epoch) for ledger_id in self._unchecked]
+        return sorted(found, key=lambda marked: marked.ledger_id)
+
+    # Availability
+    async def availability(self, ledger_ids: Sequence[LedgerId]) -> list[Availability]:
+        """What is held of each ledger; a disk that cannot say makes that ledger an I/O error."""
+        return [await self._availability(ledger_id) for ledger_id in ledger_ids]
+
+    async def _availability(self, ledger_id: LedgerId) -> Availability:
+        # The marks before the index: cleared meanwhile, they must not turn unknown into missing.
+        record = self._storage.record(ledger_id)
+        limbo = record is not None and record.limbo
+        unchecked = self._storage.is_unchecked(ledger_id)
+        try:
+            held = await asyncio.to_thread(self._storage.held, ledger_id)
+            lost = await asyncio.to_thread(self._storage.loss, ledger_id)
+            status = self._presence(record, held, forgot=limbo or unchecked)
+        except StorageError as error:
+            log.error("availability of ledger %d: %s", ledger_id, error)
+            held, lost, status = EMPTY, EMPTY, Status.IO_ERROR
+        return Availability(
+            ledger_id,
+            status,
+            held,
+            lost,
+            limbo=limbo,
+            unchecked=unchecked,
+            fenced=record is not None and record.fenced,
+            lac=self._storage.lac(ledger_id),
+        )
+
+    def _presence(self, record: LedgerRecord | None, held: EntrySet, *, forgot: bool) -> Status:
+        if forgot:
+            return Status.UNKNOWN
+        gone = record is None or record.deleted
+        return Status.NO_SUCH_LEDGER if gone and held.is_empty else Status.OK
+
+    # Clearing
+    async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
+        """Judge each mark, make what is held durable, then clear those that may go."""
+        judged: list[_Judged] = []
+        for start in range(0, len(ledger_ids), CLEARS_AT_ONCE_MAX):
+            batch = ledger_ids[start : start + CLEARS_AT_ONCE_MAX]
+            judged += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
+        going = [item.ledger_id for item in judged if item.verdict.may_clear]
+        if going:
+            await asyncio.to_thread(self._storage.checkpoint)
+            await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
+            log.info("cleared the marks of %d ledgers", len(going))
+        return [_result(item) for item in judged]
+
+    async def _judge(self, ledger_id: LedgerId) -> _Judged:
+        record = self._record(ledger_id)
+        if not record.limbo and ledger_id not in self._unchecked:
+            return _Judged(ledger_id, ClearVerdict(ClearReason.NOT_MARKED))
+        try:
+            metadata = await self._read(ledger_id)
+            held = await asyncio.to_thread(self._storage.held, ledger_id)
+            lost = await asyncio.to_thread(self._storage.loss, ledger_id)
+        except UnavailableError as error:
+            return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error)))
+        except StorageError as error:
+            return _Judged(ledger_id, ClearVerdict(ClearReason.IO_ERROR, str(error)))
+        verdict = judge_clear(
+            metadata, self._bookie_id, held=held, lost=lost, in_limbo=record.limbo
+        )
+        return _Judged(ledger_id, verdict)
+
+    async def _clear(self, ledger_id: LedgerId) -> None:
+        boundary = self._storage.unchecked_boundary()
+        record = self._record(ledger_id)
+        epoch = boundary.epoch if boundary else record.mark_epoch
+        await self._persist(
+            replace(record, limbo=False, checked_epoch=max(record.checked_epoch, epoch))
+        )
+        self._unchecked.discard(ledger_id)
+        self._state.traffic.limbo_cleared += 1
+
+    async def _persist(self, record: LedgerRecord) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written(error: StorageError | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self._storage.put_record(record, done=written)
+        await done
+
+    async def _read(self, ledger_id: LedgerId) -> LedgerMetadata | None:
+        try:
+            return (await self._store.read_ledger(ledger_id)).value
+        except NoSuchLedgerError:
+            return None
+
+    def _record(self, ledger_id: LedgerId) -> LedgerRecord:
+        return self._storage.record(ledger_id) or LedgerRecord(ledger_id)
+
+    # Losses
+    async def record_loss(self, request: LossRequest) -> str:
+        """Take a loss record, durably; a sentence why not otherwise."""
+        metadata = await self._read(request.ledger_id)
+        if metadata is None:
+            return f"ledger {request.ledger_id} does not exist"
+        held = await asyncio.to_thread(self._storage.held, request.ledger_id)
+        refusal = refuse_loss(
+            metadata,
+            request.lost,
+            held=held,
+            answered_by=request.answered_by,
+            by_person=request.by_person,
+        )
+        if refusal:
+            return refusal
+        who = "a person" if request.by_person else "all members answered"
+        await asyncio.to_thread(
+            self._storage.record_loss,
+            request.ledger_id,
+            request.lost,
+            reason=f"{who}: {request.reason}",
+        )
+        log.error("ledger %d: %d entries recorded as lost", request.ledger_id, len(request.lost))
+        return ""
+
+    # The end of the check
+    async def finish_unchecked(self) -> bool:
+        """Once nothing is left to check, look again for ledgers that came to name this bookie.
+
+        A recoverer may have put it into a fragment that no metadata showed at the boot (S37, R28).
+        Returns True when the boundary was lifted: from then on what is absent is denied.
+        """
+        boundary = self._storage.unchecked_boundary()
+        if boundary is None or self._unchecked or self.limbo_count:
+            return False
+        listing = await list_ledgers(self._store, self._bookie_id)
+        late = {i for i in listing.named if self._storage.is_unchecked(i)}
+        if late:
+            log.warning("%d ledgers came to name this bookie since its boot", len(late))
+            self._unchecked.update(late)
+            return False
+        await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
+        return True
+
+
+def _result(item: _Judged) -> ClearResult:
+    verdict = item.verdict
+    return ClearResult(
+        item.ledger_id,
+        cleared=verdict.may_clear,
+        reason=verdict.reason.value,
+        message=verdict.message,
+        entries_missing=verdict.missing,
+    )

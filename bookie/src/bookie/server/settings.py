@@ -1,0 +1,206 @@
+"""Settings of one bookie: one YAML file, overridden by environment variables, checked at once.
+
+Keys are camelCase. `BOOKIE_<SECTION>__<KEY>` overrides one value (`BOOKIE_DURABILITY__ACK=sync`,
+`BOOKIE_PORTS__RUN=0`); sections and keys are matched without regard to case. Every wrong value is a
+SettingsError that names the setting, what was found and what is expected.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from bookie.protocol.errors import SettingsError
+from bookie.storage.modes import DurabilityMode
+
+ENVIRONMENT_PREFIX = "BOOKIE_"
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, validate_default=True
+    )
+
+
+class Ports(_Section):
+    """TCP ports; 0 = any free one, written to `runtimeFile`."""
+
+    run: Annotated[int, Field(ge=0, le=65535)] = 3182
+    admin: Annotated[int, Field(ge=0, le=65535)] = 3183
+    http: Annotated[int, Field(ge=0, le=65535)] = 8080
+
+
+class Directory(_Section):
+    """One directory, on a disk of its own; `volumeUid` as the platform knows the volume."""
+
+    directory: Path
+    volume_uid: str = ""
+
+
+class Durability(_Section):
+    """When an add is acknowledged; see `storage.modes`."""
+
+    journal_write_data: bool = True
+    ack: Literal["memory", "sync"] = "memory"
+    flush_interval_seconds: PositiveFloat = 10.0
+
+    @property
+    def mode(self) -> DurabilityMode:
+        if self.journal_write_data:
+            return DurabilityMode.JOURNAL
+        return DurabilityMode.SYNC if self.ack == "sync" else DurabilityMode.MEMORY
+
+
+class CookieFix(_Section):
+    """Who decides when a disk was replaced: the bookie, a person, or nobody."""
+
+    policy: Literal["Auto", "Approve", "Never"] = "Auto"
+
+
+class StorageOptions(_Section):
+    """Sizes of one ledger directory's log and memory; all bytes."""
+
+    ring_bytes: Annotated[int, Field(ge=12 * MIB, le=1024 * MIB)] = 32 * MIB
+    log_file_bytes: Annotated[int, Field(ge=16 * MIB, le=4096 * MIB)] = 128 * MIB
+    direct_io: Literal["auto", "on", "off"] = "auto"
+    compaction_interval_seconds: PositiveFloat = 60.0
+    collect_interval_seconds: PositiveFloat = 60.0
+
+
+class Limits(_Section):
+    """Bounds of what clients may ask of this bookie at once."""
+
+    connections: PositiveInt = 4096
+    read_threads: Annotated[int, Field(ge=1, le=64)] = 4
+    reads_in_flight: PositiveInt = 256
+    stop_seconds: PositiveFloat = 300.0
+
+
+BookieName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$", max_length=253)
+]
+
+
+class BookieSettings(_Section):
+    """Everything one `bookie serve` is told."""
+
+    bookie_id: BookieName
+    metadata: Annotated[str, StringConstraints(pattern=r"^(zk|memory)://.+")]
+    host: str = "127.0.0.1"
+    bind: str | None = None
+    ports: Ports = Ports()
+    journal: Directory
+    ledgers: Annotated[tuple[Directory, ...], Field(min_length=1, max_length=64)]
+    durability: Durability = Durability()
+    cookie_fix: CookieFix = CookieFix()
+    storage: StorageOptions = StorageOptions()
+    limits: Limits = Limits()
+    runtime_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _directories_differ(self) -> "BookieSettings":
+        paths = [self.journal.directory, *(disk.directory for disk in self.ledgers)]
+        for path in paths:
+            if paths.count(path) > 1:
+                raise ValueError(f"directory {path} is named twice; every disk has its own")
+        return self
+
+    @property
+    def bind_host(self) -> str:
+        return self.bind or self.host
+
+
+def load_settings(path: Path, environment: Mapping[str, str]) -> BookieSettings:
+    """Settings of the file with the environment's overrides; SettingsError says what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot read settings {path}: {error.strerror}") from error
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise SettingsError(f"{path} must hold a mapping of settings, found {type(tree).__name__}")
+    apply_environment(tree, environment)
+    return parse_settings(tree, source=str(path))
+
+
+def parse_settings(tree: Mapping[str, Any], *, source: str) -> BookieSettings:
+    """Settings of a parsed mapping; every mistake in it is named in one SettingsError."""
+    try:
+        return BookieSettings.model_validate(tree)
+    except ValidationError as error:
+        lines = [_sentence(dict(mistake)) for mistake in error.errors()]
+        raise SettingsError(f"{source}: " + "; ".join(lines)) from error
+
+
+def apply_environment(tree: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Put `BOOKIE_<SECTION>__<KEY>` values into the tree, in place; values are read as YAML."""
+    for name in sorted(environment):
+        if not name.startswith(ENVIRONMENT_PREFIX):
+            continue
+        *sections, key = name.removeprefix(ENVIRONMENT_PREFIX).split("__")
+        model: Any = BookieSettings
+        node = tree
+        for section in sections:
+            field = _field(model, section, variable=name)
+            model = model.model_fields[field].annotation or BookieSettings
+            node = node.setdefault(to_camel(field), {})
+            if not isinstance(node, dict) or not issubclass(model, BaseModel):
+                raise SettingsError(f"environment variable {name}: {section} has no keys inside")
+        node[to_camel(_field(model, key, variable=name))] = yaml.safe_load(environment[name])
+
+
+def _field(model: Any, name: str, *, variable: str) -> str:
+    wanted = name.replace("_", "").lower()
+    known = {field.replace("_", ""): field for field in model.model_fields}
+    if wanted not in known:
+        raise SettingsError(
+            f"environment variable {variable}: unknown setting {name}{_nearest(wanted, known)}"
+        )
+    return str(known[wanted])
+
+
+def _sentence(mistake: dict[str, Any]) -> str:
+    where = ".".join(map(str, mistake["loc"])) or "settings"
+    if mistake["type"] == "extra_forbidden":
+        names = _names_beside(mistake["loc"])
+        return f"unknown setting {where}{_nearest(str(mistake['loc'][-1]), names)}"
+    if mistake["type"] == "missing":
+        return f"{where} is missing"
+    message = re.sub(r"^Value error, ", "", mistake["msg"])
+    return f"{where}: {message[0].lower() + message[1:]}, found {mistake['input']!r:.100}"
+
+
+def _names_beside(location: tuple[int | str, ...]) -> list[str]:
+    model: Any = BookieSettings
+    for part in location[:-1]:
+        if isinstance(part, int):
+            model = Directory
+            continue
+        fields = {to_camel(name): field for name, field in model.model_fields.items()}
+        model = fields[part].annotation if part in fields else model
+    return [to_camel(name) for name in getattr(model, "model_fields", {})] or ["directory"]
+
+
+def _nearest(name: str, known: Any) -> str:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f", did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"

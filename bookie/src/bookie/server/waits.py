@@ -1,0 +1,70 @@
+"""Long polls for a LAC: who waits for which ledger, answered by an advance or by the timeout."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.status import Status
+from bookie.server.connections import RunConnection
+from bookie.wire.native import LacRequest, Op
+
+WAITS_MAX = 10_000
+TIMEOUT_MS_MAX = 60_000
+
+
+@dataclass(eq=False, slots=True)
+class _Wait:
+    ledger_id: LedgerId
+    lac: EntryId
+    connection: RunConnection
+    request_id: int
+    timer: asyncio.TimerHandle | None = None
+
+
+class LacWaits:
+    """The long polls of all connections; `reply` makes the body for a ledger."""
+
+    def __init__(self, reply: Callable[[LedgerId], bytes]) -> None:
+        self._reply = reply
+        self._waits: dict[LedgerId, set[_Wait]] = {}
+        self._count = 0
+        self._loop = asyncio.get_running_loop()
+
+    def add(self, request: LacRequest, connection: RunConnection, request_id: int) -> bool:
+        """Keep a request until its ledger's LAC exceeds `request.lac`; False when too many wait."""
+        if self._count >= WAITS_MAX:
+            return False
+        wait = _Wait(request.ledger_id, request.lac, connection, request_id)
+        seconds = max(1, min(request.timeout_ms, TIMEOUT_MS_MAX)) / 1000
+        wait.timer = self._loop.call_later(seconds, self._finish, wait)
+        self._waits.setdefault(request.ledger_id, set()).add(wait)
+        self._count += 1
+        return True
+
+    def lac_moved(self, ledger_id: LedgerId, lac: EntryId) -> None:
+        """Answer those that waited for less."""
+        waits = self._waits.get(ledger_id)
+        if waits:
+            for wait in [wait for wait in waits if wait.lac < lac]:
+                self._finish(wait)
+
+    def forget(self, connection: RunConnection) -> None:
+        """The connection is gone: nobody to answer."""
+        for waits in list(self._waits.values()):
+            for wait in [wait for wait in waits if wait.connection is connection]:
+                self._remove(wait)
+
+    def _finish(self, wait: _Wait) -> None:
+        self._remove(wait)
+        body = self._reply(wait.ledger_id)
+        wait.connection.reply(Op.WAIT_LAC, Status.OK, wait.request_id, (body,))
+
+    def _remove(self, wait: _Wait) -> None:
+        assert wait.timer is not None
+        wait.timer.cancel()
+        waits = self._waits[wait.ledger_id]
+        waits.discard(wait)
+        if not waits:
+            del self._waits[wait.ledger_id]
+        self._count -= 1

@@ -1,0 +1,135 @@
+"""The bookie's own decision to clear a mark, and to take a loss record: pure judgements (R27).
+
+A caller's wish to clear is a request. The bookie reads the metadata itself, linearizably and after
+the mark, and its own index; the mark goes only when nothing that must be here is missing.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+
+from bookie.protocol.assignment import assigned
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ids import BookieId, EntryId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.quorum import write_set
+
+
+class ClearReason(Enum):
+    """Words of the control plane's answer."""
+
+    CLEARED = "Cleared"
+    NOT_MARKED = "NotMarked"
+    NOT_CLOSED = "NotClosed"
+    ENTRIES_MISSING = "EntriesMissing"
+    METADATA_UNAVAILABLE = "MetadataUnavailable"
+    IO_ERROR = "IoError"
+
+
+@dataclass(frozen=True, slots=True)
+class ClearVerdict:
+    """`missing`: entries that must be here, are not, and are in no loss record."""
+
+    reason: ClearReason
+    message: str = ""
+    missing: int = 0
+
+    @property
+    def may_clear(self) -> bool:
+        return self.reason is ClearReason.CLEARED
+
+
+def judge_clear(
+    metadata: LedgerMetadata | None,
+    bookie_id: BookieId,
+    *,
+    held: EntrySet,
+    lost: EntrySet,
+    in_limbo: bool,
+) -> ClearVerdict:
+    """Whether the mark may go; `metadata` None = the ledger was deleted.
+
+    The caller makes `held` durable (a checkpoint) between this judgement and the clearing.
+    """
+    if metadata is None:
+        return ClearVerdict(ClearReason.CLEARED, "the ledger was deleted")
+    if in_limbo and not metadata.is_closed:
+        return ClearVerdict(
+            ClearReason.NOT_CLOSED,
+            f"ledger {metadata.ledger_id} is {metadata.state.value}: recover it first",
+        )
+    missing = must_hold(metadata, bookie_id) - held - lost
+    if not missing.is_empty:
+        first, last = missing.ranges()[0]
+        return ClearVerdict(
+            ClearReason.ENTRIES_MISSING,
+            f"ledger {metadata.ledger_id}: {len(missing)} entries are missing, "
+            f"the first are {first}..{last}: copy them first",
+            missing=len(missing),
+        )
+    return ClearVerdict(ClearReason.CLEARED)
+
+
+def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
+    """What this bookie owes the ledger for certain.
+
+    CLOSED: its share up to the end. Otherwise its share of the fragments before the last: their
+    entries were acknowledged before the last fragment began. An open last fragment that names the
+    bookie is either limbo's business or younger than the mark, so nothing of it was forgotten.
+    """
+    if metadata.is_closed:
+        return assigned(metadata, bookie_id, through=metadata.last_entry_id)
+    return assigned(metadata, bookie_id, through=EntryId(metadata.last_fragment.first_entry_id - 1))
+
+
+def refuse_loss(
+    metadata: LedgerMetadata,
+    lost: EntrySet,
+    *,
+    held: EntrySet,
+    answered_by: AbstractSet[str],
+    by_person: bool,
+) -> str:
+    """Why a loss record is not taken, empty when it is.
+
+    Nobody may record as lost what is here. Without a person, every member of each lost entry's
+    write set must have answered definitely, and the ledger must be CLOSED beyond the entry.
+    """
+    present = lost & held
+    if not present.is_empty:
+        first, last = present.ranges()[0]
+        return f"entries {first}..{last} of ledger {metadata.ledger_id} are here: not lost"
+    if by_person:
+        return ""
+    end = lost.ranges()[-1][1]
+    if not metadata.is_closed or end > metadata.last_entry_id:
+        return (
+            f"ledger {metadata.ledger_id} is {metadata.state.value} and ends at "
+            f"{metadata.last_entry_id}: entry {end} is not known to be lost"
+        )
+    silent = _holders(metadata, lost) - set(answered_by)
+    if silent:
+        return f"{', '.join(sorted(silent))} did not answer definitely: a copy may still be there"
+    return ""
+
+
+def _holders(metadata: LedgerMetadata, entries: EntrySet) -> set[str]:
+    """Every bookie of the write sets of these entries; E different write sets per fragment."""
+    holders: set[str] = set()
+    for first, last in entries.ranges():
+        for entry_id in _one_period(metadata, first, last):
+            ensemble = metadata.fragment_of(entry_id).ensemble
+            holders.update(
+                write_set(entry_id, ensemble=ensemble, write_quorum=metadata.write_quorum)
+            )
+    return holders
+
+
+def _one_period(metadata: LedgerMetadata, first: int, last: int) -> list[EntryId]:
+    """Entries of the range that show every write set in it: E from each fragment's start on."""
+    starts = [first, *(f.first_entry_id for f in metadata.fragments if first < f.first_entry_id)]
+    return [
+        EntryId(entry_id)
+        for start in starts
+        for entry_id in range(start, min(start + metadata.ensemble_size, last + 1))
+    ]

@@ -1,0 +1,59 @@
+"""The folder lock: one process at a time on a bookie's directories.
+
+Held by the serving bookie, by `bookie index rebuild`, by `bookie inspect`; the system gives it up
+when the process ends, however it ends.
+"""
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from bookie.protocol.errors import BootRefusedError
+from bookie.storage.disk import mapped
+
+LOCK_NAME: Final = "LOCK"
+
+
+class FolderLock:
+    """Exclusive locks on a set of directories; a context manager."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = tuple(directories)
+        self._descriptors: list[int] = []
+
+    def acquire(self) -> None:
+        """Lock all, or BootRefusedError that names the process which holds one."""
+        try:
+            for directory in self._directories:
+                self._lock(directory / LOCK_NAME)
+        except BaseException:
+            self.release()
+            raise
+
+    def _lock(self, path: Path) -> None:
+        with mapped("open the lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._descriptors.append(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise BootRefusedError(
+                f"{path.parent} is in use by another bookie process (pid {holder}): "
+                "stop that one first, or give this bookie directories of its own"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
