@@ -134,6 +134,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
+        self.is_asleep = False
 
     def step(self) -> Plan:
         world = self.world
@@ -234,8 +235,8 @@ class Histories(RuleBasedStateMachine):
         self.world.journaled, self.world.paused = journaled, paused
 
     @rule()
-    def operator_looks(self) -> None:
-        self.step()
+    def operator_sleeps_or_wakes(self) -> None:
+        self.is_asleep = not self.is_asleep
 
     @rule()
     def operator_dies_before_it_writes_status(self) -> None:
@@ -268,6 +269,11 @@ class Histories(RuleBasedStateMachine):
         assert all(actor.journaled == world.journaled for actor in world.bookies.values())
 
     @invariant()
+    def operator_looks(self) -> None:
+        if not self.is_asleep:
+            self.step()
+
+    @invariant()
     def one_repair_runs(self) -> None:
         running = [job for job in self.world.jobs.values() if job.running]
         assert len([job for job in running if job.kind is JobKind.REPAIR]) <= 1
@@ -275,7 +281,7 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=40,
+    max_examples=30,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -1,0 +1,203 @@
+"""`bookie-operator`: parsing only; the work is in `local/` and `model/crd.py`.
+
+Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong manifest.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, ParamSpec
+
+import click
+from bookie.protocol.errors import BookieError, SettingsError
+from bookie.protocol.ids import BookieId
+from rich.console import Console
+
+from bookie_operator.errors import LocalError
+from bookie_operator.local import mischief
+from bookie_operator.local.down import GRACE_DEFAULT_S
+from bookie_operator.local.down import down as take_all_down
+from bookie_operator.local.up import stored_cluster, up_detached
+from bookie_operator.local.up import up as run_operator
+from bookie_operator.local.view import LiveScreen, PlainScreen, cluster_view
+from bookie_operator.model.crd import documents
+from bookie_operator.platform.folders import LocalFolders, operator_pid
+
+FAILED: Final = 1
+USAGE: Final = 2
+DIRECTORY_DEFAULT: Final = ".bookies"
+
+Params = ParamSpec("Params")
+
+
+def errors_told(command: Callable[Params, int | None]) -> Callable[Params, None]:
+    """Our own errors are messages with an exit code; anything else is a defect, and shows."""
+
+    @wraps(command)
+    def told(*args: Params.args, **kwargs: Params.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except SettingsError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(USAGE)
+        except BookieError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(FAILED)
+        sys.exit(code or 0)
+
+    return told
+
+
+def in_directory(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--dir",
+        "directory",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=DIRECTORY_DEFAULT,
+        show_default=True,
+        help="Where volumes, logs and the status file lie.",
+    )(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Runs fleets of bookies from BookieCluster manifests."""
+
+
+@main.command()
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write one file per CRD there instead of printing them.",
+)
+@errors_told
+def crds(directory: Path | None) -> None:
+    """The CustomResourceDefinitions, generated from the models."""
+    if directory is None:
+        click.echo("---\n".join(documents().values()), nl=False)
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        (directory / name).write_text(text, encoding="utf-8")
+        click.echo(directory / name)
+
+
+@main.group()
+def local() -> None:
+    """A BookieCluster on this machine: bookies as processes, volumes as folders."""
+
+
+@local.command()
+@click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
+@in_directory
+@click.option("--detach", is_flag=True, help="Return once Available; the operator runs on.")
+@errors_told
+def up(manifest: Path, directory: Path, detach: bool) -> int:
+    """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully."""
+    folders = LocalFolders(directory)
+    if detach:
+        ready = up_detached(folders, manifest)
+        click.echo(f"metadata: {ready.metadata_url}\nstatus: {ready.status_file}")
+        return 0
+    console = Console()
+    with LiveScreen(console) if console.is_terminal else PlainScreen(console) as screen:
+        return run_operator(folders, manifest, screen)
+
+
+@local.command()
+@in_directory
+@click.option("--output", type=click.Choice(["table", "json"]), default="table")
+@errors_told
+def status(directory: Path, output: str) -> int:
+    """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
+    folders = LocalFolders(directory)
+    cluster = stored_cluster(folders)
+    if cluster is None:
+        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    if output == "json":
+        click.echo(json.dumps(cluster.as_dict(), indent=2))
+    else:
+        Console().print(cluster_view(cluster))
+    if operator_pid(folders) is None:
+        click.echo("no operator runs: this is the last known status", err=True)
+        return FAILED
+    return 0
+
+
+@local.command()
+@in_directory
+@click.option("--delete-volumes", is_flag=True, help="Delete all data as well.")
+@errors_told
+def down(directory: Path, delete_volumes: bool) -> int:
+    """Stop everything gracefully; data stays."""
+    folders = LocalFolders(directory)
+    return 0 if take_all_down(folders, delete_volumes=delete_volumes, report=click.echo) else FAILED
+
+
+@local.command()
+@click.argument("bookie")
+@in_directory
+@errors_told
+def kill(bookie: str, directory: Path) -> None:
+    """SIGKILL a bookie, as a crash does."""
+    pid = mischief.kill_bookie(LocalFolders(directory), BookieId(bookie))
+    click.echo(f"{bookie} (process {pid}) killed")
+
+
+@local.command("replace-disk")
+@click.argument("bookie")
+@click.argument("disk")
+@in_directory
+@errors_told
+def replace_disk(bookie: str, disk: str, directory: Path) -> None:
+    """Give a bookie a new, empty volume, as deleting its claim does."""
+    folders = LocalFolders(directory)
+    uid = mischief.replace_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
+    click.echo(f"{bookie} {disk}: new volume {uid}{_afterwards(folders)}")
+
+
+@local.command("wipe-disk")
+@click.argument("bookie")
+@click.argument("disk")
+@in_directory
+@errors_told
+def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
+    """Empty a volume under the identity it keeps, as an ephemeral disk comes back."""
+    folders = LocalFolders(directory)
+    mischief.wipe_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
+    click.echo(f"{bookie} {disk} wiped{_afterwards(folders)}")
+
+
+@local.command("swap-disks")
+@click.argument("first")
+@click.argument("second")
+@in_directory
+@errors_told
+def swap_disks(first: str, second: str, directory: Path) -> None:
+    """Exchange two disks, each named BOOKIE.DISK."""
+    folders = LocalFolders(directory)
+    mischief.swap_disks(folders, _disk(first), _disk(second), grace_s=_grace(folders))
+    click.echo(f"{first} and {second} swapped{_afterwards(folders)}")
+
+
+def _disk(name: str) -> mischief.DiskName:
+    bookie, _, disk = name.partition(".")
+    if not bookie or not disk:
+        raise LocalError(f"found {name!r}, expected BOOKIE.DISK such as bookie-0.ledger-1")
+    return BookieId(bookie), disk
+
+
+def _grace(folders: LocalFolders) -> float:
+    cluster = stored_cluster(folders)
+    return float(cluster.spec.grace_period_seconds) if cluster else GRACE_DEFAULT_S
+
+
+def _afterwards(folders: LocalFolders) -> str:
+    return "" if mischief.restarts_by_itself(folders) else "; no operator runs to start it again"
+
+
+if __name__ == "__main__":
+    main()

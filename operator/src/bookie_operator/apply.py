@@ -1,0 +1,113 @@
+"""Carries out one action at a time, and tells people what was done.
+
+Actions were planned from one observation; each names what it was planned for, so that a platform
+refuses when that has changed. The first failure ends the pass: the next one looks again.
+"""
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import BookieError, UnavailableError
+
+from bookie_operator.control import Control
+from bookie_operator.errors import PreconditionError
+from bookie_operator.observed import Observed
+from bookie_operator.plan.actions import (
+    Action,
+    ApproveCookieFix,
+    CreateVolume,
+    Event,
+    InitialiseMetadata,
+    ReplaceVolume,
+    RestartBookie,
+    StartBookie,
+    StartJob,
+    StopJob,
+)
+from bookie_operator.platform import Platform
+
+
+class Applier:
+    """The hands of one cluster's reconciler."""
+
+    def __init__(self, platform: Platform, control: Control) -> None:
+        self._platform = platform
+        self._control = control
+
+    async def apply(
+        self, action: Action, *, observed: Observed, store: MetadataStore | None
+    ) -> bool:
+        """Do it and record it; False (and a Warning event) when it could not be done."""
+        try:
+            event = await self._do(action, observed=observed, store=store)
+        except PreconditionError as error:
+            await self._platform.record(Event("PlannedAnew", str(error), _bookie_of(action)))
+            return False
+        except BookieError as error:
+            why = f"{type(action).__name__}: {error}"
+            await self._platform.record(
+                Event("ActionFailed", why, _bookie_of(action), type="Warning")
+            )
+            return False
+        if event is not None:
+            await self._platform.record(event)
+        return True
+
+    async def _do(
+        self, action: Action, *, observed: Observed, store: MetadataStore | None
+    ) -> Event | None:
+        match action:
+            case InitialiseMetadata():
+                return await _initialise(store)
+            case CreateVolume(bookie_id, disk):
+                await self._platform.create_volume(bookie_id, disk)
+                return Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
+            case StartBookie(template):
+                await self._platform.start_bookie(template)
+                return Event("BookieStarted", "process started", template.bookie_id)
+            case RestartBookie(template, instance, reason):
+                begun = await self._platform.restart_bookie(template, instance=instance)
+                told = Event("BookieRestarting", reason, template.bookie_id)
+                return told if begun else None
+            case ReplaceVolume(bookie_id, disk_name, uid):
+                begun = await self._platform.replace_volume(bookie_id, disk_name, uid=uid)
+                told = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
+                return told if begun else None
+            case ApproveCookieFix():
+                return await self._approve(action, observed)
+            case StartJob():
+                return await self._start(action)
+            case StopJob(name, reason):
+                await self._platform.stop_job(name)
+                return Event("JobStopped", f"{name}: {reason}")
+
+    async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
+        process = observed.bookie(action.bookie_id).process
+        if process is None or process.control is None:
+            raise UnavailableError(f"{action.bookie_id} has no control plane to ask")
+        await self._control.approve(
+            process.control, plan_id=action.plan_id, approved_by=action.approved_by
+        )
+        told = f"fix {action.plan_id} approved by {action.approved_by}"
+        return Event("CookieFixApproved", told, action.bookie_id)
+
+    async def _start(self, job: StartJob) -> Event | None:
+        if not await self._platform.start_job(job):
+            return None
+        name = f"{job.kind.value.capitalize()}Started"
+        return Event(name, f"{job.name} with engine {job.engine}", job.bookie_id or "")
+
+
+async def _initialise(store: MetadataStore | None) -> Event:
+    if store is None:
+        raise UnavailableError("the metadata store is not open")
+    instance_id = await store.initialise()
+    return Event("MetadataInitialised", f"instance id {instance_id}")
+
+
+def _bookie_of(action: Action) -> str:
+    match action:
+        case StartBookie(template) | RestartBookie(template, _, _):
+            return template.bookie_id
+        case CreateVolume() | ApproveCookieFix() | ReplaceVolume() | StartJob():
+            return action.bookie_id or ""
+        case _:
+            return ""

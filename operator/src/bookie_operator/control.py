@@ -1,0 +1,133 @@
+"""The operator's end of bookies' control planes (gRPC): health, and approvals of cookie fixes.
+
+Every call has a deadline. A bookie that does not answer is None, which nobody reads as healthy.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, cast
+
+import grpc
+from bookie.protocol.errors import UnavailableError
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+
+from bookie_operator.observed import (
+    BootRecord,
+    CookieFixRequest,
+    DiskHealth,
+    Health,
+    Phase,
+)
+
+DEADLINE_S: Final = 3.0
+CHANNELS_MAX: Final = 200
+_OPTIONS: Final = (("grpc.enable_http_proxy", 0),)
+_PHASES: Final = {
+    pb.BOOTING: Phase.BOOTING,
+    pb.MARKING: Phase.MARKING,
+    pb.AWAITING_APPROVAL: Phase.AWAITING_APPROVAL,
+    pb.SERVING: Phase.SERVING,
+    pb.READ_ONLY: Phase.READ_ONLY,
+    pb.DRAINING: Phase.DRAINING,
+    pb.STOPPING: Phase.STOPPING,
+    pb.REFUSED: Phase.REFUSED,
+}
+
+
+class Control(Protocol):
+    """What observing and approving need; `address` is host:port."""
+
+    async def health(self, address: str) -> Health | None: ...
+
+    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class GrpcControl:
+    """Control planes over gRPC, one channel per address."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def health(self, address: str) -> Health | None:
+        stub = await self._stub(address)
+        try:
+            return health_of(await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S))
+        except grpc.aio.AioRpcError:
+            return None
+
+    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
+        """UnavailableError when the bookie did not take it; it may be asked again."""
+        stub = await self._stub(address)
+        request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=approved_by)
+        try:
+            reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
+        except grpc.aio.AioRpcError as error:
+            raise UnavailableError(f"the bookie at {address}: {error.details()}") from error
+        if not reply.accepted:
+            raise UnavailableError(f"the bookie at {address} refused: {reply.message}")
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close(None)
+        self._channels.clear()
+
+    async def _stub(self, address: str) -> BookieAdminStub:
+        channel = self._channels.get(address)
+        if channel is None:
+            while len(self._channels) >= CHANNELS_MAX:  # ports change with every restart
+                oldest = next(iter(self._channels))
+                await self._channels.pop(oldest).close(None)
+            channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            self._channels[address] = channel
+        stub: BookieAdminStub = cast(Any, BookieAdminStub)(channel)  # generated, untyped
+        return stub
+
+
+def health_of(told: pb.Health) -> Health | None:
+    """A bookie's answer as the planner reads it; None for a phase this version does not know."""
+    phase = _PHASES.get(told.phase)
+    if phase is None:
+        return None
+    fix = told.cookie_fix
+    return Health(
+        phase=phase,
+        message=told.message,
+        boot=_boot_record(told.boot) if told.HasField("boot") and told.boot.boot_epoch else None,
+        disks=tuple(
+            DiskHealth(
+                role=disk.role,
+                index=disk.index,
+                disk_id=disk.disk_id,
+                verdict=disk.verdict,
+                volume_uid=disk.volume_uid,
+                total_bytes=disk.total_bytes,
+            )
+            for disk in told.disks
+        ),
+        limbo_ledgers=told.limbo_ledgers,
+        unchecked_ledgers=told.unchecked_ledgers,
+        losses_recorded=told.losses_recorded,
+        instance_id=told.instance_id,
+        cookie_fix=(
+            CookieFixRequest(fix.plan_id, tuple(fix.disk_indexes), fix.description, fix.policy)
+            if told.HasField("cookie_fix") and fix.plan_id
+            else None
+        ),
+    )
+
+
+def _boot_record(told: pb.BootRecord) -> BootRecord:
+    return BootRecord(
+        epoch=told.boot_epoch,
+        clean=told.clean,
+        reason=told.reason,
+        started_at=datetime.fromtimestamp(told.started_at_ms / 1000, UTC),
+        mode=told.mode,
+        previous_mode=told.previous_mode,
+        ledgers_fenced=told.ledgers_fenced,
+        ledgers_in_limbo=told.ledgers_in_limbo,
+        ledgers_unchecked=told.ledgers_unchecked,
+        cookie_fixed=told.cookie_fixed,
+    )

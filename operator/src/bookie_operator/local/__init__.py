@@ -1,0 +1,1 @@
+"""`bookie-operator local`: a BookieCluster on this machine, without Kubernetes."""

@@ -1,0 +1,164 @@
+"""`local down`: stop the operator, then jobs, then bookies gracefully, then ZooKeeper.
+
+Bookies get SIGTERM and the cluster's grace period to flush: a clean stop is what makes the next
+start need no repair. ZooKeeper goes last, since a stopping bookie still talks to it.
+"""
+
+import shutil
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.errors import LocalError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState, ConditionType, whole_milliseconds
+from bookie_operator.platform.embedded import EmbeddedStore
+from bookie_operator.platform.folders import (
+    LocalFolders,
+    held,
+    operator_lock,
+    operator_pid,
+    read_json,
+    write_json,
+)
+from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, stop, wait_gone
+
+OPERATOR_WAIT_S: Final = 20.0
+JOB_GRACE_S: Final = 5.0
+GRACE_DEFAULT_S: Final = 300.0
+
+Report = Callable[[str], None]
+
+
+def down(folders: LocalFolders, *, delete_volumes: bool, report: Report) -> bool:
+    """Take everything of this directory down; True when every bookie stopped cleanly."""
+    if not folders.exists:
+        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    _stop_operator(folders, report)
+    with operator_lock(folders):
+        clean = take_down(folders, report=report)
+        if delete_volumes:
+            delete_everything(folders)
+            report(f"deleted what was in {folders.root}")
+    return clean
+
+
+def take_down(folders: LocalFolders, *, report: Report) -> bool:
+    """Stop jobs, bookies and ZooKeeper; the caller holds the operator's lock."""
+    for job in _jobs(folders):
+        send(job, signal.SIGKILL, group=True)
+    tree = read_json(folders.status_file)
+    cluster = BookieCluster.model_validate(tree) if tree else None
+    grace_s = float(cluster.spec.grace_period_seconds) if cluster else GRACE_DEFAULT_S
+    running = running_bookies(folders)
+    with ThreadPoolExecutor(max_workers=max(1, len(running))) as pool:
+        stops = {
+            bookie_id: pool.submit(_stop_bookie, folders, bookie_id, process, grace_s)
+            for bookie_id, process in running.items()
+        }
+    clean = True
+    for bookie_id, stopping in stops.items():
+        was_clean = stopping.result()
+        clean = clean and was_clean
+        killed = f"killed after {grace_s:.0f} s: its next start is an unclean one"
+        report(f"{bookie_id} {'stopped' if was_clean else killed}")
+    EmbeddedStore(folders).stop()
+    if cluster is not None:
+        write_json(folders.status_file, _stopped(cluster).as_dict())
+    return clean
+
+
+def running_bookies(folders: LocalFolders) -> dict[BookieId, ProcessId]:
+    """The bookies' processes that run now, by the kubelet's records."""
+    running = {}
+    for path in sorted(folders.bookies.glob("*/process.json")):
+        tree = read_json(path)
+        if tree and tree["process"] and is_alive(ProcessId.of(tree["process"])):
+            running[BookieId(path.parent.name)] = ProcessId.of(tree["process"])
+    return running
+
+
+def delete_everything(folders: LocalFolders) -> None:
+    """Volumes, claims, records, ZooKeeper's files: all but the directory and its lock."""
+    for folder in (
+        folders.claims,
+        folders.volumes,
+        folders.bookies,
+        folders.jobs,
+        folders.tasks,
+        folders.zookeeper,
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in (
+        folders.cluster_file,
+        folders.status_file,
+        folders.events_file,
+        folders.operator_log,
+        folders.zookeeper_file,
+    ):
+        file.unlink(missing_ok=True)
+
+
+def _stop_operator(folders: LocalFolders, report: Report) -> None:
+    pid = operator_pid(folders)
+    operator = identify(pid) if pid is not None else None
+    if operator is None:
+        return
+    send(operator, signal.SIGTERM)
+    if not wait_gone(operator, OPERATOR_WAIT_S):
+        send(operator, signal.SIGKILL)  # it holds nothing that is not on disk
+        wait_gone(operator, OPERATOR_WAIT_S)
+    report(f"operator (process {operator.pid}) stopped")
+
+
+def _stop_bookie(
+    folders: LocalFolders, bookie_id: BookieId, process: ProcessId, grace_s: float
+) -> bool:
+    with held(folders.bookie(bookie_id) / "lock", wait=True):
+        return stop(process, grace_s=grace_s)
+
+
+def _jobs(folders: LocalFolders) -> list[ProcessId]:
+    records = [read_json(path) for path in sorted(folders.jobs.glob("*/job.json"))]
+    return [
+        ProcessId.of(tree["process"])
+        for tree in records
+        if tree is not None and tree["endedAt"] is None
+    ]
+
+
+def _stopped(cluster: BookieCluster) -> BookieCluster:
+    """The last status, saying that nothing runs; what is known of limbo stays known."""
+    status = cluster.status
+    now = whole_milliseconds(datetime.now(UTC))
+    conditions = tuple(
+        condition.model_copy(
+            update={
+                "status": "False",
+                "reason": "Stopped",
+                "message": "the cluster was taken down",
+                "last_transition_time": (
+                    now if condition.status != "False" else condition.last_transition_time
+                ),
+            }
+        )
+        if condition.type in (ConditionType.AVAILABLE.value, ConditionType.PROGRESSING.value)
+        else condition
+        for condition in status.conditions
+    )
+    bookies = tuple(
+        bookie.model_copy(update={"state": BookieState.DOWN, "message": "taken down"})
+        for bookie in status.bookies
+    )
+    update = {
+        "phase": "Stopped",
+        "ready_replicas": 0,
+        "disruptions_allowed": 0,
+        "conditions": conditions,
+        "bookies": bookies,
+    }
+    return cluster.model_copy(update={"status": status.model_copy(update=update)})

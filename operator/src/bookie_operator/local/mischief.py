@@ -1,0 +1,99 @@
+"""What happens to bookies and disks in real life, by hand: kill, replace, wipe, swap.
+
+These act on processes and folders behind the operator's back, as the world does; nothing here asks
+the loss budget. While a volume is changed its bookie is stopped and held, so that the operator's
+kubelet does not start it half-way.
+"""
+
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.errors import LocalError
+from bookie_operator.local.down import running_bookies
+from bookie_operator.platform.folders import LocalFolders, held, operator_pid, read_json
+from bookie_operator.platform.processes import send, stop, wait_gone
+from bookie_operator.platform.volumes import (
+    create_volume,
+    delete_volume,
+    swap_volumes,
+    volumes_of,
+    wipe_volume,
+)
+
+DiskName = tuple[BookieId, str]
+
+
+def kill_bookie(folders: LocalFolders, bookie_id: BookieId) -> int:
+    """SIGKILL, and wait until it is gone; the pid it had."""
+    running = running_bookies(folders)
+    process = running.get(bookie_id)
+    if process is None:
+        known = ", ".join(running) or "none"
+        raise LocalError(f"{bookie_id} does not run; running: {known}")
+    send(process, signal.SIGKILL)
+    wait_gone(process, 10.0)
+    return process.pid
+
+
+def replace_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> str:
+    """As deleting a volume claim: the bookie stops, comes back on a new, empty volume. New uid."""
+    bookie_id, name = disk
+    volume = volumes_of(folders, bookie_id).get(name)
+    if volume is None:
+        raise _unknown(folders, disk)
+    claim = read_json(folders.claim(bookie_id, name)) or {}
+    uids: list[str] = []
+
+    def change() -> None:
+        delete_volume(folders, bookie_id, name, uid=volume.uid)
+        uids.append(create_volume(folders, bookie_id, name, size=str(claim.get("size", ""))))
+
+    _while_stopped(folders, [bookie_id], change, grace_s=grace_s)
+    return uids[0]
+
+
+def wipe_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> None:
+    """The folder comes back empty under the volume it was: an ephemeral disk."""
+    if disk[1] not in volumes_of(folders, disk[0]):
+        raise _unknown(folders, disk)
+    _while_stopped(folders, [disk[0]], lambda: wipe_volume(folders, *disk), grace_s=grace_s)
+
+
+def swap_disks(folders: LocalFolders, first: DiskName, second: DiskName, *, grace_s: float) -> None:
+    """Two disks change places, of one bookie or of two."""
+    for disk in (first, second):
+        if disk[1] not in volumes_of(folders, disk[0]):
+            raise _unknown(folders, disk)
+    bookies = sorted({first[0], second[0]})
+    _while_stopped(folders, bookies, lambda: swap_volumes(folders, first, second), grace_s=grace_s)
+
+
+def _while_stopped(
+    folders: LocalFolders,
+    bookies: Sequence[BookieId],
+    change: Callable[[], None],
+    *,
+    grace_s: float,
+) -> None:
+    """Locks in order, so that two commands never wait for each other."""
+    with ExitStack() as locks:
+        for bookie_id in bookies:
+            locks.enter_context(held(folders.bookie(bookie_id) / "lock", wait=True))
+        running = running_bookies(folders)
+        for bookie_id in bookies:
+            if bookie_id in running:
+                stop(running[bookie_id], grace_s=grace_s)
+        change()
+
+
+def restarts_by_itself(folders: LocalFolders) -> bool:
+    """Whether an operator is there to start again what was stopped."""
+    return operator_pid(folders) is not None
+
+
+def _unknown(folders: LocalFolders, disk: DiskName) -> LocalError:
+    known = ", ".join(sorted(path.stem for path in folders.claims.glob("*.json"))) or "none"
+    return LocalError(f"no disk {disk[1]} of {disk[0]}; disks (bookie.disk): {known}")

@@ -1,0 +1,221 @@
+"""`local up`: take a manifest to a directory and reconcile it until told to stop.
+
+The operator may be killed at any time: bookies, jobs and ZooKeeper run on, and the next `up` on the
+directory adopts them. SIGINT takes everything down gracefully; SIGTERM only ends the operator.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from bookie.protocol.errors import BookieError
+
+from bookie_operator.control import GrpcControl
+from bookie_operator.errors import LocalError
+from bookie_operator.local.down import take_down
+from bookie_operator.model.cluster import BookieCluster, check_transition
+from bookie_operator.model.manifest import load_cluster
+from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.observe import Observer
+from bookie_operator.plan.actions import Event
+from bookie_operator.platform.folders import (
+    LocalFolders,
+    operator_lock,
+    operator_pid,
+    read_json,
+    replace_file,
+)
+from bookie_operator.platform.local import LocalPlatform
+from bookie_operator.reconcile import Reconciler
+
+TICK_S: Final = 0.5
+DETACH_WAIT_S: Final = 180.0
+DETACH_POLL_S: Final = 0.1
+LOG_TAIL_LINES: Final = 15
+
+
+class Screen(Protocol):
+    """Where a person follows the operator."""
+
+    def show_event(self, event: Event) -> None: ...
+
+    def show_cluster(self, cluster: BookieCluster) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What `--detach` tells once the cluster is Available."""
+
+    metadata_url: str
+    status_file: Path
+
+
+def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
+    """The cluster as last published in this directory; None = nothing was ever brought up."""
+    tree = read_json(folders.status_file)
+    return BookieCluster.model_validate(tree) if tree is not None else None
+
+
+def prepare(folders: LocalFolders, manifest: BookieCluster) -> BookieCluster:
+    """The manifest as an object with generation and the status so far.
+
+    ManifestError when the directory's cluster may not become this one, LocalError for another one.
+    """
+    before = stored_cluster(folders)
+    if before is None:
+        return _with(manifest, generation=1, status=ClusterStatus())
+    if before.metadata.name != manifest.metadata.name:
+        raise LocalError(
+            f"{folders.root} holds cluster {before.metadata.name}, found {manifest.metadata.name} "
+            "in the manifest: choose another --dir"
+        )
+    check_transition(before.spec, manifest.spec)
+    generation = before.metadata.generation + (before.spec != manifest.spec)
+    return _with(manifest, generation=generation, status=before.status)
+
+
+def _with(cluster: BookieCluster, *, generation: int, status: ClusterStatus) -> BookieCluster:
+    metadata = cluster.metadata.model_copy(update={"generation": generation})
+    return cluster.model_copy(update={"metadata": metadata, "status": status})
+
+
+def up(folders: LocalFolders, manifest: Path, screen: Screen) -> int:
+    """Run the operator here until a signal; the exit code of the process."""
+    cluster = load_cluster(manifest)
+    folders.make()
+    with operator_lock(folders):
+        cluster = prepare(folders, cluster)
+        replace_file(folders.cluster_file, manifest.read_text(encoding="utf-8"))
+        stopped_by = asyncio.run(_serve(folders, cluster, screen))
+        if stopped_by is not signal.SIGINT:
+            return 0
+        clean = take_down(folders, report=lambda line: screen.show_event(Event("Stopping", line)))
+        return 0 if clean else 1
+
+
+async def _serve(
+    folders: LocalFolders, cluster: BookieCluster, screen: Screen
+) -> signal.Signals | None:
+    platform = LocalPlatform(
+        folders,
+        grace_s=cluster.spec.grace_period_seconds,
+        on_event=screen.show_event,
+        on_publish=screen.show_cluster,
+    )
+    control = GrpcControl()
+    observer = Observer(platform, control)
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def on_signal(number: signal.Signals) -> None:
+        if not told.done():
+            told.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    platform.adopt()
+    working = asyncio.create_task(_loop(platform, Reconciler(platform, observer, control), cluster))
+    try:
+        waiting: list[asyncio.Future[Any]] = [told, working]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()  # it never ends by itself: raise what ended it
+        return told.result() if told.done() else None
+    finally:
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+        await observer.close()
+        await control.close()
+        await platform.close()
+
+
+async def _loop(platform: LocalPlatform, reconciler: Reconciler, cluster: BookieCluster) -> None:
+    while True:
+        try:
+            status = await reconciler.run_pass(cluster)
+            cluster = cluster.model_copy(update={"status": status})
+        except (BookieError, OSError) as error:  # look again; what stays wrong is told again
+            await platform.record(Event("PassFailed", str(error), type="Warning"))
+        await platform.wait(TICK_S)
+
+
+def up_detached(
+    folders: LocalFolders, manifest: Path, *, command: Callable[[], list[str]] | None = None
+) -> Ready:
+    """Start the operator in the background and wait until the cluster is Available.
+
+    LocalError when it ends or does not come up in time; it then runs on, to be looked at.
+    """
+    load_cluster(manifest)  # mistakes are told here, not in a log
+    folders.make()
+    if operator_pid(folders) is not None:
+        with operator_lock(folders):  # raises, and names the operator that has it
+            pass
+    argv = (
+        command()
+        if command
+        else [
+            *(sys.executable, "-m", "bookie_operator", "local", "up", str(manifest.absolute())),
+            *("--dir", str(folders.root)),
+        ]
+    )
+    with folders.operator_log.open("ab") as log:
+        operator = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return asyncio.run(_until_available(folders, operator))
+
+
+async def _until_available(folders: LocalFolders, operator: subprocess.Popen[bytes]) -> Ready:
+    try:
+        async with asyncio.timeout(DETACH_WAIT_S):
+            while True:
+                if operator.poll() is not None:
+                    raise LocalError(
+                        f"the operator ended with exit code {operator.returncode}:\n"
+                        f"{_log_tail(folders)}"
+                    )
+                ready = _ready(folders, operator.pid)
+                if ready is not None:
+                    operator.returncode = 0  # it runs on without us
+                    return ready
+                await asyncio.sleep(DETACH_POLL_S)
+    except TimeoutError as error:
+        operator.returncode = 0
+        raise LocalError(
+            f"not Available after {DETACH_WAIT_S:.0f} s; the operator (process {operator.pid}) "
+            f"runs on: see `bookie-operator local status --dir {folders.root}`\n"
+            f"{_log_tail(folders)}"
+        ) from error
+
+
+def _ready(folders: LocalFolders, pid: int) -> Ready | None:
+    """Only what this very operator published counts: an old status says nothing."""
+    if operator_pid(folders) != pid:
+        return None
+    cluster = stored_cluster(folders)
+    if cluster is None or not cluster.status.is_true(ConditionType.AVAILABLE):
+        return None
+    started = cluster.status.condition(ConditionType.AVAILABLE)
+    if started is None or started.observed_generation != cluster.metadata.generation:
+        return None
+    return Ready(cluster.status.metadata.url, folders.status_file)
+
+
+def _log_tail(folders: LocalFolders) -> str:
+    try:
+        text = folders.operator_log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])

@@ -1,0 +1,167 @@
+"""Looks at everything, live, and makes one frozen Observed of it: first step of a pass.
+
+Order matters: jobs before health, so that a job seen as ended is followed by counts taken after its
+end. A bookie that misses one answer is shown as it was (`is_fresh` false) for a short while: the
+status does not flap under load, yet nothing is gated on what it said before.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from bookie.metadata.opening import open_store
+from bookie.metadata.store import BookieInfo, MetadataStore
+from bookie.protocol.errors import BookieError
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.control import Control
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.observed import Bookie, Health, MetadataView, Observed
+from bookie_operator.platform import Platform
+
+METADATA_DEADLINE_S: Final = 5.0
+REMEMBERED_MAX: Final = timedelta(seconds=15)
+"""How long a missed answer is bridged by the last one of the same process."""
+
+Opener = Callable[[str], Awaitable[MetadataStore]]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    instance: str
+    health: Health
+    at: datetime
+
+
+class Observer:
+    """One cluster's eyes: keeps a metadata session and channels open between passes."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        control: Control,
+        *,
+        opener: Opener = open_store,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._platform = platform
+        self._control = control
+        self._opener = opener
+        self._clock = clock
+        self._store: MetadataStore | None = None
+        self._store_url = ""
+        self._opening: asyncio.Task[MetadataStore] | None = None
+        self._remembered: dict[BookieId, _Remembered] = {}
+
+    @property
+    def store(self) -> MetadataStore | None:
+        """The open session, for actions on the store itself."""
+        return self._store
+
+    async def observe(self, cluster: BookieCluster) -> Observed:
+        jobs = tuple(await self._platform.jobs())
+        tasks = tuple(await self._platform.tasks())
+        hosted = await self._platform.bookies()
+        (metadata, registered), healths = await asyncio.gather(
+            self._look_at_metadata(cluster), self._ask_all(hosted)
+        )
+        return Observed(
+            now=self._clock(),
+            metadata=metadata,
+            bookies={
+                bookie_id: replace(
+                    bookie,
+                    health=healths.get(bookie_id),
+                    is_writable=_is_writable(registered.get(bookie_id)),
+                )
+                for bookie_id, bookie in hosted.items()
+            },
+            jobs=jobs,
+            tasks=tasks,
+        )
+
+    async def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            with suppress(asyncio.CancelledError, BookieError):
+                await self._opening
+            self._opening = None
+        await self._drop_store()
+
+    # Health
+
+    async def _ask_all(self, hosted: Mapping[BookieId, Bookie]) -> dict[BookieId, Health]:
+        answers = await asyncio.gather(*(self._ask(bookie) for bookie in hosted.values()))
+        return {
+            bookie_id: health
+            for bookie_id, health in zip(hosted, answers, strict=True)
+            if health is not None
+        }
+
+    async def _ask(self, bookie: Bookie) -> Health | None:
+        process = bookie.process
+        if process is None or not process.running or process.control is None:
+            return None
+        health = await self._control.health(process.control)
+        now = self._clock()
+        if health is not None:
+            self._remembered[bookie.id] = _Remembered(process.instance, health, now)
+            return health
+        last = self._remembered.get(bookie.id)
+        if last is None or last.instance != process.instance or now - last.at > REMEMBERED_MAX:
+            return None
+        return replace(last.health, is_fresh=False)
+
+    # Metadata
+
+    async def _look_at_metadata(
+        self, cluster: BookieCluster
+    ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo]]:
+        url = ""
+        try:
+            url = await self._platform.metadata_url(cluster)
+            async with asyncio.timeout(METADATA_DEADLINE_S):
+                store = await self._session(url)
+                instance_id = await store.instance_id()
+                registered = await store.bookies() if instance_id is not None else {}
+        except TimeoutError:
+            return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}
+        except BookieError as error:
+            return MetadataView(url=url, message=str(error)), {}
+        return MetadataView(url=url, reachable=True, instance_id=instance_id), registered
+
+    async def _session(self, url: str) -> MetadataStore:
+        """The open store; opening goes on in the background when a pass cannot wait for it."""
+        if self._store is not None and self._store_url == url:
+            return self._store
+        if self._store_url != url and self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        await self._drop_store()
+        self._store_url = url
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._opener(url))
+        opening = self._opening
+        try:
+            self._store = await asyncio.shield(opening)
+        finally:
+            if opening.done():
+                self._opening = None
+        return self._store
+
+    async def _drop_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            with suppress(BookieError):
+                await store.close()
+
+
+def _is_writable(info: BookieInfo | None) -> bool:
+    return info is not None and not info.read_only

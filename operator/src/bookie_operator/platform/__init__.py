@@ -1,0 +1,58 @@
+"""What the operator asks of the place where bookies run: Kubernetes, or processes and folders.
+
+The planner cannot tell platforms apart. Reads are live; changes are idempotent and name what they
+were planned for. A platform restarts dead bookies by itself (a kubelet, or `kubelet.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.observed import Bookie, Job
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+
+
+class Platform(Protocol):
+    """One cluster's place. UnavailableError = not now; PreconditionError = plan again."""
+
+    async def metadata_url(self, cluster: BookieCluster) -> str:
+        """Where the metadata store answers; brings an embedded one up. UnavailableError if not."""
+
+    async def bookies(self) -> Mapping[BookieId, Bookie]:
+        """Volumes and processes, live; `health` and `is_writable` are not the platform's to say."""
+
+    async def jobs(self) -> Sequence[Job]:
+        """Repairs and audits that run or ran, with their reports."""
+
+    async def tasks(self) -> Sequence[BookieTask]:
+        """What people asked for, finished tasks included while they are kept."""
+
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> None: ...
+
+    async def start_bookie(self, template: BookieTemplate) -> None:
+        """Keep a bookie running as the template says."""
+
+    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+        """Stop that very instance gracefully, then run the template. False = under way already."""
+
+    async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
+        """Stop the bookie gracefully and delete that very volume. False = under way already."""
+
+    async def start_job(self, job: StartJob) -> bool:
+        """Create-only; False = a job of this name exists."""
+
+    async def stop_job(self, name: str) -> None: ...
+
+    async def record(self, event: Event) -> None:
+        """Tell people."""
+
+    async def publish(self, cluster: BookieCluster) -> None:
+        """Replace the cluster's status."""
+
+    async def publish_task(self, name: str, status: TaskStatus) -> None: ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when something may have changed, at the latest after `timeout_s`."""

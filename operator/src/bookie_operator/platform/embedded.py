@@ -1,0 +1,85 @@
+"""The cluster's own ZooKeeper on the local platform: started when needed, adopted when it runs.
+
+It keeps its port for life, since the bookies' settings name it. Starting blocks for a second or
+two, so it goes on in a thread; whoever asks meanwhile hears "not now".
+"""
+
+import asyncio
+from typing import Final
+
+from bookie.metadata.embedded import HOST, EmbeddedZooKeeper
+from bookie.protocol.errors import UnavailableError
+
+from bookie_operator.platform.folders import LocalFolders, read_json, write_json
+from bookie_operator.platform.processes import ProcessId, identify, is_alive, stop
+
+PATIENCE_S: Final = 3.0
+"""How long one question waits for a start that is under way."""
+STOP_GRACE_S: Final = 15.0
+
+
+class EmbeddedStore:
+    """One ZooKeeper process in the directory."""
+
+    def __init__(self, folders: LocalFolders) -> None:
+        self._folders = folders
+        self._server: EmbeddedZooKeeper | None = None
+        self._starting: asyncio.Task[str] | None = None
+
+    async def url(self) -> str:
+        """Where it listens; starts it unless it runs. UnavailableError while it comes up."""
+        found = self._running()
+        if found is not None:
+            return found
+        if self._starting is None:
+            self._starting = asyncio.create_task(asyncio.to_thread(self._start))
+        starting = self._starting
+        try:
+            return await asyncio.wait_for(asyncio.shield(starting), PATIENCE_S)
+        except TimeoutError as error:
+            raise UnavailableError("the embedded ZooKeeper is starting") from error
+        finally:
+            if starting.done():
+                self._starting = None
+
+    async def close(self) -> None:
+        """Let a start that is under way come to its end; the server itself goes on."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+            self._starting.exception()
+            self._starting = None
+
+    def stop(self) -> None:
+        """End the server; its files stay. Blocking."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+            return
+        process, _ = self._recorded()
+        if process is not None and is_alive(process):
+            stop(process, grace_s=STOP_GRACE_S)
+
+    def _running(self) -> str | None:
+        if self._server is not None:
+            return self._server.url if self._server.is_running else None
+        process, port = self._recorded()
+        if process is not None and is_alive(process):
+            return f"zk://{HOST}:{port}/ledgers"
+        return None
+
+    def _start(self) -> str:
+        _, port = self._recorded()
+        server = EmbeddedZooKeeper.start(self._folders.zookeeper, port=port)
+        process = identify(server.pid)
+        if process is None:
+            raise UnavailableError("the embedded ZooKeeper ended as soon as it had started")
+        write_json(
+            self._folders.zookeeper_file, process.as_dict() | {"port": server.port, "host": HOST}
+        )
+        self._server = server
+        return server.url
+
+    def _recorded(self) -> tuple[ProcessId | None, int]:
+        """The process and port on record; port 0 = none yet."""
+        tree = read_json(self._folders.zookeeper_file)
+        return (ProcessId.of(tree), int(tree["port"])) if tree else (None, 0)

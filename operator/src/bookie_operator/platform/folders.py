@@ -1,0 +1,157 @@
+"""The local platform's directory: where what lies, atomic files, and the operator's lock.
+
+cluster.yaml status.json events.jsonl lock operator.log
+claims/BOOKIE.DISK.json         a volume's identity: outside of the folder, as a PVC is
+volumes/BOOKIE/DISK/            a volume's content
+bookies/BOOKIE/                 process.json settings.yaml runtime.json log.txt lock
+jobs/NAME/                      job.json result.json log.txt
+tasks/NAME.yaml NAME.status.json
+zookeeper/ zookeeper.json
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.errors import DirectoryInUseError, LocalError
+
+LOCK_TRIES: Final = 10
+LOCK_RETRY_S: Final = 0.05
+EVENTS_BYTES_MAX: Final = 1024 * 1024
+"""A full events file becomes `events.old.jsonl`; the one before that is dropped."""
+
+
+class LocalFolders:
+    """Names of everything below one directory; makes what is missing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.cluster_file = self.root / "cluster.yaml"
+        self.status_file = self.root / "status.json"
+        self.events_file = self.root / "events.jsonl"
+        self.lock_file = self.root / "lock"
+        self.operator_log = self.root / "operator.log"
+        self.claims = self.root / "claims"
+        self.volumes = self.root / "volumes"
+        self.bookies = self.root / "bookies"
+        self.jobs = self.root / "jobs"
+        self.tasks = self.root / "tasks"
+        self.zookeeper = self.root / "zookeeper"
+        self.zookeeper_file = self.root / "zookeeper.json"
+
+    def make(self) -> None:
+        folders = (self.claims, self.volumes, self.bookies, self.jobs, self.tasks)
+        try:
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LocalError(f"cannot use {self.root}: {error.strerror}; choose --dir") from error
+
+    @property
+    def exists(self) -> bool:
+        return self.bookies.is_dir()
+
+    def bookie(self, bookie_id: BookieId) -> Path:
+        return self.bookies / bookie_id
+
+    def claim(self, bookie_id: BookieId, disk: str) -> Path:
+        return self.claims / f"{bookie_id}.{disk}.json"
+
+    def volume(self, bookie_id: BookieId, disk: str) -> Path:
+        return self.volumes / bookie_id / disk
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        with suppress(FileNotFoundError):
+            if self.events_file.stat().st_size > EVENTS_BYTES_MAX:
+                self.events_file.replace(self.root / "events.old.jsonl")
+        with self.events_file.open("a", encoding="utf-8") as events:
+            events.write(json.dumps(event) + "\n")
+
+
+def replace_file(path: Path, text: str, *, durable: bool = True) -> None:
+    """The file has the old text or the new one, whoever reads and whatever dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    fresh.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, tree: Mapping[str, Any], *, durable: bool = True) -> None:
+    replace_file(path, json.dumps(tree, indent=2) + "\n", durable=durable)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None when there is no such file. LocalError when it is not what we write."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise LocalError(f"{path} is unreadable ({error}): move it away to go on") from error
+    if not isinstance(tree, dict):
+        raise LocalError(f"{path} holds a {type(tree).__name__}, expected an object")
+    return tree
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def held(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold a lock file; yields False when another holds it and `wait` is false.
+
+    The lock ends with its holder's process, however that ends.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextmanager
+def operator_lock(folders: LocalFolders) -> Iterator[None]:
+    """One operator per directory; DirectoryInUseError names the one that has it."""
+    for _ in range(LOCK_TRIES):  # who only asks for the holder has the lock for a moment, too
+        with held(folders.lock_file, wait=False) as is_mine:
+            if is_mine:
+                folders.lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
+                yield
+                return
+        time.sleep(LOCK_RETRY_S)
+    raise DirectoryInUseError(
+        f"an operator (process {operator_pid(folders)}) already runs on {folders.root}: "
+        "`bookie-operator local down` stops it, or choose another --dir"
+    )
+
+
+def operator_pid(folders: LocalFolders) -> int | None:
+    """The process that holds the operator's lock; None = nobody does."""
+    if not folders.lock_file.exists():
+        return None
+    with held(folders.lock_file, wait=False) as is_free:
+        if is_free:
+            return None
+    text = folders.lock_file.read_text(encoding="utf-8").strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,191 @@
+"""Repairs and audits of the local platform: child processes with a record, a log and a result file.
+
+A job outlives the operator that started it; the next one finds it by its record. The result file
+is written by the engine; what is not there, or not readable, is no report, and never an error here:
+completion is for the bookies to tell.
+"""
+
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.observed import AuditReport, Job, JobKind, RepairReport
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.platform.folders import LocalFolders, read_json, write_json
+from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
+from bookie_operator.reports import audit_report, message_of, repair_report
+
+JOBS_MAX: Final = 100
+"""Ended jobs beyond this are removed, oldest first."""
+RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+JobCommand = Callable[[StartJob, str, Path], list[str]]
+"""Job, metadata URL, result file -> command line."""
+
+
+def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
+    word = "run" if job.kind is JobKind.REPAIR else "audit"
+    command = [sys.executable, "-m", "bookie.repair", word, "--metadata", metadata_url]
+    if job.bookie_id is not None:
+        command += ["--bookie", job.bookie_id]
+    return [*command, "--engine", job.engine, "--result", str(result)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    job: Job
+    process: ProcessId
+
+
+class JobProcesses:
+    """All jobs of one directory."""
+
+    def __init__(
+        self,
+        folders: LocalFolders,
+        children: Children,
+        *,
+        command: JobCommand = engine_command,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._folders = folders
+        self._children = children
+        self._command = command
+        self._clock = clock
+        self._records: dict[str, _Record] = {}
+
+    def adopt(self) -> None:
+        for path in sorted(self._folders.jobs.glob("*/job.json")):
+            tree = read_json(path)
+            if tree is None:
+                continue
+            record = _record_of(tree)
+            if record.job.running:
+                self._children.watch(record.process)
+            else:
+                record = replace(record, job=self._with_report(record.job))
+            self._records[record.job.name] = record
+
+    def start(self, wanted: StartJob, *, metadata_url: str) -> bool:
+        """Create-only; False = a job of this name exists."""
+        if wanted.name in self._records:
+            return False
+        self._prune()
+        folder = self._folders.jobs / wanted.name
+        folder.mkdir(parents=True, exist_ok=True)
+        command = self._command(wanted, metadata_url, folder / "result.json")
+        process = self._children.spawn(command, log=folder / "log.txt", folder=folder)
+        job = Job(
+            name=wanted.name,
+            kind=wanted.kind,
+            attempt=wanted.attempt,
+            running=True,
+            started_at=self._clock(),
+            bookie=wanted.bookie_id,
+            boot_epoch=wanted.boot_epoch,
+        )
+        self._save(_Record(job, process))
+        return True
+
+    def stop(self, name: str) -> None:
+        """End it with all it started; its end shows in the next look at jobs."""
+        record = self._records.get(name)
+        if record is not None and record.job.running:
+            send(record.process, signal.SIGKILL, group=True)
+
+    def running(self) -> list[ProcessId]:
+        return [record.process for record in self._records.values() if record.job.running]
+
+    def jobs(self) -> Sequence[Job]:
+        for record in list(self._records.values()):
+            if record.job.running and not self._children.is_alive(record.process):
+                self._note_end(record)
+        return [record.job for record in self._records.values()]
+
+    def _note_end(self, record: _Record) -> None:
+        code = self._children.exit_code(record.process)
+        self._children.forget(record.process)
+        job = replace(record.job, running=False, ended_at=self._clock(), exit_code=code)
+        self._save(replace(record, job=self._with_report(job)))
+
+    def _with_report(self, job: Job) -> Job:
+        tree = _result(self._folders.jobs / job.name / "result.json")
+        if tree is None:
+            return replace(job, message=job.message or self._last_words(job))
+        repair: RepairReport | None = None
+        audit: AuditReport | None = None
+        if job.kind is JobKind.REPAIR:
+            repair = repair_report(tree)
+        else:
+            audit = audit_report(tree)
+        return replace(job, repair=repair, audit=audit, message=message_of(tree))
+
+    def _last_words(self, job: Job) -> str:
+        """How it ended and the last line of its log, for people."""
+        log = self._folders.jobs / job.name / "log.txt"
+        try:
+            lines = log.read_bytes()[-4096:].decode(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        ended = exit_reason(job.exit_code)
+        return f"{ended}: {lines[-1][:500]}" if lines else ended
+
+    def _save(self, record: _Record) -> None:
+        write_json(self._folders.jobs / record.job.name / "job.json", _tree_of(record))
+        self._records[record.job.name] = record
+
+    def _prune(self) -> None:
+        ended = [record.job for record in self._records.values() if not record.job.running]
+        ended.sort(key=lambda job: job.started_at)
+        for job in ended[: max(0, len(ended) - JOBS_MAX + 1)]:
+            shutil.rmtree(self._folders.jobs / job.name)
+            del self._records[job.name]
+
+
+def _result(path: Path) -> dict[str, Any] | None:
+    try:
+        if path.stat().st_size > RESULT_BYTES_MAX:
+            return None
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _tree_of(record: _Record) -> dict[str, Any]:
+    job = record.job
+    return {
+        "name": job.name,
+        "kind": job.kind.value,
+        "attempt": job.attempt,
+        "bookie": job.bookie,
+        "bootEpoch": job.boot_epoch,
+        "process": record.process.as_dict(),
+        "startedAt": job.started_at.isoformat(),
+        "endedAt": job.ended_at.isoformat() if job.ended_at else None,
+        "exitCode": job.exit_code,
+    }
+
+
+def _record_of(tree: Mapping[str, Any]) -> _Record:
+    ended = tree["endedAt"]
+    job = Job(
+        name=tree["name"],
+        kind=JobKind(tree["kind"]),
+        attempt=tree["attempt"],
+        running=ended is None,
+        started_at=datetime.fromisoformat(tree["startedAt"]),
+        bookie=BookieId(tree["bookie"]) if tree["bookie"] else None,
+        boot_epoch=tree["bootEpoch"],
+        ended_at=datetime.fromisoformat(ended) if ended else None,
+        exit_code=tree["exitCode"],
+    )
+    return _Record(job, ProcessId.of(tree["process"]))

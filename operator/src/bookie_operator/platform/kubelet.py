@@ -1,0 +1,281 @@
+"""Keeps the local platform's bookies running, as a kubelet does: starts, notices ends, backs off.
+
+Every bookie has a record (what it is to run as, which process it is, how the last one ended) that
+survives the operator; a bookie's lock is held while its process or volumes are being changed, by
+the operator or by a person's command, and nothing is started meanwhile.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import AckMode, DiskRole
+from bookie_operator.observed import Bookie, Exit, Process, Volume
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.platform.folders import (
+    LocalFolders,
+    held,
+    read_json,
+    replace_file,
+    write_json,
+)
+from bookie_operator.platform.processes import Children, ProcessId, exit_reason
+from bookie_operator.platform.volumes import volumes_of
+
+HOST: Final = "127.0.0.1"
+BACKOFF_MAX: Final = timedelta(seconds=60)
+STEADY: Final = timedelta(seconds=60)
+"""A process that ran this long starts the back-off anew: its next restart is immediate."""
+LOG_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A larger log is set aside as log.old.txt at the next start."""
+
+Command = Callable[[Path], list[str]]
+"""Settings file -> the command line of a bookie."""
+
+
+def bookie_command(settings: Path) -> list[str]:
+    return [sys.executable, "-m", "bookie", "serve", "--config", str(settings)]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One bookie as the kubelet remembers it. `row`: ends in a row, without a steady run."""
+
+    template: BookieTemplate
+    process: ProcessId | None = None
+    revision: str = ""
+    started_at: datetime | None = None
+    restarts: int = 0
+    row: int = 0
+    last_exit: Exit | None = None
+
+    @property
+    def next_start_at(self) -> datetime | None:
+        """After the first end at once, then after 1, 2, 4, ... seconds."""
+        if self.last_exit is None or self.row <= 1:
+            return None
+        wait = min(timedelta(seconds=2 ** min(self.row - 2, 10)), BACKOFF_MAX)
+        return self.last_exit.at + wait
+
+
+class Kubelet:
+    """All bookies of one directory."""
+
+    def __init__(
+        self,
+        folders: LocalFolders,
+        children: Children,
+        *,
+        command: Command = bookie_command,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._folders = folders
+        self._children = children
+        self._command = command
+        self._clock = clock
+        self._records: dict[BookieId, Record] = {}
+        self.metadata_url: str | None = None
+
+    def adopt(self) -> None:
+        """Take over what a former operator left; running bookies run on."""
+        for path in sorted(self._folders.bookies.glob("*/process.json")):
+            tree = read_json(path)
+            if tree is not None:
+                record = record_of(tree)
+                self._records[record.template.bookie_id] = record
+                if record.process is not None:
+                    self._children.watch(record.process)
+
+    def ensure(self, template: BookieTemplate) -> None:
+        """From now on this bookie is to run so; a running process is left alone."""
+        record = self._records.get(template.bookie_id)
+        self._save(replace(record, template=template) if record else Record(template))
+        self.tick()
+
+    def process_of(self, bookie_id: BookieId) -> ProcessId | None:
+        record = self._records.get(bookie_id)
+        return record.process if record else None
+
+    def tick(self) -> None:
+        """Note what ended, start what is due."""
+        for bookie_id in list(self._records):
+            self._note_end(bookie_id)
+            self._start_if_due(bookie_id)
+
+    def bookies(self) -> Mapping[BookieId, Bookie]:
+        """Live: every claimed or known bookie, with volumes and process."""
+        self.tick()
+        claimed = {path.name.split(".", 1)[0] for path in self._folders.claims.glob("*.json")}
+        names = {BookieId(name) for name in claimed} | set(self._records)
+        return {
+            bookie_id: Bookie(
+                id=bookie_id,
+                volumes=volumes_of(self._folders, bookie_id),
+                process=self._process(bookie_id),
+            )
+            for bookie_id in sorted(names)
+        }
+
+    def _process(self, bookie_id: BookieId) -> Process | None:
+        record = self._records.get(bookie_id)
+        if record is None:
+            return None
+        control = self._control(record) if record.process else None
+        return Process(
+            instance=str(record.process) if record.process else "",
+            running=record.process is not None,
+            revision=record.revision if record.process else record.template.revision,
+            restarts=record.restarts,
+            started_at=record.started_at,
+            last_exit=record.last_exit,
+            control=control,
+        )
+
+    def _control(self, record: Record) -> str | None:
+        """Where this very process says its control plane listens."""
+        path = self._folders.bookie(record.template.bookie_id) / "runtime.json"
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if record.process is None or told.get("pid") != record.process.pid:
+            return None
+        return f"{HOST}:{told['ports']['admin']}"
+
+    def _note_end(self, bookie_id: BookieId) -> None:
+        record = self._records[bookie_id]
+        process = record.process
+        if process is None or self._children.is_alive(process):
+            return
+        code = self._children.exit_code(process)
+        self._children.forget(process)
+        now = self._clock()
+        steady = record.started_at is not None and now - record.started_at >= STEADY
+        ended = Exit(at=now, code=code, reason=exit_reason(code))
+        self._save(
+            replace(record, process=None, last_exit=ended, row=1 if steady else record.row + 1)
+        )
+
+    def _start_if_due(self, bookie_id: BookieId) -> None:
+        record = self._records[bookie_id]
+        due = record.next_start_at
+        if record.process is not None or self.metadata_url is None:
+            return
+        if due is not None and self._clock() < due:
+            return
+        volumes = volumes_of(self._folders, bookie_id)
+        if any(disk.name not in volumes for disk in record.template.disks):
+            return
+        with held(self._folders.bookie(bookie_id) / "lock", wait=False) as is_mine:
+            if is_mine:
+                self._start(record, volumes, self.metadata_url)
+
+    def _start(self, record: Record, volumes: Mapping[str, Volume], metadata_url: str) -> None:
+        template = record.template
+        folder = self._folders.bookie(template.bookie_id)
+        log = folder / "log.txt"
+        if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+            log.replace(folder / "log.old.txt")
+        (folder / "runtime.json").unlink(missing_ok=True)
+        settings = bookie_settings(
+            template, folders=self._folders, volumes=volumes, metadata_url=metadata_url
+        )
+        replace_file(folder / "settings.yaml", yaml.safe_dump(settings, sort_keys=False))
+        process = self._children.spawn(
+            self._command(folder / "settings.yaml"), log=log, folder=folder
+        )
+        self._save(
+            replace(
+                record,
+                process=process,
+                revision=template.revision,
+                started_at=self._clock(),
+                restarts=record.restarts + (record.last_exit is not None),
+            )
+        )
+
+    def _save(self, record: Record) -> None:
+        bookie_id = record.template.bookie_id
+        write_json(self._folders.bookie(bookie_id) / "process.json", record_tree(record))
+        self._records[bookie_id] = record
+
+
+def bookie_settings(
+    template: BookieTemplate,
+    *,
+    folders: LocalFolders,
+    volumes: Mapping[str, Volume],
+    metadata_url: str,
+) -> dict[str, Any]:
+    """The settings file of one bookie; ports are free ones, told in its runtime file."""
+    directories = {
+        disk.name: {
+            "directory": str(folders.volume(template.bookie_id, disk.name)),
+            "volumeUid": volumes[disk.name].uid,
+        }
+        for disk in template.disks
+    }
+    [journal] = [disk.name for disk in template.disks if disk.role is DiskRole.JOURNAL]
+    ledgers = [disk.name for disk in template.disks if disk.role is DiskRole.LEDGER]
+    return {
+        "bookieId": template.bookie_id,
+        "metadata": metadata_url,
+        "host": HOST,
+        "ports": {"run": 0, "admin": 0, "http": 0},
+        "journal": directories[journal],
+        "ledgers": [directories[name] for name in ledgers],
+        "durability": {
+            "journalWriteData": template.journal_write_data,
+            "ack": template.ack.value,
+            "flushIntervalSeconds": template.flush_interval_seconds,
+        },
+        "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
+        "runtimeFile": str(folders.bookie(template.bookie_id) / "runtime.json"),
+    }
+
+
+def record_tree(record: Record) -> dict[str, Any]:
+    """As written to process.json."""
+    ended = record.last_exit
+    return {
+        "template": asdict(record.template),
+        "process": record.process.as_dict() if record.process else None,
+        "revision": record.revision,
+        "startedAt": record.started_at.isoformat() if record.started_at else None,
+        "restarts": record.restarts,
+        "row": record.row,
+        "lastExit": (
+            {"at": ended.at.isoformat(), "code": ended.code, "reason": ended.reason}
+            if ended
+            else None
+        ),
+    }
+
+
+def record_of(tree: Mapping[str, Any]) -> Record:
+    told = tree["template"]
+    disks = tuple(
+        DiskTemplate(disk["name"], DiskRole(disk["role"]), disk["size"]) for disk in told["disks"]
+    )
+    template = BookieTemplate(**{**told, "disks": disks, "ack": AckMode(told["ack"])})
+    started, ended = tree["startedAt"], tree["lastExit"]
+    return Record(
+        template=template,
+        process=ProcessId.of(tree["process"]) if tree["process"] else None,
+        revision=tree["revision"],
+        started_at=datetime.fromisoformat(started) if started else None,
+        restarts=tree["restarts"],
+        row=tree["row"],
+        last_exit=(
+            Exit(datetime.fromisoformat(ended["at"]), ended["code"], ended["reason"])
+            if ended
+            else None
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The local platform: bookies as processes, volumes as folders, status as a JSON file.
+
+Composes kubelet, jobs, embedded ZooKeeper and claims under one directory, and keeps the same
+promises as Kubernetes: reads are live, changes name what they were planned for, what it started
+runs on when the operator dies.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.errors import ManifestError, PreconditionError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import load_task
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
+from bookie_operator.observed import Bookie, Job
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.platform.embedded import EmbeddedStore
+from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
+from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
+from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
+from bookie_operator.platform.processes import Children, ProcessId, stop
+from bookie_operator.platform.volumes import create_volume, delete_volume
+
+REPEATED_MAX: Final = 256
+REPEAT_AFTER_S: Final = 60.0
+"""The same event is not told again within this time."""
+
+Listener = Callable[[Event], None]
+
+
+class LocalPlatform:
+    """One cluster in one directory; the caller holds the directory's lock."""
+
+    def __init__(
+        self,
+        folders: LocalFolders,
+        *,
+        grace_s: float,
+        bookie: Command = bookie_command,
+        engine: JobCommand = engine_command,
+        on_event: Listener = lambda event: None,
+        on_publish: Callable[[BookieCluster], None] = lambda cluster: None,
+    ) -> None:
+        self.grace_s = grace_s
+        self._folders = folders
+        self._woken = asyncio.Event()
+        self._children = Children(self._woken.set)
+        self._kubelet = Kubelet(folders, self._children, command=bookie)
+        self._jobs = JobProcesses(folders, self._children, command=engine)
+        self._embedded = EmbeddedStore(folders)
+        self._on_event = on_event
+        self._on_publish = on_publish
+        self._stopping: dict[BookieId, asyncio.Task[None]] = {}
+        self._told: dict[tuple[str, str, str], float] = {}
+
+    def adopt(self) -> None:
+        """Take over what a former operator of this directory left running."""
+        self._folders.make()
+        self._kubelet.adopt()
+        self._jobs.adopt()
+
+    async def close(self) -> None:
+        """Leave; bookies, jobs and ZooKeeper run on."""
+        for task in list(self._stopping.values()):
+            await asyncio.wait([task])
+        await self._embedded.close()
+        self._children.close()
+
+    # What is there
+
+    async def metadata_url(self, cluster: BookieCluster) -> str:
+        wanted = cluster.spec.metadata.connect
+        url = wanted if wanted is not None else await self._embedded.url()
+        self._kubelet.metadata_url = url
+        return url
+
+    async def bookies(self) -> Mapping[BookieId, Bookie]:
+        return self._kubelet.bookies()
+
+    async def jobs(self) -> Sequence[Job]:
+        return self._jobs.jobs()
+
+    async def tasks(self) -> Sequence[BookieTask]:
+        tasks = []
+        for path in sorted(self._folders.tasks.glob("*.yaml")):
+            try:
+                task = load_task(path)
+            except ManifestError as error:  # one person's mistake stops nobody else's work
+                await self.record(Event("TaskInvalid", str(error), type="Warning"))
+                continue
+            status = read_json(self._folders.tasks / f"{task.metadata.name}.status.json")
+            if status is not None:
+                task = task.model_copy(update={"status": TaskStatus.model_validate(status)})
+            tasks.append(task)
+        return tasks
+
+    # Changes
+
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> None:
+        create_volume(self._folders, bookie_id, disk.name, size=disk.size)
+
+    async def start_bookie(self, template: BookieTemplate) -> None:
+        self._kubelet.ensure(template)
+
+    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+        bookie_id = template.bookie_id
+        if bookie_id in self._stopping:
+            return False
+        process = self._kubelet.process_of(bookie_id)
+        if process is None or str(process) != instance:
+            raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
+        self._kubelet.ensure(template)
+        self._begin(bookie_id, process, lambda: None)
+        return True
+
+    async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
+        if bookie_id in self._stopping:
+            return False
+        process = self._kubelet.process_of(bookie_id)
+        self._begin(
+            bookie_id,
+            process,
+            lambda: delete_volume(self._folders, bookie_id, disk, uid=uid),
+        )
+        return True
+
+    def _begin(
+        self, bookie_id: BookieId, process: ProcessId | None, then: Callable[[], None]
+    ) -> None:
+        """Stop gracefully in the background, under the bookie's lock, then do `then`."""
+
+        def work() -> None:
+            with held(self._folders.bookie(bookie_id) / "lock", wait=True):
+                if process is not None:
+                    stop(process, grace_s=self.grace_s)
+                then()
+
+        async def run() -> None:
+            try:
+                await asyncio.to_thread(work)
+            except PreconditionError as error:
+                await self.record(Event("PlannedAnew", str(error), bookie_id))
+            finally:
+                del self._stopping[bookie_id]
+                self._woken.set()
+
+        self._stopping[bookie_id] = asyncio.create_task(run())
+
+    async def start_job(self, job: StartJob) -> bool:
+        if self._kubelet.metadata_url is None:
+            raise UnavailableError("the metadata store's address is not known yet")
+        return self._jobs.start(job, metadata_url=self._kubelet.metadata_url)
+
+    async def stop_job(self, name: str) -> None:
+        self._jobs.stop(name)
+
+    # What people see
+
+    async def record(self, event: Event) -> None:
+        now = asyncio.get_running_loop().time()
+        key = (event.reason, event.bookie, event.message)
+        last = self._told.get(key)
+        if last is not None and now - last < REPEAT_AFTER_S:
+            return
+        if len(self._told) >= REPEATED_MAX:
+            self._told.pop(next(iter(self._told)))
+        self._told[key] = now
+        self._folders.append_event(
+            {
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "type": event.type,
+                "reason": event.reason,
+                "bookie": event.bookie,
+                "message": event.message,
+            }
+        )
+        self._on_event(event)
+
+    async def publish(self, cluster: BookieCluster) -> None:
+        write_json(self._folders.status_file, cluster.as_dict(), durable=False)
+        self._on_publish(cluster)
+
+    async def publish_task(self, name: str, status: TaskStatus) -> None:
+        write_json(
+            self._folders.tasks / f"{name}.status.json",
+            status.as_dict(),
+            durable=status.phase is not TaskPhase.PENDING,
+        )
+
+    async def wait(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        self._woken.clear()

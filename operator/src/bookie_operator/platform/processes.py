@@ -1,0 +1,184 @@
+"""Processes that outlive the operator: started in sessions of their own, found again by identity.
+
+A process is its pid and the time it was created, since pids come back. Children of this operator
+are reaped and have exit codes; adopted ones (a former operator's) just end.
+"""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+CREATED_SLACK_S: Final = 2.0
+"""Creation times are computed from the boot time, which a clock step moves a little."""
+POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """`created`: seconds since 1970."""
+
+    pid: int
+    created: float
+
+    def __str__(self) -> str:
+        return f"{self.pid}-{self.created:.2f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"pid": self.pid, "created": self.created}
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any]) -> "ProcessId":
+        return cls(int(tree["pid"]), float(tree["created"]))
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The process that has this pid now; None when there is none (or only a zombie)."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return ProcessId(pid, process.create_time())
+    except psutil.Error:
+        return None
+
+
+def is_alive(process: ProcessId) -> bool:
+    found = identify(process.pid)
+    return found is not None and abs(found.created - process.created) <= CREATED_SLACK_S
+
+
+def send(process: ProcessId, number: signal.Signals, *, group: bool = False) -> bool:
+    """Signal it (or its whole session's group); False when it is gone already."""
+    if not is_alive(process):
+        return False
+    with suppress(ProcessLookupError):
+        if group:
+            os.killpg(process.pid, number)
+        else:
+            os.kill(process.pid, number)
+        return True
+    return False
+
+
+def wait_gone(process: ProcessId, timeout_s: float) -> bool:
+    """Block until it has ended; False when it still runs after the timeout."""
+    if hasattr(os, "pidfd_open"):
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            if not is_alive(process):
+                return True
+            ready = select.select([descriptor], [], [], timeout_s)[0]
+            return bool(ready)
+        finally:
+            os.close(descriptor)
+    deadline = time.monotonic() + timeout_s
+    while is_alive(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def stop(process: ProcessId, *, grace_s: float, group: bool = False) -> bool:
+    """SIGTERM, then SIGKILL after the grace period; True when the first was enough. Blocking."""
+    send(process, signal.SIGTERM)
+    if wait_gone(process, grace_s):
+        return True
+    send(process, signal.SIGKILL, group=group)
+    wait_gone(process, grace_s)
+    return False
+
+
+def exit_reason(code: int | None) -> str:
+    if code is None:
+        return "ended while no operator watched"
+    if code < 0:
+        with suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+        return f"killed by signal {-code}"
+    return f"exit code {code}"
+
+
+class Children:
+    """The processes this operator watches: started here, or adopted."""
+
+    def __init__(self, on_exit: Callable[[], None]) -> None:
+        self._on_exit = on_exit
+        self._started: dict[ProcessId, subprocess.Popen[bytes]] = {}
+        self._watched: dict[ProcessId, int] = {}
+
+    def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
+        """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                argv,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        process = identify(child.pid) or ProcessId(child.pid, time.time())
+        self._started[process] = child
+        self.watch(process)
+        return process
+
+    def watch(self, process: ProcessId) -> None:
+        """Call `on_exit` once it ends (where the system can tell; else the tick finds out)."""
+        if process in self._watched or not hasattr(os, "pidfd_open"):
+            return
+        with suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            self._watched[process] = descriptor
+            asyncio.get_running_loop().add_reader(descriptor, self._ended, process)
+
+    def is_alive(self, process: ProcessId) -> bool:
+        child = self._started.get(process)
+        if child is not None:
+            return child.poll() is None
+        return is_alive(process)
+
+    def exit_code(self, process: ProcessId) -> int | None:
+        """Negative = signal; None = runs, or nobody could collect it."""
+        child = self._started.get(process)
+        return child.poll() if child is not None else None
+
+    def forget(self, process: ProcessId) -> None:
+        """It has ended and its exit code is on record."""
+        self._unwatch(process)
+        child = self._started.pop(process, None)
+        assert child is None or child.poll() is not None
+
+    def close(self) -> None:
+        """Stop watching; what runs goes on without us."""
+        for process in list(self._watched):
+            self._unwatch(process)
+        for child in self._started.values():
+            if child.poll() is None:
+                # It outlives us on purpose: without this its object would complain.
+                child.returncode = 0
+        self._started.clear()
+
+    def _ended(self, process: ProcessId) -> None:
+        self._unwatch(process)
+        self._on_exit()
+
+    def _unwatch(self, process: ProcessId) -> None:
+        descriptor = self._watched.pop(process, None)
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)

@@ -1,0 +1,65 @@
+"""The directory: atomic files and the operator's lock."""
+
+from pathlib import Path
+
+import pytest
+from bookie_operator.errors import DirectoryInUseError, LocalError
+from bookie_operator.platform import folders as module
+from bookie_operator.platform.folders import (
+    LocalFolders,
+    held,
+    operator_lock,
+    operator_pid,
+    read_json,
+    replace_file,
+    write_json,
+)
+
+
+def test_a_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    replace_file(tmp_path / "x", "one")
+    replace_file(tmp_path / "x", "two")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x").read_text() == "two"
+
+
+def test_json_is_read_back_and_absence_is_none(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"a": 1})
+    assert read_json(tmp_path / "x.json") == {"a": 1}
+    assert read_json(tmp_path / "y.json") is None
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_a_file_that_is_not_ours_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(LocalError, match=r"x\.json"):
+        read_json(tmp_path / "x.json")
+
+
+def test_two_operators_cannot_share_a_directory(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    assert operator_pid(folders) is None
+    with operator_lock(folders):
+        assert operator_pid(folders) is not None
+        with (
+            pytest.raises(DirectoryInUseError, match="already runs"),
+            operator_lock(LocalFolders(tmp_path)),
+        ):
+            pass
+    assert operator_pid(folders) is None
+
+
+def test_a_held_lock_refuses_without_waiting(tmp_path: Path) -> None:
+    with held(tmp_path / "lock", wait=False) as mine:
+        assert mine
+        with held(tmp_path / "lock", wait=False) as theirs:
+            assert not theirs
+
+
+def test_full_events_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVENTS_BYTES_MAX", 10)
+    folders = LocalFolders(tmp_path)
+    folders.append_event({"reason": "first"})
+    folders.append_event({"reason": "second"})
+    assert "second" in folders.events_file.read_text()
+    assert "first" in (tmp_path / "events.old.jsonl").read_text()

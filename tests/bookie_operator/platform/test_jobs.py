@@ -1,0 +1,80 @@
+"""Job processes: create-only, found again, reports read but never trusted to be there."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.observed import Job, JobKind
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
+from bookie_operator.platform.processes import Children
+from fake_processes import endless, engine_like, until
+
+pytestmark = pytest.mark.process
+URL = "zk://127.0.0.1:2181/ledgers"
+REPAIR = StartJob("demo-bookie-0-2-1", JobKind.REPAIR, "inline", 1, BookieId("bookie-0"), 2)
+AUDIT = StartJob("demo-audit-1", JobKind.AUDIT, "auto", 1)
+
+
+def jobs_in(root: Path, command: JobCommand) -> JobProcesses:
+    folders = LocalFolders(root)
+    folders.make()
+    return JobProcesses(folders, Children(lambda: None), command=command)
+
+
+async def ended(jobs: JobProcesses) -> Job:
+    await until(lambda: not jobs.jobs()[0].running)
+    return jobs.jobs()[0]
+
+
+async def test_a_repairs_report_is_read_from_its_result(tmp_path: Path) -> None:
+    report = {"entries_copied": 5, "entries_copied_closed": 2, "engine": "inline"}
+    jobs = jobs_in(tmp_path, engine_like(json.dumps(report)))
+    assert jobs.start(REPAIR, metadata_url=URL)
+    job = await ended(jobs)
+    assert job.exit_code == 0 and job.boot_epoch == 2
+    assert job.repair is not None and job.repair.entries_copied == 5
+
+
+async def test_a_job_of_the_same_name_is_not_started_twice(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, engine_like("{}"))
+    assert jobs.start(REPAIR, metadata_url=URL)
+    assert not jobs.start(REPAIR, metadata_url=URL)
+    await ended(jobs)
+
+
+async def test_the_next_operator_finds_ended_jobs_with_their_reports(tmp_path: Path) -> None:
+    report = {"audit": {"ledgers": 3, "entries": 9, "ok": 9, "missing": 0}}
+    jobs = jobs_in(tmp_path, engine_like(json.dumps(report)))
+    jobs.start(AUDIT, metadata_url=URL)
+    before = await ended(jobs)
+    later = jobs_in(tmp_path, engine_like("{}"))
+    later.adopt()
+    assert list(later.jobs()) == [before]
+    assert before.audit is not None and before.audit.is_clean and before.audit.entries == 9
+
+
+@pytest.mark.parametrize("report", ["{}", "[]", '{"audit": 3}'])
+async def test_an_audit_without_findings_is_no_audit(tmp_path: Path, report: str) -> None:
+    jobs = jobs_in(tmp_path, engine_like(report, code=1))
+    jobs.start(AUDIT, metadata_url=URL)
+    assert (await ended(jobs)).audit is None
+
+
+async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, endless)
+    jobs.start(REPAIR, metadata_url=URL)
+    jobs.stop(REPAIR.name)
+    job = await ended(jobs)
+    assert job.repair is None and "SIGKILL" in job.message
+
+
+def test_the_engines_command_line() -> None:
+    command = engine_command(REPAIR, URL, Path("/r.json"))
+    assert command[1:] == [
+        *("-m", "bookie.repair", "run", "--metadata", URL),
+        *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
+    ]
+    assert "--bookie" not in engine_command(AUDIT, URL, Path("/r.json"))

@@ -1,0 +1,165 @@
+"""The local kubelet: starts, notices ends, backs off, and finds running bookies again."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from bookie.protocol.ids import BookieId
+from bookie_operator.observed import Process
+from bookie_operator.plan.actions import BookieTemplate, template_of
+from bookie_operator.platform.folders import LocalFolders, held
+from bookie_operator.platform.kubelet import Command, Kubelet, Record
+from bookie_operator.platform.processes import Children, ProcessId, is_alive, send, wait_gone
+from bookie_operator.platform.volumes import create_volume
+from fake_processes import bookie_like, ends_at_once, until
+from operator_scenes import cluster
+
+pytestmark = pytest.mark.process
+B0 = BookieId("bookie-0")
+URL = "zk://127.0.0.1:2181/ledgers"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Node:
+    """One directory with a kubelet on it."""
+
+    def __init__(self, root: Path, command: Command = bookie_like) -> None:
+        self.clock = Clock()
+        self.folders = LocalFolders(root)
+        self.folders.make()
+        self.template: BookieTemplate = template_of(cluster().spec, B0)
+        for disk in self.template.disks:
+            create_volume(self.folders, B0, disk.name, size=disk.size)
+        self.children = Children(lambda: None)
+        self.kubelet = Kubelet(self.folders, self.children, command=command, clock=self.clock)
+        self.kubelet.metadata_url = URL
+
+    def process(self) -> Process:
+        process = self.kubelet.bookies()[B0].process
+        assert process is not None
+        return process
+
+    def identity(self) -> ProcessId:
+        found = self.kubelet.process_of(B0)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    process = node.kubelet.process_of(B0)
+    if process is not None:
+        send(process, signal.SIGKILL)
+        wait_gone(process, 10)
+        node.children.is_alive(process)  # reaps it
+    node.children.close()
+
+
+async def test_a_bookie_runs_and_tells_where_its_control_plane_is(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().control == "127.0.0.1:4242")
+    assert node.process().running and node.process().revision == node.template.revision
+
+
+async def test_settings_hand_the_volumes_uids_to_the_bookie(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    settings = yaml.safe_load((node.folders.bookie(B0) / "settings.yaml").read_text())
+    volumes = node.kubelet.bookies()[B0].volumes
+    assert settings["journal"]["volumeUid"] == volumes["journal"].uid
+    assert [disk["volumeUid"] for disk in settings["ledgers"]] == [
+        volumes["ledger-0"].uid,
+        volumes["ledger-1"].uid,
+    ]
+    assert settings["cookieFix"] == {"policy": "Approve"}
+    assert settings["metadata"] == URL and settings["ports"]["run"] == 0
+
+
+async def test_a_killed_bookie_is_started_again_at_once(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    first = node.identity()
+    os.kill(first.pid, signal.SIGKILL)
+    await until(lambda: node.process().instance not in ("", str(first)))
+    after = node.process()
+    assert after.restarts == 1 and after.last_exit is not None
+    assert after.last_exit.code == -signal.SIGKILL
+    assert after.last_exit.reason == "killed by SIGKILL"
+
+
+async def test_ends_in_a_row_are_waited_out(tmp_path: Path) -> None:
+    node = Node(tmp_path, ends_at_once)
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().restarts == 1 and not node.process().running)
+    assert not node.process().running, "the second restart waits a second"
+    node.clock.advance(1)
+    assert node.process().restarts == 2
+    await until(lambda: not node.process().running)
+    node.children.close()
+
+
+@pytest.mark.parametrize(("row", "wait"), [(1, None), (2, 1), (3, 2), (5, 8), (50, 60)])
+def test_back_off_doubles_up_to_a_minute(row: int, wait: float | None) -> None:
+    from bookie_operator.observed import Exit
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    template = template_of(cluster().spec, B0)
+    record = Record(template, row=row, last_exit=Exit(now, 1, "x"))
+    expected = None if wait is None else now + timedelta(seconds=wait)
+    assert record.next_start_at == expected
+
+
+async def test_nothing_starts_while_another_holds_the_bookie(node: Node) -> None:
+    with held(node.folders.bookie(B0) / "lock", wait=True):
+        node.kubelet.ensure(node.template)
+        assert not node.process().running
+    assert node.process().running
+
+
+async def test_nothing_starts_without_all_volumes(node: Node) -> None:
+    node.folders.claim(B0, "ledger-1").unlink()
+    node.kubelet.ensure(node.template)
+    assert not node.process().running
+
+
+async def test_the_next_operator_adopts_a_running_bookie(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    before = node.identity()
+    later = Kubelet(node.folders, Children(lambda: None), command=bookie_like)
+    later.adopt()
+    assert later.process_of(B0) == before
+    process = later.bookies()[B0].process
+    assert process is not None and process.running and process.restarts == 0
+    assert is_alive(before)
+
+
+async def test_an_adopted_bookie_that_ends_is_started_again(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    before = node.identity()
+    children = Children(lambda: None)
+    later = Kubelet(node.folders, children, command=bookie_like)
+    later.metadata_url = URL
+    later.adopt()
+    os.kill(before.pid, signal.SIGKILL)
+    wait_gone(before, 10)
+    await until(lambda: later.bookies()[B0].process is not None and later.process_of(B0) != before)
+    after = later.process_of(B0)
+    assert after is not None and is_alive(after)
+    send(after, signal.SIGKILL)
+    wait_gone(after, 10)
+    children.is_alive(after)
+    children.close()

@@ -1,0 +1,70 @@
+"""Processes: identity beyond the pid, graceful stops, exits that wake the loop."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bookie_operator.platform.processes import (
+    Children,
+    ProcessId,
+    exit_reason,
+    identify,
+    is_alive,
+    send,
+    stop,
+)
+from fake_processes import stubborn
+
+pytestmark = pytest.mark.process
+
+
+def test_another_process_with_the_same_pid_is_another_process() -> None:
+    me = identify(os.getpid())
+    assert me is not None and is_alive(me)
+    former = replace(me, created=me.created - 100)
+    assert not is_alive(former)
+    assert not send(former, signal.SIGKILL)
+
+
+def test_a_process_that_was_never_there_is_not_alive() -> None:
+    assert not is_alive(ProcessId(2**22 - 1, 1.0))
+
+
+def test_a_graceful_stop_is_told_from_a_killed_one() -> None:
+    polite = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    process = identify(polite.pid)
+    assert process is not None and stop(process, grace_s=20)
+    polite.wait()
+    rude = subprocess.Popen(stubborn(), stdout=subprocess.PIPE)
+    with rude:
+        assert rude.stdout is not None and rude.stdout.readline() == b"ready\n"
+        process = identify(rude.pid)
+        assert process is not None and not stop(process, grace_s=0.05)
+        assert rude.wait() == -signal.SIGKILL
+
+
+async def test_an_exit_wakes_the_loop_and_has_a_code(tmp_path: Path) -> None:
+    woken = asyncio.Event()
+    children = Children(woken.set)
+    process = children.spawn(
+        [sys.executable, "-c", "raise SystemExit(7)"], log=tmp_path / "log", folder=tmp_path
+    )
+    async with asyncio.timeout(20):
+        await woken.wait()
+    assert not children.is_alive(process)
+    assert children.exit_code(process) == 7
+    children.forget(process)
+    children.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(0, "exit code 0"), (-9, "killed by SIGKILL"), (None, "ended while no operator watched")],
+)
+def test_ends_are_told_in_words(code: int | None, text: str) -> None:
+    assert exit_reason(code) == text
