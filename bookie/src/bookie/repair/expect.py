@@ -13,7 +13,7 @@ import numpy as np
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 
 
@@ -88,7 +88,7 @@ class Verdict:
 
     ledger_id: LedgerId
     through: EntryId
-    is_closed: bool
+    state: LedgerState
     shares: Mapping[BookieId, Share] = field(repr=False)
     ok: EntrySet
     missing: EntrySet
@@ -151,7 +151,7 @@ def judge(
     return Verdict(
         ledger_id=metadata.ledger_id,
         through=through,
-        is_closed=metadata.is_closed,
+        state=metadata.state,
         shares=shares,
         ok=at_least(metadata.write_quorum, present),
         missing=missing - lost,

@@ -22,7 +22,8 @@ class FakeControl:
     """Implements `repair.control.BookieControl` over a fleet in memory.
 
     `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
-    `refuse_loss`: bookies that refuse to record one. `asked` records (call, bookie), in order.
+    `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync.
+    `asked` records (call, bookie), in order.
     """
 
     def __init__(self, fleet: FakeFleet, store: MetadataStore) -> None:
@@ -30,6 +31,7 @@ class FakeControl:
         self.store = store
         self.unreachable: set[BookieId] = set()
         self.refuse_loss: set[BookieId] = set()
+        self.refuse_flush: set[BookieId] = set()
         self.lost: dict[tuple[BookieId, LedgerId], EntrySet] = {}
         self.by_person: set[tuple[BookieId, LedgerId]] = set()
         self.asked: list[tuple[str, BookieId]] = []
@@ -131,6 +133,8 @@ class FakeControl:
         bookie = self._bookie("flush", bookie_id)
         if bookie is None:
             return Status.UNREACHABLE
+        if bookie_id in self.refuse_flush:
+            return Status.IO_ERROR
         bookie.flush()
         return Status.OK
 

@@ -1,0 +1,296 @@
+"""The audit: what bookies hold against what metadata says, for any number of ledgers.
+
+Index only, read only: it reports and never changes anything. Ledgers go through in batches, so
+memory holds one batch and the damaged ledgers. What looks wrong is looked at again, with fresh
+metadata and fresh answers, before it is said (BP-34): writers move on while the audit reads.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
+
+from bookie.metadata.store import MetadataStore, Versioned
+from bookie.protocol.errors import NoSuchLedgerError
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
+from bookie.protocol.status import Status
+from bookie.repair.control import BookieControl
+from bookie.repair.expect import (
+    Holding,
+    Verdict,
+    judge,
+    known_lac,
+    members,
+    must_exist_through,
+    no_answer,
+)
+
+LOOKS_MAX: Final = 4
+"""Looks at one ledger whose metadata changes each time; then its findings count as unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Bounds of an audit.
+
+    `grace_s`: wait before a second look, so that adds on their way arrive. `recheck_s`: wait before
+    ledgers with unreachable bookies are asked about once more; None = no such re-check.
+    """
+
+    ledgers_per_batch: int = 1000
+    metadata_in_flight: int = 64
+    grace_s: float = 1.0
+    recheck_s: float | None = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One ledger as seen at one time: metadata, and an answer for each member."""
+
+    metadata: Versioned[LedgerMetadata]
+    holdings: Mapping[BookieId, Holding]
+    verdict: Verdict
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        return self.verdict.ledger_id
+
+    @property
+    def is_silent(self) -> bool:
+        """True when entries are unknown because a member gave no answer."""
+        return bool(self.verdict.unknown) and not all(
+            holding.has_searched for holding in self.holdings.values()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """Entries by class, see `expect.Verdict`; each entry counts once, however many copies."""
+
+    ledgers: int = 0
+    entries: int = 0
+    ok: int = 0
+    missing: int = 0
+    unknown: int = 0
+    lost: int = 0
+    below_write_quorum: int = 0
+    below_ack_quorum: int = 0
+    no_copy: int = 0
+
+    def __add__(self, other: "AuditCounts") -> "AuditCounts":
+        return AuditCounts(*(a + b for a, b in zip(self.row(), other.row(), strict=True)))
+
+    def row(self) -> tuple[int, ...]:
+        return tuple(getattr(self, name) for name in COUNT_NAMES)
+
+    @property
+    def is_clean(self) -> bool:
+        return self.ok == self.entries
+
+
+COUNT_NAMES: Final = tuple(AuditCounts.__dataclass_fields__)
+
+
+def counts_of(verdict: Verdict) -> AuditCounts:
+    """The counts of one ledger."""
+    return AuditCounts(
+        ledgers=1,
+        entries=verdict.entries,
+        ok=len(verdict.ok),
+        missing=len(verdict.missing),
+        unknown=len(verdict.unknown),
+        lost=len(verdict.lost),
+        below_write_quorum=len(verdict.below_write_quorum),
+        below_ack_quorum=len(verdict.below_ack_quorum),
+        no_copy=len(verdict.no_copy),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result: counts over all ledgers, and a verdict for each that is not wholly ok.
+
+    `unreachable`: bookies that gave no answer. `marked`: ledgers that some bookie holds in limbo or
+    unchecked, though all entries may be there. `accepted`: ledgers that a person let close at a
+    possible loss, each with its record (S33).
+    """
+
+    counts: AuditCounts = AuditCounts()
+    findings: tuple[Verdict, ...] = ()
+    unreachable: frozenset[BookieId] = frozenset()
+    marked: int = 0
+    accepted: tuple[tuple[LedgerId, bytes], ...] = ()
+
+    def __add__(self, other: "Audit") -> "Audit":
+        return Audit(
+            self.counts + other.counts,
+            self.findings + other.findings,
+            self.unreachable | other.unreachable,
+            self.marked + other.marked,
+            self.accepted + other.accepted,
+        )
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far."""
+
+    store: MetadataStore
+    control: BookieControl
+    settings: AuditSettings = field(default_factory=AuditSettings)
+    progress: Callable[[int], None] = lambda _ledgers: None
+
+    async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
+        """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
+        found = Audit()
+        silent: list[LedgerId] = []
+        batch_size = self.settings.ledgers_per_batch
+        async for batch in _batches(ledger_ids, batch_size):
+            looks = await self.settled(batch)
+            if self.settings.recheck_s is not None:
+                silent += [i for i, look in looks.items() if look.is_silent]
+                looks = {i: look for i, look in looks.items() if not look.is_silent}
+            found += audit_of(looks)
+            self.progress(found.counts.ledgers)
+        # A bookie may be away for a moment only: its ledgers are asked about once more, later.
+        if silent and self.settings.recheck_s is not None:
+            await asyncio.sleep(self.settings.recheck_s)
+        for start in range(0, len(silent), batch_size):
+            found += audit_of(await self.settled(silent[start : start + batch_size]))
+            self.progress(found.counts.ledgers)
+        return found
+
+    async def settled(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+        """Look, and look again at what is suspect until two looks agree on the metadata."""
+        looks = await self.look(ledger_ids)
+        suspects = {i: look for i, look in looks.items() if look.verdict.is_suspect}
+        for _again in range(LOOKS_MAX - 1):
+            if not suspects:
+                return looks
+            await asyncio.sleep(self.settings.grace_s)
+            # An open ledger is held to the end that was known before: what was acknowledged then
+            # must be there now, while what came later may still be on its way.
+            ends = {i: look.verdict.through for i, look in suspects.items() if _is_open(look)}
+            fresh = await self.look(list(suspects), ends=ends)
+            moved = {
+                i: look
+                for i, look in fresh.items()
+                if look.verdict.is_suspect and look.metadata.version != looks[i].metadata.version
+            }
+            looks = {i: look for i, look in looks.items() if i not in suspects} | fresh
+            suspects = moved
+        return looks | {i: _undecided(look) for i, look in suspects.items()}
+
+    async def look(
+        self, ledger_ids: Sequence[LedgerId], *, ends: Mapping[LedgerId, EntryId] | None = None
+    ) -> dict[LedgerId, Look]:
+        """One look at each ledger that exists; `ends` caps how far an open one is judged."""
+        ledgers = await read_ledgers(
+            self.store, ledger_ids, in_flight=self.settings.metadata_in_flight
+        )
+        holdings = await self._holdings(ledgers)
+        return {
+            ledger_id: _look(metadata, holdings[ledger_id], (ends or {}).get(ledger_id))
+            for ledger_id, metadata in ledgers.items()
+        }
+
+    async def _holdings(
+        self, ledgers: Mapping[LedgerId, Versioned[LedgerMetadata]]
+    ) -> dict[LedgerId, dict[BookieId, Holding]]:
+        wanted: dict[BookieId, list[LedgerId]] = {}
+        for ledger_id, metadata in ledgers.items():
+            for bookie_id in members(metadata.value):
+                wanted.setdefault(bookie_id, []).append(ledger_id)
+        found: dict[LedgerId, dict[BookieId, Holding]] = {i: {} for i in ledgers}
+        answers = await asyncio.gather(
+            *(self.control.availability(bookie_id, ids) for bookie_id, ids in wanted.items())
+        )
+        for bookie_id, answer in zip(wanted, answers, strict=True):
+            for ledger_id in wanted[bookie_id]:
+                found[ledger_id][bookie_id] = answer.get(ledger_id) or no_answer(
+                    bookie_id, ledger_id, Status.UNREACHABLE
+                )
+        return found
+
+
+def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
+    """The audit of one batch of looks."""
+    found = list(looks.values())
+    return Audit(
+        counts=sum((counts_of(look.verdict) for look in found), AuditCounts()),
+        findings=tuple(look.verdict for look in found if not look.verdict.is_ok),
+        unreachable=frozenset(
+            bookie_id
+            for look in found
+            for bookie_id, holding in look.holdings.items()
+            if not holding.has_searched
+        ),
+        marked=sum(any(h.is_marked for h in look.holdings.values()) for look in found),
+        accepted=tuple(
+            (look.ledger_id, record)
+            for look in found
+            if (record := look.metadata.value.custom.get(ACCEPTED_LOSS_KEY)) is not None
+        ),
+    )
+
+
+async def read_ledgers(
+    store: MetadataStore, ledger_ids: Iterable[LedgerId], *, in_flight: int
+) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+    """Metadata of those that exist, read linearizably, at most `in_flight` at once."""
+    slots = asyncio.Semaphore(in_flight)
+
+    async def read(ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
+        async with slots:
+            try:
+                return await store.read_ledger(ledger_id)
+            except NoSuchLedgerError:
+                return None  # deleted since it was listed
+
+    wanted = list(ledger_ids)
+    found = await asyncio.gather(*map(read, wanted))
+    return {i: metadata for i, metadata in zip(wanted, found, strict=True) if metadata is not None}
+
+
+def _look(
+    metadata: Versioned[LedgerMetadata],
+    holdings: Mapping[BookieId, Holding],
+    end: EntryId | None,
+) -> Look:
+    lac = NO_ENTRY if end is not None else known_lac(holdings.values())
+    through = must_exist_through(metadata.value, lac=lac)
+    if end is not None and not metadata.value.is_closed:
+        through = max(through, end)
+    return Look(metadata, holdings, judge(metadata.value, holdings, through=through))
+
+
+def _is_open(look: Look) -> bool:
+    return not look.metadata.value.is_closed
+
+
+def _undecided(look: Look) -> Look:
+    """A look whose ledger never held still: nothing definite is said about its entries."""
+    silent = {b: no_answer(b, look.ledger_id, Status.UNREACHABLE) for b in look.holdings}
+    through = look.verdict.through
+    return replace(look, verdict=judge(look.metadata.value, silent, through=through))
+
+
+async def _batches(
+    ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId], size: int
+) -> AsyncIterator[list[LedgerId]]:
+    if isinstance(ledger_ids, Iterable):
+        rest = iter(ledger_ids)
+        while batch := list(islice(rest, size)):
+            yield batch
+        return
+    batch = []
+    async for ledger_id in ledger_ids:
+        batch.append(ledger_id)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

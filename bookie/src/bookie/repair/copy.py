@@ -1,0 +1,262 @@
+"""Copies entries that a bookie lacks: read from peers, digest checked, sent as recovery adds.
+
+Safe to run twice, at once and half-way: the bytes are those the writer made, a bookie keeps the
+first copy of an id, and nothing here changes metadata or marks. What is read and not yet stored is
+bounded for the whole process by one `ByteBudget`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from bookie.client.peers import Peers
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader, master_key
+from bookie.protocol.errors import DigestError, FrameError
+from bookie.protocol.ids import BookieId, EntryId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.runs import (
+    CONSECUTIVE,
+    FLAG_RECOVERY,
+    FRAME_BYTES_MAX,
+    FRAME_HEADER_BYTES,
+    RUN_ENTRIES_MAX,
+    Pattern,
+    build_run,
+    parse_run,
+)
+from bookie.protocol.status import Status
+from bookie.repair.expect import Holding
+from bookie.wire.native import ReadReply, ReadRequest
+
+SPAN_GAP_ENTRIES: Final = 16
+"""Wanted ranges this close are read in one go: striped shares, single holes."""
+
+Entries = dict[int, tuple[EntryHeader, Buffer]]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """Bounds of copying, in bytes. `bytes_per_second`: None = as fast as the budget lets it."""
+
+    read_bytes: int = 1024 * 1024
+    frame_bytes: int = 1024 * 1024
+    in_flight_bytes: int = 32 * 1024 * 1024
+    bytes_per_second: int | None = None
+
+
+class ByteBudget:
+    """Bytes read and not yet stored, over all copies of a process; optionally a rate as well."""
+
+    def __init__(self, settings: CopySettings) -> None:
+        assert 0 < settings.read_bytes <= settings.in_flight_bytes
+        self._windows = asyncio.Semaphore(settings.in_flight_bytes // settings.read_bytes)
+        self._bytes_per_second = settings.bytes_per_second
+        self._free_at = 0.0
+
+    @asynccontextmanager
+    async def window(self) -> AsyncIterator[None]:
+        """Room for one read and for storing what it returns."""
+        async with self._windows:
+            yield
+
+    async def spend(self, copied_bytes: int) -> None:
+        """Wait until the rate allows this many bytes more."""
+        if self._bytes_per_second is None:
+            return
+        now = asyncio.get_running_loop().time()
+        start = max(now, self._free_at)
+        self._free_at = start + copied_bytes / self._bytes_per_second
+        await asyncio.sleep(start - now)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What one bookie got back. `left`: wanted and not copied now; `why` says what came first."""
+
+    entries: EntrySet = EMPTY
+    bytes_copied: int = 0
+    left: EntrySet = EMPTY
+    corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
+    why: str = ""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One ledger's copy to one bookie, while it runs."""
+
+    metadata: LedgerMetadata
+    target: BookieId
+    key: bytes
+    codec: EntryCodec
+    done: list[tuple[int, int, Pattern]] = field(default_factory=list)
+    bytes_copied: int = 0
+    corrupt: dict[tuple[BookieId, EntryId], None] = field(default_factory=dict)
+    refused: Status | None = None
+    why: str = ""
+
+
+class Copier:
+    """Copies within one cluster; one budget for all of its copies."""
+
+    def __init__(self, peers: Peers, settings: CopySettings | None = None) -> None:
+        self._peers = peers
+        self._settings = settings or CopySettings()
+        self._budget = ByteBudget(self._settings)
+
+    async def copy(
+        self,
+        metadata: LedgerMetadata,
+        target: BookieId,
+        wanted: EntrySet,
+        *,
+        holdings: Mapping[BookieId, Holding],
+    ) -> Copied:
+        """Bring `wanted` to `target` from whoever holds it. Never raises for a bad peer."""
+        codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+        job = _Job(metadata, target, master_key(metadata.password), codec)
+        for source in self._sources(metadata, target, holdings):
+            offered = (wanted - EntrySet.from_runs(job.done)) & holdings[source].entries
+            if offered and job.refused is None:
+                await self._copy_from(job, source, offered)
+        copied = EntrySet.from_runs(job.done)
+        left = wanted - copied
+        why = job.why or ("no reachable bookie holds them" if left else "")
+        return Copied(copied, job.bytes_copied, left, tuple(job.corrupt), why)
+
+    def _sources(
+        self, metadata: LedgerMetadata, target: BookieId, holdings: Mapping[BookieId, Holding]
+    ) -> list[BookieId]:
+        # Different ledgers start at different peers, so that one is not read from for all.
+        others = [b for b, held in holdings.items() if b != target and held.entries]
+        turn = metadata.ledger_id % max(len(others), 1)
+        return others[turn:] + others[:turn]
+
+    async def _copy_from(self, job: _Job, source: BookieId, offered: EntrySet) -> None:
+        for first, last in spans(offered):
+            wanted = offered.clip(first, last)
+            at: EntryId | None = wanted.first
+            while at is not None and at <= wanted.last:
+                async with self._budget.window():
+                    at, found = await self._read(job, source, wanted.clip(at, wanted.last))
+                    await self._store(job, found)
+                if job.refused is not None:
+                    return
+            if at is None:
+                return
+
+    async def _read(
+        self, job: _Job, source: BookieId, wanted: EntrySet
+    ) -> tuple[EntryId | None, Entries]:
+        """Where to read on, None when this source is of no more use; and the verified entries."""
+        request = ReadRequest(
+            job.metadata.ledger_id, wanted.first, wanted.last, self._settings.read_bytes, job.key
+        )
+        status, reply = await self._peers.read(source, request)
+        if status is not Status.OK or reply is None:
+            job.why = job.why or f"{source} answered {status.name} to a read"
+            return None, {}
+        found, corrupt = verified(reply, wanted, job.codec)
+        if corrupt:
+            job.corrupt.update({(source, entry_id): None for entry_id in corrupt})
+            job.why = job.why or f"{source} holds a corrupt copy of entry {corrupt[0]}"
+        if reply.answered_through < wanted.first:
+            return None, found  # no progress: a defective peer must not be asked for ever
+        return EntryId(reply.answered_through + 1), found
+
+    async def _store(self, job: _Job, found: Entries) -> None:
+        for first, pattern, entry_ids in runs_of(found, frame_bytes=self._settings.frame_bytes):
+            bodies = [found[entry_id][1] for entry_id in entry_ids]
+            # The LAC of a copy never exceeds what its own entries carry (R16).
+            lac = max(found[entry_id][0].lac for entry_id in entry_ids)
+            frame = build_run(
+                job.metadata.ledger_id, first, bodies, lac=lac, pattern=pattern, flags=FLAG_RECOVERY
+            )
+            await self._budget.spend(len(frame))
+            status = await self._add(job, frame)
+            if status is not Status.OK:
+                job.refused = status
+                job.why = f"{job.target} answered {status.name} to a recovery add"
+                return
+            job.done.append((first, len(entry_ids), pattern))
+            job.bytes_copied += sum(map(len, bodies))
+
+    async def _add(self, job: _Job, frame: bytes) -> Status:
+        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+
+        def on_reply(status: Status) -> None:
+            if not answer.done():  # the copy may have been cancelled
+                answer.set_result(status)
+
+        self._peers.add_run(job.target, master_key=job.key, frame=frame, on_reply=on_reply)
+        return await answer
+
+
+def spans(wanted: EntrySet) -> list[tuple[EntryId, EntryId]]:
+    """First and last ids to read, ranges with small gaps taken together."""
+    if not wanted:
+        return []
+    cuts = np.flatnonzero(wanted.starts[1:] - wanted.ends[:-1] > SPAN_GAP_ENTRIES)
+    firsts = wanted.starts[np.concatenate(([0], cuts + 1))].tolist()
+    lasts = wanted.ends[np.concatenate((cuts, [-1]))].tolist()
+    return [(EntryId(a), EntryId(b)) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def verified(
+    reply: ReadReply, wanted: EntrySet, codec: EntryCodec
+) -> tuple[Entries, list[EntryId]]:
+    """The wanted entries of a reply whose digests are right, and the ids of those that are not."""
+    found: Entries = {}
+    corrupt: list[EntryId] = []
+    for buffer in reply.runs:
+        try:
+            run = parse_run(buffer)
+        except FrameError:
+            continue  # cut or garbled on its way: its entries count as not sent
+        for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
+            if entry_id in found or entry_id > reply.answered_through or entry_id not in wanted:
+                continue
+            try:
+                header, _payload = codec.decode(entry, entry_id=entry_id)
+            except DigestError:
+                corrupt.append(entry_id)
+            else:
+                found[entry_id] = header, entry
+    return found, [entry_id for entry_id in corrupt if entry_id not in found]
+
+
+def runs_of(
+    found: Entries, *, frame_bytes: int
+) -> Iterator[tuple[EntryId, Pattern, list[EntryId]]]:
+    """The entries as runs of at most about `frame_bytes`: first id, pattern, ids in order."""
+    ids = np.fromiter(found, np.int64, len(found))
+    for first, count, pattern in EntrySet.from_bounds(ids, ids).runs():
+        ids_of_run = [EntryId(pattern.id_at(first, index)) for index in range(count)]
+        yield from _pieces(found, ids_of_run, pattern, frame_bytes=frame_bytes)
+
+
+def _pieces(
+    found: Entries, ids: list[EntryId], pattern: Pattern, *, frame_bytes: int
+) -> Iterator[tuple[EntryId, Pattern, list[EntryId]]]:
+    # A piece of a pattern has to begin where a sequence begins, so whole sequences are taken.
+    unit = max(pattern.size, 1)
+    limit = min(frame_bytes, FRAME_BYTES_MAX - FRAME_HEADER_BYTES)
+    piece: list[EntryId] = []
+    size = 0
+    for start in range(0, len(ids), unit):
+        sequence = ids[start : start + unit]
+        added = sum(4 + len(found[entry_id][1]) for entry_id in sequence)
+        if piece and (size + added > limit or len(piece) + unit > RUN_ENTRIES_MAX):
+            yield piece[0], pattern, piece
+            piece, size = [], 0
+        if added > FRAME_BYTES_MAX - FRAME_HEADER_BYTES:  # one sequence alone is too long
+            yield from ((entry_id, CONSECUTIVE, [entry_id]) for entry_id in sequence)
+            continue
+        piece.extend(sequence)
+        size += added
+    if piece:
+        yield piece[0], pattern, piece

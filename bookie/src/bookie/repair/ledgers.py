@@ -1,0 +1,171 @@
+"""Repair of ledgers, one by one: recover what is in limbo, judge, copy what bookies lack.
+
+The same functions run in process and inside Spark tasks. They may run twice, at once or be cut off
+anywhere: recovery is decided by compare-and-set, copies are recovery adds of verified bytes,
+presence is asked for anew at each start, and no mark is cleared here.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bookie.client.recovery import recover
+from bookie.protocol.answers import UndecidedError
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import (
+    BookieError,
+    NoSuchLedgerError,
+    UnavailableError,
+    UndecidableError,
+)
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.repair.audit import Auditor, AuditSettings, Look, counts_of, read_ledgers
+from bookie.repair.cluster import Cluster
+from bookie.repair.copy import Copied, Copier, CopySettings
+from bookie.repair.expect import Share, members
+from bookie.repair.outcome import LedgerOutcome, LedgerTask
+
+LEDGERS_IN_FLIGHT: Final = 16
+"""Ledgers recovered or copied at once in one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSettings:
+    """Bounds of a repair; ledgers are taken `ledgers_per_batch` at a time."""
+
+    ledgers_per_batch: int = 500
+    audit: AuditSettings = field(default_factory=lambda: AuditSettings(grace_s=0.3, recheck_s=None))
+    copy: CopySettings = field(default_factory=CopySettings)
+
+
+@dataclass(slots=True)
+class LedgerRepair:
+    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once."""
+
+    cluster: Cluster
+    settings: RepairSettings = field(default_factory=RepairSettings)
+    progress: Callable[[int], None] = lambda _ledgers: None
+    _copier: Copier = field(init=False)
+    _auditor: Auditor = field(init=False)
+    _slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._copier = Copier(self.cluster.peers, self.settings.copy)
+        self._auditor = Auditor(self.cluster.store, self.cluster.control, self.settings.audit)
+        self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
+
+    async def repair(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
+        """One outcome for each task, in order. UnavailableError: the metadata store is away."""
+        outcomes: list[LedgerOutcome] = []
+        for start in range(0, len(tasks), self.settings.ledgers_per_batch):
+            batch = tasks[start : start + self.settings.ledgers_per_batch]
+            outcomes += await self._repair_batch(batch)
+        return outcomes
+
+    async def _repair_batch(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
+        found = await read_ledgers(
+            self.cluster.store,
+            [task.ledger_id for task in tasks],
+            in_flight=self.settings.audit.metadata_in_flight,
+        )
+        states = {i: metadata.value.state.value for i, metadata in found.items()}
+        begun = [LedgerOutcome(t.ledger_id, states.get(t.ledger_id, "DELETED")) for t in tasks]
+        recovered = await asyncio.gather(
+            *(self._recover(task, outcome) for task, outcome in zip(tasks, begun, strict=True))
+        )
+        looks = await self._auditor.settled(list(found))
+        return await asyncio.gather(
+            *(self._copy(outcome, looks.get(LedgerId(outcome.ledger_id))) for outcome in recovered)
+        )
+
+    async def _recover(self, task: LedgerTask, outcome: LedgerOutcome) -> LedgerOutcome:
+        """Close a limbo ledger that is still open; all others are left alone."""
+        if not task.limbo or outcome.state_before in ("CLOSED", "DELETED"):
+            return outcome
+        async with self._slots:
+            try:
+                metadata = (await self.cluster.store.read_ledger(task.ledger_id)).value
+                result = await recover(
+                    self.cluster.store,
+                    self.cluster.peers,
+                    task.ledger_id,
+                    password=metadata.password,
+                    settings=self.cluster.recovery,
+                )
+            except NoSuchLedgerError:
+                return replace(outcome, state_before="DELETED")
+            except UnavailableError as error:
+                return replace(outcome, reason="MetadataUnavailable", message=str(error))
+            except UndecidableError as error:
+                return undecided(outcome, error)
+            except BookieError as error:
+                return replace(outcome, reason="RecoveryFailed", message=str(error))
+        return replace(
+            outcome,
+            recovered=not result.adopted,
+            entries_recovered=result.recovered,
+            corrupt_copies=len(result.corrupt),
+            touched=tuple(members(result.metadata.value)),
+        )
+
+    async def _copy(self, outcome: LedgerOutcome, look: Look | None) -> LedgerOutcome:
+        """Bring each reachable member what it lacks and someone holds."""
+        if look is None:
+            self.progress(1)
+            return outcome
+        outcome = replace(outcome, before=counts_of(look.verdict))
+        metadata = look.metadata.value
+        for bookie_id, share in look.verdict.shares.items():
+            wanted = copyable(metadata, share) - look.verdict.gone
+            if wanted:
+                async with self._slots:
+                    copied = await self._copier.copy(
+                        metadata, bookie_id, wanted, holdings=look.holdings
+                    )
+                outcome = _with_copies(outcome, bookie_id, copied)
+        self.progress(1)
+        return outcome
+
+
+def copyable(metadata: LedgerMetadata, share: Share) -> EntrySet:
+    """What may be written to a bookie that lacks it: not the part a live writer still fills."""
+    if metadata.state is LedgerState.OPEN:
+        return share.lacking.clip(0, metadata.last_fragment.first_entry_id - 1)
+    return share.lacking
+
+
+def undecided(outcome: LedgerOutcome, error: UndecidableError) -> LedgerOutcome:
+    """A recovery that could not decide; what it waits for, and where loss is possible (S33)."""
+    outcome = replace(outcome, reason="Undecidable", message=str(error))
+    if isinstance(error, UndecidedError):
+        silent = [bookie for bookie, status in error.answers.items() if not status.is_known]
+        return replace(
+            outcome, possible_loss_from=error.entry_id, waiting_for=tuple(sorted(silent))
+        )
+    return outcome
+
+
+def _with_copies(outcome: LedgerOutcome, target: BookieId, copied: Copied) -> LedgerOutcome:
+    message, reason = outcome.message, outcome.reason
+    if copied.left and not reason:
+        reason = "CopyIncomplete"
+        message = f"{len(copied.left)} entries not copied to {target}: {copied.why}"
+    touched = {*outcome.touched, target} if copied.entries else {*outcome.touched}
+    return replace(
+        outcome,
+        entries_copied=outcome.entries_copied + len(copied.entries),
+        bytes_copied=outcome.bytes_copied + copied.bytes_copied,
+        corrupt_copies=outcome.corrupt_copies + len(copied.corrupt),
+        reason=reason,
+        message=message,
+        touched=tuple(sorted(touched)),
+    )
+
+
+def tasks_of(limbo: Iterable[LedgerId], others: Iterable[LedgerId]) -> list[LedgerTask]:
+    """Tasks in rising order of ids: limbo ledgers, and others that are only looked after."""
+    in_limbo = set(limbo)
+    every = sorted(in_limbo | set(others))
+    return [LedgerTask(ledger_id, limbo=ledger_id in in_limbo) for ledger_id in every]
