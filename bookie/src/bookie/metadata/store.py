@@ -90,7 +90,10 @@ class MetadataStore(Protocol):
     async def new_ledger_id(self) -> LedgerId:
         """An id no ledger has or had; ids of one cluster rise."""
 
-    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]: ...
+    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
+        """What was stored: with a creation token, so go on from this value.
+
+        Called again with the same token it finds its own; else an existing id is a conflict."""
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         """Linearizable."""
@@ -103,7 +106,7 @@ class MetadataStore(Protocol):
     async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None: ...
 
     def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        """Every ledger that existed when the call began: linearizable, in rising order."""
+        """Every ledger that existed when the iteration began: linearizable, in rising order."""
 
     # Bookies
     async def bookies(self) -> Mapping[BookieId, BookieInfo]:
@@ -112,7 +115,9 @@ class MetadataStore(Protocol):
     async def register(self, info: BookieInfo) -> None:
         """Announce this bookie for as long as the session lives; re-announced after a session loss.
 
-        Called again with `read_only` changed it moves the registration."""
+        Called again with `read_only` changed it moves the registration. Another session's
+        left-over gives way when its BOOT_EPOCH_PROPERTY is lower, else it is waited out;
+        MetadataConflictError when it stays."""
 
     async def unregister(self, bookie_id: BookieId) -> None: ...
 
