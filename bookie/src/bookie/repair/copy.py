@@ -6,7 +6,7 @@ bounded for the whole process by one `ByteBudget`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +36,7 @@ from bookie.wire.native import ReadReply, ReadRequest
 SPAN_GAP_ENTRIES: Final = 16
 """Wanted ranges this close are read in one go: striped shares, single holes."""
 
+Sleep = Callable[[float], Awaitable[None]]
 Entries = dict[int, tuple[EntryHeader, Buffer]]
 
 
@@ -52,11 +53,12 @@ class CopySettings:
 class ByteBudget:
     """Bytes read and not yet stored, over all copies of a process; optionally a rate as well."""
 
-    def __init__(self, settings: CopySettings) -> None:
+    def __init__(self, settings: CopySettings, *, sleep: Sleep = asyncio.sleep) -> None:
         assert 0 < settings.read_bytes <= settings.in_flight_bytes
         self._windows = asyncio.Semaphore(settings.in_flight_bytes // settings.read_bytes)
         self._bytes_per_second = settings.bytes_per_second
         self._free_at = 0.0
+        self._sleep = sleep
 
     @asynccontextmanager
     async def window(self) -> AsyncIterator[None]:
@@ -71,7 +73,7 @@ class ByteBudget:
         now = asyncio.get_running_loop().time()
         start = max(now, self._free_at)
         self._free_at = start + copied_bytes / self._bytes_per_second
-        await asyncio.sleep(start - now)
+        await self._sleep(start - now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,116 @@
+"""Looking twice, asking again, and what an audit counts."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from bookie.metadata.store import Versioned
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment
+from bookie.repair.audit import AuditCounts, Auditor, AuditSettings
+from bookie.repair.expect import Holding
+from repair_lab import RepairLab
+
+QUICK = AuditSettings(ledgers_per_batch=2, grace_s=0.0, recheck_s=0.0)
+
+
+@pytest.fixture
+async def lab() -> RepairLab:
+    return await RepairLab().start()
+
+
+def auditor(lab: RepairLab) -> Auditor:
+    return Auditor(lab.store, lab.control, QUICK)
+
+
+async def test_ledgers_of_all_batches_are_counted(lab: RepairLab) -> None:
+    for entries in (3, 0, 5, 2, 1):
+        await lab.ledger(entries=entries, last=entries - 1)
+    found = await auditor(lab).audit(lab.store.ledger_ids())
+    assert found.counts == AuditCounts(ledgers=5, entries=11, ok=11)
+    assert found.findings == () and found.counts.is_clean
+
+
+async def test_a_ledger_deleted_meanwhile_is_no_finding(lab: RepairLab) -> None:
+    found = await auditor(lab).audit([LedgerId(77)])
+    assert found.counts == AuditCounts()
+
+
+async def test_an_open_ledger_is_judged_up_to_its_known_lac(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=10)
+    lab.fleet[2].lose(ledger.ledger_id, [8, 9])
+    found = await auditor(lab).audit([ledger.ledger_id])
+    assert (found.counts.entries, found.counts.missing) == (9, 1)
+
+
+class LateCopies:
+    """A control plane whose second answer shows what was on its way at the first."""
+
+    def __init__(self, lab: RepairLab, arrive: dict[int, list[int]]) -> None:
+        self._lab, self._arrive, self._asked = lab, arrive, 0
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        answer = await self._lab.control.availability(bookie_id, ledger_ids)
+        if bookie_id == self._lab.ids[2]:
+            metadata = await self._lab.metadata(ledger_ids[0])
+            for number, entry_ids in self._arrive.items():
+                self._lab.write(metadata, entry_ids, on=(number,))
+        return answer
+
+
+async def test_adds_on_their_way_are_no_findings(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=5)
+    lab.write(ledger, [5, 6], on=(0, 1))
+    late = LateCopies(lab, {2: [5, 6], 0: [7, 8, 9], 1: [7, 8, 9]})
+    found = await Auditor(lab.store, late, QUICK).audit([ledger.ledger_id])  # type: ignore[arg-type]
+    assert found.findings == ()
+
+
+class MovingMetadata:
+    """A store that shows another version, and another last fragment, at each read."""
+
+    def __init__(self, lab: RepairLab) -> None:
+        self._lab, self.reads = lab, 0
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[object]:
+        found = await self._lab.store.read_ledger(ledger_id)
+        self.reads += 1
+        return Versioned(found.value, found.version + self.reads)
+
+
+async def test_a_ledger_that_never_holds_still_is_unknown_not_missing(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [0])
+    store = MovingMetadata(lab)
+    found = await Auditor(store, lab.control, QUICK).audit([ledger.ledger_id])  # type: ignore[arg-type]
+    assert (found.counts.missing, found.counts.unknown) == (0, 4)
+
+
+async def test_a_suspect_is_judged_by_fresh_metadata(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.write(ledger, range(4))
+    lab.fleet[1].lose(ledger.ledger_id, range(4))
+    looks = await auditor(lab).look([ledger.ledger_id])
+    assert looks[ledger.ledger_id].verdict.is_suspect
+    read = await lab.store.read_ledger(ledger.ledger_id)
+    moved = read.value.with_fragments([Fragment(EntryId(0), (lab.ids[0], lab.ids[3], lab.ids[2]))])
+    await lab.store.write_ledger(moved, version=read.version)
+    lab.write(moved, range(4))
+    assert (await auditor(lab).audit([ledger.ledger_id])).findings == ()
+
+
+async def test_an_unreachable_bookie_is_asked_again_later(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.control.unreachable.add(lab.ids[1])
+    found = await auditor(lab).audit([ledger.ledger_id])
+    assert found.unreachable == {lab.ids[1]} and found.counts.unknown == 4
+    asked = [b for call, b in lab.control.asked if call == "availability" and b == lab.ids[1]]
+    assert len(asked) == 2
+
+
+async def test_a_store_that_is_away_is_an_error_not_a_finding(lab: RepairLab) -> None:
+    await lab.store.close()
+    with pytest.raises(UnavailableError):
+        await auditor(lab).audit([LedgerId(0)])

@@ -1,0 +1,116 @@
+"""Cutting copies into spans and runs; bounds and bad peers."""
+
+import asyncio
+import random
+
+import pytest
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.entry import DigestType, EntryCodec
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.runs import FRAME_BYTES_MAX, build_run, parse_run
+from bookie.repair.copy import ByteBudget, Copied, Copier, CopySettings, Entries, runs_of, spans
+from bookie.wire.native import Op
+from repair_lab import PASSWORD, RepairLab
+
+CODEC = EntryCodec(LedgerId(1), DigestType.CRC32C, PASSWORD)
+
+
+@pytest.fixture
+async def lab() -> RepairLab:
+    return await RepairLab().start()
+
+
+async def copy(lab: RepairLab, ledger_id: LedgerId, settings: CopySettings | None = None) -> Copied:
+    """Bring bookie 1 everything it lacks of a ledger."""
+    metadata = await lab.metadata(ledger_id)
+    holdings = {b: (await lab.control.availability(b, [ledger_id]))[ledger_id] for b in lab.ids}
+    wanted = EntrySet.from_ranges([(0, metadata.last_entry_id)]) - holdings[lab.ids[1]].entries
+    return await Copier(lab.fleet, settings).copy(metadata, lab.ids[1], wanted, holdings=holdings)
+
+
+def entries_of(ids: list[int], *, size: int = 10) -> Entries:
+    found: Entries = {}
+    for entry_id in map(EntryId, ids):
+        body = CODEC.encode(entry_id, b"x" * size, lac=EntryId(-1), length=1)
+        found[entry_id] = CODEC.decode(body)[0], body
+    return found
+
+
+def test_near_ranges_are_read_together() -> None:
+    wanted = EntrySet.from_ranges([(0, 2), (5, 7), (100, 101), (110, 110), (500, 500)])
+    assert spans(wanted) == [(0, 7), (100, 110), (500, 500)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_carry_each_entry_once_under_its_own_id(seed: int) -> None:
+    rng = random.Random(seed)
+    ids = sorted(rng.sample(range(300), rng.randint(1, 200)))
+    found = entries_of(ids)
+    carried: list[int] = []
+    for first, pattern, run_ids in runs_of(found, frame_bytes=rng.choice((100, 700, 10**6))):
+        bodies = [found[i][1] for i in run_ids]
+        run = parse_run(build_run(LedgerId(1), first, bodies, lac=EntryId(-1), pattern=pattern))
+        carried += run.entry_ids()
+    assert sorted(carried) == ids
+
+
+def test_a_sequence_longer_than_a_frame_goes_entry_by_entry() -> None:
+    found = entries_of([0, 1, 2, 5, 6, 7], size=2 * 1024 * 1024)
+    runs = list(runs_of(found, frame_bytes=FRAME_BYTES_MAX))
+    assert [len(ids) for _first, _pattern, ids in runs] == [1] * 6
+
+
+async def test_windows_are_read_one_after_another(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=100, last=99)
+    lab.fleet[1].lose(ledger.ledger_id, range(100))
+    small = CopySettings(read_bytes=500, frame_bytes=500, in_flight_bytes=500)
+    copied = await copy(lab, ledger.ledger_id, small)
+    assert lab.held(1, ledger.ledger_id) == list(range(100)) and not copied.left
+    assert sum(call.op is Op.READ for call in lab.fleet.calls) > 5
+
+
+async def test_only_what_is_wanted_is_sent(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=50, last=49)
+    lab.fleet[1].lose(ledger.ledger_id, [3, 9])
+    copied = await copy(lab, ledger.ledger_id)
+    assert copied.entries.ranges() == [(3, 3), (9, 9)]
+
+
+async def test_the_next_peer_is_asked_when_one_fails(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(10))
+    lab.fleet.lose_requests(0, only=lambda call: call.op is Op.READ)
+    lab.fleet[2].fail_reads(ledger.ledger_id, [4])
+    copied = await copy(lab, ledger.ledger_id)
+    assert copied.left.ranges() == [(4, 4)] and copied.why
+    assert len(copied.entries) == 9
+
+
+async def test_a_corrupt_copy_is_named_and_another_taken(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=5, last=4)
+    lab.fleet[1].lose(ledger.ledger_id, range(5))
+    lab.fleet[0].corrupt(ledger.ledger_id, EntryId(2))
+    lab.fleet[2].lose(ledger.ledger_id, [4])
+    copied = await copy(lab, ledger.ledger_id)
+    assert set(copied.corrupt) <= {(lab.ids[0], 2)} and not copied.left
+
+
+async def test_a_rate_spreads_copies_over_time() -> None:
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    budget = ByteBudget(CopySettings(bytes_per_second=1000), sleep=note)
+    for _frame in range(3):
+        await budget.spend(500)
+    assert [round(wait, 1) for wait in waits] == [0.0, 0.5, 1.0]
+
+
+async def test_what_is_in_flight_is_bounded() -> None:
+    budget = ByteBudget(CopySettings(read_bytes=10, in_flight_bytes=25))
+    async with budget.window(), budget.window():
+        third = asyncio.ensure_future(budget.window().__aenter__())
+        await asyncio.sleep(0)
+        assert not third.done()
+        third.cancel()
