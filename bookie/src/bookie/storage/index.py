@@ -7,6 +7,7 @@ interleave though (striped runs), hence the largest span of a row is kept per le
 row that may hold an id.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -178,11 +179,10 @@ class Index:
         A snapshot: what is committed while the caller iterates does not show.
         """
         with self._database.reading("find the rows of a log file") as connection:
-            found = connection.execute(
-                f"SELECT ledger, {_ROW} FROM runs WHERE file = ?", (file_id,)
-            )
-            for row in found:
-                yield LedgerId(row[0]), RunRow(*row[1:])
+            query = f"SELECT ledger, {_ROW} FROM runs WHERE file = ?"
+            with contextlib.closing(connection.execute(query, (file_id,))) as found:
+                for row in found:
+                    yield LedgerId(row[0]), RunRow(*row[1:])
 
     # ---- writing --------------------------------------------------------------------------------
 

@@ -132,15 +132,13 @@ class AppendStream:
         None: no room now, `notify` will be called when there is. Raises the sticky failure,
         DiskFullError when no file is left, FrameError when the record could never fit.
         """
-        if length > self._settings.append_bytes_max:
-            raise FrameError(
-                f"a record of {length} bytes exceeds {self._settings.append_bytes_max}, which "
-                "half the ring and one file must hold; raise ring_bytes or file_bytes"
-            )
+        self._refuse_oversize(length)
         with self._lock:
             start = self._find_room(length)
             if start is None:
                 return None
+            if self._needs_file(length):
+                self._roll(start)
             file = self._files[-1]
             place = Place(
                 file.header.file_id,
@@ -157,18 +155,30 @@ class AppendStream:
 
         Raises like `append`. For a caller who must append to two streams or to none.
         """
+        self._refuse_oversize(length)
         with self._lock:
             return self._find_room(length) is not None
 
+    def _refuse_oversize(self, length: int) -> None:
+        if length > self._settings.append_bytes_max:
+            raise FrameError(
+                f"a record of {length} bytes exceeds {self._settings.append_bytes_max}, which "
+                "half the ring and one file must hold; raise ring_bytes or file_bytes"
+            )
+
+    def _needs_file(self, length: int) -> bool:
+        """True when the last file cannot take a record of that length."""
+        last = self._files[-1] if self._files else None
+        return last is None or self._head - last.base + length > self._settings.file_bytes
+
     def _find_room(self, length: int) -> int | None:
-        """Stream position for a record, in a new file where the last one cannot take it."""
+        """Stream position for a record, at the start of a new file where it needs one."""
         if self._failure is not None:
             raise self._failure
         if self._closing:
             raise StorageError(f"{self._writer.directory}: closed; open it again to append")
-        last = self._files[-1] if self._files else None
         start = self._head
-        rolls = last is None or start - last.base + length > self._settings.file_bytes
+        rolls = self._needs_file(length)
         if rolls:
             if self._spare is _Spare.FULL:
                 raise DiskFullError(
@@ -182,8 +192,6 @@ class AppendStream:
             self._starved = True
             self._work.notify()
             return None
-        if rolls:
-            self._roll(start)
         return start
 
     def _roll(self, start: int) -> None:

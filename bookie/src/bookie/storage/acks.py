@@ -1,0 +1,44 @@
+"""Callbacks that wait until the disk has reached a point: one sync answers many of them."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from bookie.protocol.errors import StorageError
+
+Done = Callable[[StorageError | None], None]
+"""Called once: None when durable as promised, otherwise why not (the outcome is then unknown)."""
+
+Point = TypeVar("Point", int, tuple[int, int])
+
+
+class AckQueue(Generic[Point]):
+    """In the order of rising points. Not thread-safe: the owner's lock is held.
+
+    Bounded by what fits in the ring whose sync it waits for.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Point, Done]] = deque()
+
+    def add(self, point: Point, done: Done) -> None:
+        assert not self._waiting or self._waiting[-1][0] <= point
+        self._waiting.append((point, done))
+
+    def reached(self, point: Point) -> list[Done]:
+        """Takes out everything that waited for `point` or less, in order."""
+        waiting = self._waiting
+        ready = []
+        while waiting and waiting[0][0] <= point:
+            ready.append(waiting.popleft()[1])
+        return ready
+
+    def take_all(self) -> list[Done]:
+        ready = [done for _, done in self._waiting]
+        self._waiting.clear()
+        return ready
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)

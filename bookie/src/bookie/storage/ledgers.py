@@ -1,0 +1,80 @@
+"""Records of all ledgers, boundaries and losses in memory: what admission asks on every request.
+
+Lookups come from any thread without a lock (one read of a dict each); changes are made by the
+storage with its lock held.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ids import LedgerId
+from bookie.storage.index import Loss
+from bookie.storage.records import Boundary, LedgerRecord, union
+
+
+class Ledgers:
+    """The state that the indexes, the journal and this boot's marks add up to."""
+
+    def __init__(self) -> None:
+        self.records: dict[LedgerId, LedgerRecord] = {}
+        self.losses: dict[LedgerId, EntrySet] = {}
+        self.fence: Boundary | None = None
+        self.unchecked: Boundary | None = None
+        self.dirty: set[LedgerId] = set()
+        """Records that no index has in their present state."""
+
+    def merge(self, record: LedgerRecord) -> LedgerRecord:
+        """Merges a state into what is known; the result."""
+        known = self.records.get(record.ledger_id)
+        merged = record if known is None else known.merged(record)
+        if merged != known:
+            self.records[record.ledger_id] = merged
+            self.dirty.add(record.ledger_id)
+        return merged
+
+    def is_deleted(self, ledger_id: LedgerId) -> bool:
+        record = self.records.get(ledger_id)
+        return record is not None and record.deleted
+
+    def deleted(self) -> frozenset[LedgerId]:
+        return frozenset(r.ledger_id for r in list(self.records.values()) if r.deleted)
+
+    def limbo(self) -> list[LedgerId]:
+        return sorted(r.ledger_id for r in list(self.records.values()) if r.limbo)
+
+    def is_unchecked(self, ledger_id: LedgerId) -> bool:
+        boundary = self.unchecked
+        if boundary is None or not boundary.covers(ledger_id):
+            return False
+        record = self.records.get(ledger_id)
+        return record is None or record.checked_epoch < boundary.epoch
+
+    def cover(self, boundary: Boundary, *, unchecked: bool) -> None:
+        """All under it existed at an unclean boot; with `unchecked`, all is to be checked."""
+        self.fence = union([self.fence, boundary])
+        if unchecked:
+            self.unchecked = union([self.unchecked, boundary])
+
+    def finish_unchecked(self, epoch: int) -> None:
+        if self.unchecked is not None and self.unchecked.epoch <= epoch:
+            self.unchecked = None
+
+    def bury(self, ledger_id: LedgerId) -> LedgerRecord:
+        """Leaves a fenced tombstone; the ledger is in no limbo any more and nothing of it lost."""
+        record = self.records.get(ledger_id) or LedgerRecord(ledger_id)
+        self.losses.pop(ledger_id, None)
+        return self.merge(replace(record, fenced=True, limbo=False, deleted=True))
+
+    def note_losses(self, losses: Iterable[Loss]) -> None:
+        for loss in losses:
+            self.losses[loss.ledger_id] = self.losses.get(loss.ledger_id, EMPTY) | loss.entries
+
+    def take_dirty(self) -> list[LedgerRecord]:
+        """The records to commit; they are clean from now on, unless given back."""
+        taken, self.dirty = self.dirty, set()
+        return [self.records[ledger_id] for ledger_id in taken]
+
+    def give_back(self, records: Iterable[LedgerRecord]) -> None:
+        """Their commit failed."""
+        self.dirty.update(record.ledger_id for record in records)

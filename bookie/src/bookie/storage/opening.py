@@ -1,0 +1,130 @@
+"""Opening a storage: from what lies on the disks to the state in memory, before anything is judged.
+
+Order: indexes (records, boundaries, losses) -> log tails behind the last checkpoint -> what looked
+wrong is made durable as a suspicion -> the journal, in every mode (entries of an earlier boot with
+the journal on, fences, keys, explicit LACs) -> one checkpoint, so that the next open starts there.
+Every step may be repeated after a crash in the middle.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bookie.protocol.errors import CorruptError, FrameError
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.runs import RunFrame, parse_run
+from bookie.storage.directory import LedgerDirectory
+from bookie.storage.facts import Suspicion
+from bookie.storage.journal import Journal, JournalRecord, RecordKind
+from bookie.storage.ledgers import Ledgers
+from bookie.storage.records import LedgerRecord, union
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReport:
+    """What an open did and found. The three findings stay over restarts until `Storage.settle`."""
+
+    replayed_records: int = 0
+    """Journal records of ledgers (fences, keys, LACs)."""
+    replayed_runs: int = 0
+    """Runs of the journal that a log did not have."""
+    rebuilt_runs: int = 0
+    """Runs found in the logs behind the last checkpoint."""
+    torn: bool = False
+    """A log ended in half a frame: what was behind it is gone."""
+    journal_lost: bool = False
+    """Records that were durable are missing: the journal directory counts as an empty disk."""
+    index_rebuilt: bool = False
+    """An index was rebuilt from its log: marks and fences may be gone, treat as unclean."""
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.torn or self.journal_lost or self.index_rebuilt
+
+
+class Opening:
+    """One open; the parts are there, nothing was read into memory yet."""
+
+    def __init__(
+        self,
+        directories: Sequence[LedgerDirectory],
+        *,
+        journal: Journal,
+        ledgers: Ledgers,
+        directory_of: Callable[[LedgerId], LedgerDirectory],
+        commit: Callable[[], int],
+        rows_max: int,
+    ) -> None:
+        """`commit` takes the rows in memory over into the indexes, without touching the journal."""
+        self._directories = directories
+        self._journal = journal
+        self._ledgers = ledgers
+        self._directory_of = directory_of
+        self._commit = commit
+        self._rows_max = rows_max
+        self._records = 0
+        self._runs = 0
+
+    def run(self) -> OpenReport:
+        """Everything but the final checkpoint."""
+        self._load_indexes()
+        deleted = self._ledgers.deleted()
+        rebuilt = sum(directory.recover(deleted=deleted) for directory in self._directories)
+        self._keep_suspicions()
+        for record in self._journal.replay():
+            self._replay(record)
+        found = {s for directory in self._directories for s in directory.facts.suspicions}
+        return OpenReport(
+            replayed_records=self._records,
+            replayed_runs=self._runs,
+            rebuilt_runs=rebuilt,
+            torn=Suspicion.TORN in found,
+            journal_lost=Suspicion.JOURNAL_LOST in found,
+            index_rebuilt=Suspicion.INDEX_REBUILT in found,
+        )
+
+    def _load_indexes(self) -> None:
+        ledgers = self._ledgers
+        for directory in self._directories:
+            for record in directory.index.records().values():
+                ledgers.merge(record)
+            ledgers.note_losses(directory.index.losses())
+        ledgers.dirty.clear()  # these came from the indexes; the journal's news come on top
+        ledgers.fence = union(directory.facts.fence for directory in self._directories)
+        ledgers.unchecked = union(directory.facts.unchecked for directory in self._directories)
+
+    def _keep_suspicions(self) -> None:
+        lost = {Suspicion.JOURNAL_LOST} if self._journal.lost else set()
+        for directory in self._directories:
+            torn = {Suspicion.TORN} if directory.log.torn else set()
+            facts = directory.facts.with_suspicions(frozenset(lost | torn))
+            if facts != directory.facts:
+                directory.write(facts=facts)
+
+    def _replay(self, record: JournalRecord) -> None:
+        if record.kind is RecordKind.LEDGER:
+            self._ledgers.merge(LedgerRecord.decode(record.payload))
+            self._records += 1
+        elif record.kind is RecordKind.RUN:
+            self._replay_run(record)
+        else:
+            raise CorruptError(
+                f"journal record {record.sequence} is of kind {record.kind.name}, which this "
+                "version never writes; start the version that wrote it"
+            )
+
+    def _replay_run(self, record: JournalRecord) -> None:
+        try:
+            frame = parse_run(record.payload)
+        except FrameError as error:
+            raise CorruptError(f"journal record {record.sequence} holds no run: {error}") from error
+        directory = self._directory_of(frame.ledger_id)
+        if self._ledgers.is_deleted(frame.ledger_id) or not directory.lacks(frame):
+            return
+        self._append(directory, frame)
+        self._runs += 1
+        if directory.rows_in_memory >= self._rows_max:
+            self._commit()
+
+    def _append(self, directory: LedgerDirectory, frame: RunFrame) -> None:
+        while directory.add(frame) is None:
+            directory.log.sync()  # makes room

@@ -1,0 +1,196 @@
+"""Builds the index of one ledger directory anew from its log; `bookie index rebuild`, at rest.
+
+Order: the old index is put aside (from here until the end a boot refuses: "index is missing") ->
+records are saved from it where it can still be read -> the log is scanned into a new file -> that
+takes the index's name, durably -> the old one goes. Interrupted anywhere, the rebuild is run again.
+
+What the log cannot give back: fences, limbo marks, keys, boundaries that were in a lost index, and
+frames behind damaged bytes. So the new index carries a suspicion, and the next boot, whatever its
+markers say, fences, marks and checks like after an unclean stop.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from bookie.protocol.errors import BadRequestError, CorruptError, FrameError, StorageError
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.runs import RunFrame, parse_run
+from bookie.storage.directory import ASIDE_SUFFIX
+from bookie.storage.disk import Disk
+from bookie.storage.facts import DirectoryFacts, Suspicion
+from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
+from bookie.storage.ledger_log import LOG_DIRECTORY, LogScan, Position
+from bookie.storage.log_files import LOG_FILES, list_files
+from bookie.storage.log_scan import LogEnd
+from bookie.storage.memtable import Memtable
+from bookie.storage.pieces import RunRow
+from bookie.storage.records import LedgerRecord
+
+ROWS_PER_COMMIT: Final = 50_000
+
+_NEW_SUFFIX: Final = ".new"
+_SIDE_FILES: Final = ("-wal", "-shm")
+"""What SQLite keeps beside a database, under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild did. `records_saved` is None when the old index was no longer readable."""
+
+    runs: int
+    ledgers: int
+    records_saved: int | None
+    damage: tuple[str, ...]
+    """Where the log itself is damaged: frames behind these places are not in the index."""
+    torn: bool
+
+
+@dataclass(slots=True)
+class _Saved:
+    records: dict[LedgerId, LedgerRecord] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    facts: DirectoryFacts = field(default_factory=DirectoryFacts)
+    readable: bool = False
+
+
+def rebuild_index(
+    directory: Path, *, disk: Disk, on_progress: Callable[[int], None] = lambda _runs: None
+) -> RebuildReport:
+    """Rebuilds; the caller holds the lock on the bookie's folders.
+
+    `on_progress` is told how many runs were found so far. BadRequestError when there is neither a
+    log nor an index: nothing of a ledger directory lies there.
+    """
+    index_path = directory / INDEX_NAME
+    aside = directory / (INDEX_NAME + ASIDE_SUFFIX)
+    if not (index_path.exists() or aside.exists() or (directory / LOG_DIRECTORY).exists()):
+        raise BadRequestError(f"{directory} is no ledger directory: it has no index and no log")
+    _put_aside(index_path, aside, disk=disk)
+    saved = _save(aside)
+    fresh = directory / (INDEX_NAME + _NEW_SUFFIX)
+    _remove(fresh, disk=disk)
+    index = Index.open(fresh)
+    try:
+        report = _Rebuild(directory, disk=disk, index=index, on_progress=on_progress).run(saved)
+    finally:
+        index.close()
+    disk.rename(fresh, index_path)
+    disk.sync_directory(directory)
+    _remove(aside, disk=disk)
+    disk.sync_directory(directory)
+    return report
+
+
+def _put_aside(index_path: Path, aside: Path, *, disk: Disk) -> None:
+    if index_path.exists():
+        _remove(aside, disk=disk)  # of a rebuild that ended but for its last step
+        disk.rename(index_path, aside)
+    # The log of SQLite follows second: the database alone must never be taken for the index.
+    for suffix in _SIDE_FILES:
+        beside = index_path.with_name(index_path.name + suffix)
+        if beside.exists():
+            disk.rename(beside, aside.with_name(aside.name + suffix))
+    disk.sync_directory(aside.parent)
+
+
+def _remove(database: Path, *, disk: Disk) -> None:
+    for suffix in ("", *_SIDE_FILES):
+        path = database.with_name(database.name + suffix)
+        if path.exists():
+            disk.unlink(path)
+
+
+def _save(aside: Path) -> _Saved:
+    """What can be read of the old index beside its rows; all of it or nothing."""
+    if not aside.exists():
+        return _Saved()
+    with contextlib.suppress(StorageError), contextlib.closing(Index.open(aside)) as old:
+        return _Saved(
+            old.records(), old.losses(), DirectoryFacts.decode(old.facts()), readable=True
+        )
+    return _Saved()
+
+
+class _Rebuild:
+    """The scan of one log into one new index."""
+
+    def __init__(
+        self, directory: Path, *, disk: Disk, index: Index, on_progress: Callable[[int], None]
+    ) -> None:
+        self._log_directory = directory / LOG_DIRECTORY
+        self._disk = disk
+        self._index = index
+        self._on_progress = on_progress
+        self._rows = Memtable()
+        self._ledgers: set[LedgerId] = set()
+        self._runs = 0
+        self._end: LogEnd | None = None
+        self._damage: list[str] = []
+
+    def run(self, saved: _Saved) -> RebuildReport:
+        deleted = {record.ledger_id for record in saved.records.values() if record.deleted}
+        file_ids = (
+            list_files(self._disk, self._log_directory, kind=LOG_FILES)
+            if self._disk.exists(self._log_directory)
+            else []
+        )
+        scan = LogScan(
+            self._log_directory,
+            disk=self._disk,
+            file_ids=file_ids,
+            start=(0, 0),
+            on_end=self._ended,
+            on_damage=self._damaged,
+        )
+        for position, frame in scan:
+            if frame.ledger_id not in deleted:
+                self._take(frame, position)
+        self._commit()
+        self._finish(saved)
+        return RebuildReport(
+            self._runs,
+            len(self._ledgers),
+            len(saved.records) if saved.readable else None,
+            tuple(self._damage),
+            scan.torn,
+        )
+
+    def _ended(self, end: LogEnd) -> None:
+        self._end = end
+
+    def _damaged(self, error: CorruptError) -> None:
+        self._damage.append(str(error))
+
+    def _take(self, frame: RunFrame, position: Position) -> None:
+        self._rows.add(frame, position)
+        self._ledgers.add(frame.ledger_id)
+        self._runs += 1
+        if self._rows.count >= ROWS_PER_COMMIT:
+            self._commit()
+
+    def _commit(self) -> None:
+        self._index.commit(Batch(rows=self._rows.ledgers), is_readable=self._is_readable)
+        self._rows = Memtable()
+        self._on_progress(self._runs)
+
+    def _finish(self, saved: _Saved) -> None:
+        """Last commit: saved records, and from where the next open scans (it sees a torn end)."""
+        indexed_to = (self._end.file_id, self._end.offset) if self._end is not None else (0, 0)
+        found = frozenset({Suspicion.INDEX_REBUILT})
+        facts = replace(saved.facts, indexed_to=indexed_to).with_suspicions(found)
+        self._index.commit(
+            Batch(records=list(saved.records.values()), losses=saved.losses, facts=facts.encode()),
+            is_readable=self._is_readable,
+        )
+
+    def _is_readable(self, ledger_id: LedgerId, row: RunRow) -> bool:
+        try:
+            file = self._disk.open(self._log_directory / LOG_FILES.name(row.file_id))
+            with contextlib.closing(file):
+                frame = parse_run(file.pread(row.length, row.offset))
+        except (StorageError, FrameError):
+            return False
+        return frame.ledger_id == ledger_id

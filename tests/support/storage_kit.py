@@ -1,0 +1,149 @@
+"""What tests of the storage share: small runs, a storage whose callbacks a test runs itself, images.
+
+`StorageKit` stands for a bookie process: `image` copies its folders as SIGKILL would leave them
+(what lies in the ring is not in a file, so it is gone), `after_kill` opens a storage on such a copy.
+"""
+
+import queue
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.entry import ENTRY_HEADER
+from bookie.protocol.errors import StorageError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.runs import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame, build_run, parse_run
+from bookie.storage.disk import Disk
+from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
+from bookie.storage.space import SpaceMarks
+
+WAIT_S = 30.0
+KIB = 1024
+
+
+def run(
+    ledger_id: int,
+    first: int,
+    count: int = 1,
+    *,
+    lac: int = -1,
+    pattern: Pattern = CONSECUTIVE,
+    recovery: bool = False,
+    fill: bytes = b"x" * 20,
+) -> RunFrame:
+    """A frame of `count` small entries from `first` on."""
+    entries = [
+        ENTRY_HEADER.pack(ledger_id, pattern.id_at(first, index), lac, 0) + fill
+        for index in range(count)
+    ]
+    flags = FLAG_RECOVERY if recovery else 0
+    frame = build_run(
+        LedgerId(ledger_id), EntryId(first), entries, lac=EntryId(lac), pattern=pattern, flags=flags
+    )
+    return parse_run(frame)
+
+
+def ids(*ranges: tuple[int, int]) -> EntrySet:
+    return EntrySet.from_ranges(ranges)
+
+
+def settings(
+    root: Path, mode: DurabilityMode = DurabilityMode.MEMORY, *, disks: int = 2, **changes: Any
+) -> StorageSettings:
+    """Small files, so that images are quick to copy; no disk is too full."""
+    sizes: dict[str, Any] = {
+        "ring_bytes": 256 * KIB,
+        "log_file_bytes": 64 * KIB,
+        "journal_ring_bytes": 256 * KIB,
+        "journal_file_bytes": 64 * KIB,
+        "reserve_bytes": 0,
+        "direct_io": "off",
+        "space": SpaceMarks(files_min=1, fraction_min=0.0),
+    }
+    return StorageSettings(
+        journal_dir=root / "journal",
+        ledger_dirs=tuple(root / f"ledger-{index}" for index in range(disks)),
+        mode=mode,
+        **(sizes | changes),
+    )
+
+
+class StorageKit:
+    """A storage and its event loop: callbacks run when the test pumps."""
+
+    def __init__(
+        self,
+        root: Path,
+        mode: DurabilityMode = DurabilityMode.MEMORY,
+        *,
+        disk: Disk | None = None,
+        **changes: Any,
+    ) -> None:
+        self.root = root
+        self.mode = mode
+        self.changes = changes
+        self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
+        self.storage = Storage.open(
+            settings(root, mode, **changes), disk=disk, call_soon=self._calls.put
+        )
+
+    def pump(self, until: Callable[[], bool]) -> None:
+        """Runs callbacks until the condition holds; a hang ends in queue.Empty."""
+        while not until():
+            self._calls.get(timeout=WAIT_S)()
+
+    def start(self, frame: RunFrame) -> list[StorageError | None]:
+        """Adds a run, waiting for room; the list has one element once it is answered."""
+        answers: list[StorageError | None] = []
+        room = [True]
+        self.storage.on_room = lambda: room.append(True)
+        while not self.storage.add_run(frame, done=answers.append):
+            room.clear()
+            self.pump(lambda: bool(room))
+        return answers
+
+    def add(self, *frames: RunFrame) -> None:
+        """Adds runs and waits until all are acknowledged."""
+        pending = [self.start(frame) for frame in frames]
+        self.pump(lambda: all(pending))
+        assert [answers for answers in pending if answers != [None]] == []
+
+    def put(self, record: LedgerRecord) -> None:
+        """Puts a record and waits until it is durable."""
+        answers: list[StorageError | None] = []
+        self.storage.put_record(record, done=answers.append)
+        self.pump(lambda: bool(answers))
+        assert answers == [None]
+
+    def read(
+        self, ledger_id: int, first: int, last: int, *, bytes_max: int = 1 << 20
+    ) -> tuple[EntrySet, EntrySet, int]:
+        """Ids that were read within the range, ids that are unreadable, answered through."""
+        found = self.storage.read(
+            LedgerId(ledger_id), first=EntryId(first), last=EntryId(last), bytes_max=bytes_max
+        )
+        frames = [parse_run(frame) for frame in found.runs]
+        read = EntrySet.from_runs((f.first_entry_id, f.count, f.pattern) for f in frames)
+        unreadable = EntrySet.from_ranges(found.unreadable)
+        return read.clip(first, found.answered_through), unreadable, found.answered_through
+
+    def held(self, ledger_id: int) -> EntrySet:
+        return self.storage.held(LedgerId(ledger_id))
+
+    def image(self, target: Path) -> Path:
+        """The folders as they are now: what a killed process leaves behind."""
+        shutil.copytree(self.root, target)
+        return target
+
+    def after_kill(self, target: Path, **changes: Any) -> "StorageKit":
+        """Ends this storage without a word and opens what its disks held at this moment."""
+        image = self.image(target)
+        self.storage.close()
+        return StorageKit(image, changes.pop("mode", self.mode), **(self.changes | changes))
+
+    def reopened(self, **changes: Any) -> "StorageKit":
+        """Closes in order and opens again."""
+        self.storage.close()
+        return StorageKit(self.root, changes.pop("mode", self.mode), **(self.changes | changes))
