@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoveryResult, RecoverySettings, recover
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import Versioned
+from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.entry import DigestType, EntryCodec, master_key
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.recovery_effects import AcceptedLoss
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
+from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.testing.fleet import FakeFleet
 
@@ -75,13 +75,9 @@ class FleetLedgers:
         ]
 
     def frame(self, entry_id: int, *, lac: int | None = None, flags: int = 0) -> bytes:
+        known = EntryId(entry_id - 1 if lac is None else lac)
         entry = self.entry(entry_id, lac=lac)
-        return build_run(
-            self.ledger_id, EntryId(entry_id), [entry], lac=EntryId(entry_id - 1), flags=flags
-        )
-
-    def recovery_frame(self, entry_id: int) -> bytes:
-        return self.frame(entry_id, flags=FLAG_RECOVERY)
+        return build_run(self.ledger_id, EntryId(entry_id), [entry], lac=known, flags=flags)
 
     async def metadata(self) -> LedgerMetadata:
         return (await self.store.read_ledger(self.ledger_id)).value
@@ -91,10 +87,15 @@ class FleetLedgers:
         return await self.store.write_ledger(metadata, version=current.version)
 
     async def recover(
-        self, *, loss: AcceptedLoss | None = None, settings: RecoverySettings = ONCE
+        self,
+        *,
+        loss: AcceptedLoss | None = None,
+        settings: RecoverySettings = ONCE,
+        store: MetadataStore | None = None,
     ) -> RecoveryResult:
+        """One recovery, by default of one attempt; `store`: the recoverer's own session."""
         return await recover(
-            self.store,
+            store or self.store,
             self.fleet,
             self.ledger_id,
             accepted_loss=loss,

@@ -27,7 +27,7 @@ from bookie.protocol.writer_effects import (
     WriteMetadata,
 )
 from bookie.testing.fleet import FakeFleet
-from fleet_ledgers import no_sleep
+from fleet_ledgers import FleetLedgers, no_sleep
 
 ONE_BY_ONE = WriterLimits(batch_bytes=1, gather_batches=1000, in_flight_batches=1000)
 
@@ -131,6 +131,12 @@ class FleetWriter:
         except MetadataConflictError:
             stored = await self._store.read_ledger(self.ledger_id)
         self._perform(self.core.store_answered(stored.value, stored.version))
+
+
+async def writer_of(ledgers: FleetLedgers) -> FleetWriter:
+    """A writer of the ledger these tests have created."""
+    current = await ledgers.store.read_ledger(ledgers.ledger_id)
+    return FleetWriter(ledgers.store, ledgers.fleet, current)
 
 
 class FleetClient:

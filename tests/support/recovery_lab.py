@@ -67,9 +67,8 @@ class RecoveryLab:
 
     def put(self, entry_id: int, *on: int, lac: int | None = None) -> None:
         """Store one entry on these bookies, as a writer's add does."""
-        frame = build_run(
-            LEDGER, EntryId(entry_id), [entry(entry_id, lac=lac)], lac=EntryId(entry_id - 1)
-        )
+        known = EntryId(entry_id - 1 if lac is None else lac)
+        frame = build_run(LEDGER, EntryId(entry_id), [entry(entry_id, lac=lac)], lac=known)
         for number in on:
             assert self[number].add_run(KEY, frame) is Status.OK
 

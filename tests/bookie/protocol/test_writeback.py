@@ -168,3 +168,16 @@ def test_a_wrong_master_key_is_a_failure() -> None:
     work = back()
     work.on_added(adds(work.add(entries(0)))[0].op, Status.UNAUTHORIZED)
     assert isinstance(work.failure, UnauthorizedError)
+
+
+def test_a_member_with_a_corrupt_copy_is_not_counted_and_gets_replaced() -> None:
+    work = back()
+    work.distrust(names(0)[0])
+    effects = work.add(entries(0))
+    assert ids_of(effects, 0) == [] and isinstance(effects[-1], Replace)
+
+
+def test_distrust_of_a_bookie_elsewhere_changes_nothing() -> None:
+    work = back()
+    work.distrust(names(9)[0])
+    assert len(adds(work.add(entries(0)))) == 3

@@ -40,6 +40,8 @@ from bookie.wire.native import LacRequest, ReadRequest
 
 FINAL_ERRORS: Final = (UnauthorizedError, BadRequestError)
 """What another attempt cannot change."""
+MISSING_NAMED_MAX: Final = 20
+"""How many missing entries an error names."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -120,8 +122,18 @@ async def recover(
         if isinstance(outcome, Done):
             return _result(outcome, attempt)
         if isinstance(outcome.error, FINAL_ERRORS) or attempt >= settings.attempts:
-            raise outcome.error
+            raise _explained(outcome)
         await sleep(min(settings.backoff_max_s, settings.backoff_s * 2 ** (attempt - 1)))
+
+
+def _explained(outcome: Abort) -> BookieError:
+    """The error, with what else was found out: the losses that are certain are worth knowing."""
+    if outcome.missing:
+        ids = ", ".join(str(missing.entry_id) for missing in outcome.missing[:MISSING_NAMED_MAX])
+        outcome.error.add_note(
+            f"{len(outcome.missing)} acknowledged entries were found nowhere: {ids}"
+        )
+    return outcome.error
 
 
 def _result(done: Done, attempts: int) -> RecoveryResult:

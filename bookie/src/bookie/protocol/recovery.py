@@ -300,6 +300,7 @@ class Recovery:
             answers[bookie_id] = member.answer(entry_id, self._codec)
             if member.is_corrupt(entry_id):
                 self._corrupt[bookie_id, entry_id] = None
+                self._writeback.distrust(bookie_id)
         return answers
 
     def _take_copy(self, entry_id: EntryId) -> bytes:

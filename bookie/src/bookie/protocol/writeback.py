@@ -104,6 +104,15 @@ class WriteBack:
                 effects += self._send(position, ids, frames)
         return effects + self._repair_ensemble()
 
+    def distrust(self, bookie_id: BookieId) -> None:
+        """This member returned a corrupt copy: it keeps that one, so its acks mean nothing."""
+        if bookie_id in self.ensemble:
+            self._fail(self.ensemble.index(bookie_id), Status.IO_ERROR)
+
+    def _fail(self, position: int, status: Status) -> None:
+        self._failed.setdefault(position, status)
+        self._sent = {o: s for o, s in self._sent.items() if s.position != position}
+
     def on_added(self, op: int, status: Status) -> list[WriteBackEffect]:
         """A bookie's answer to one AddRun; unknown ops belong to replaced members (R17)."""
         sent = self._sent.pop(op, None)
@@ -115,8 +124,7 @@ class WriteBack:
         if status is Status.UNAUTHORIZED:
             self.failure = UnauthorizedError(self._metadata.ledger_id)
             return []
-        self._failed[sent.position] = status
-        self._sent = {o: s for o, s in self._sent.items() if s.position != sent.position}
+        self._fail(sent.position, status)
         return self._repair_ensemble()
 
     def on_replacement(self, position: int, bookie_id: BookieId | None) -> list[WriteBackEffect]:

@@ -36,15 +36,16 @@ class FakeLedger:
     unchecked: bool = False
     deleted: bool = False
     explicit_lac: EntryId = NO_ENTRY
+    frame_lac: EntryId = NO_ENTRY
     entries: dict[EntryId, bytes] = field(default_factory=dict)
     durable: set[EntryId] = field(default_factory=set)
     unreadable: set[EntryId] = field(default_factory=set)
 
     @property
     def lac(self) -> EntryId:
-        """Highest LAC any held entry carries, or the explicit one."""
+        """Highest LAC any held entry or accepted frame carries, or the explicit one."""
         carried = (parse_header(entry).lac for entry in self.entries.values())
-        return max(self.explicit_lac, *carried, NO_ENTRY)
+        return max(self.explicit_lac, self.frame_lac, *carried)
 
     @property
     def last_entry_id(self) -> EntryId:
@@ -61,6 +62,8 @@ class FakeBookie:
         self.read_only = False
         self.refuse_adds: Status | None = None
         """Answer every add, recovery adds too, with this status and keep nothing."""
+        self.fence_fails = False
+        """A fence cannot be made durable: it is not applied, and its request is an I/O error."""
         self.boundary: LedgerId | None = None
         """Ledgers up to this id existed at the last unclean boot: normal adds are refused (R24)."""
         self.ledgers: dict[LedgerId, FakeLedger] = {}
@@ -85,6 +88,7 @@ class FakeBookie:
         self._apply(ruling, run.ledger_id, master_key)
         if ruling.is_ok:
             ledger = self._ledger(run.ledger_id)
+            ledger.frame_lac = max(ledger.frame_lac, run.lac)
             for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
                 ledger.entries.setdefault(entry_id, bytes(entry))
         return ruling.status
@@ -95,6 +99,8 @@ class FakeBookie:
             return Status.NOT_READY, None
         facts = self.facts(request.ledger_id)
         ruling = rule_read(facts, master_key=request.master_key, fence=fence)
+        if ruling.fence and self.fence_fails:
+            return Status.IO_ERROR, None
         self._apply(ruling, request.ledger_id, request.master_key)
         if not ruling.is_ok:
             return ruling.status, None
@@ -167,6 +173,8 @@ class FakeBookie:
             return Status.NOT_READY, None
         facts = self.facts(request.ledger_id)
         ruling = rule_read_lac(facts, master_key=request.master_key, fence=fence)
+        if ruling.fence and self.fence_fails:
+            return Status.IO_ERROR, None
         self._apply(ruling, request.ledger_id, request.master_key)
         if not ruling.is_ok:
             return ruling.status, None
@@ -174,6 +182,8 @@ class FakeBookie:
 
     def write_lac(self, request: LacRequest) -> Status:
         """Keep an explicit LAC, durable at once."""
+        if not self.ready:
+            return Status.NOT_READY
         ruling = rule_write_lac(self.facts(request.ledger_id), master_key=request.master_key)
         self._apply(ruling, request.ledger_id, request.master_key)
         if ruling.is_ok:
@@ -183,6 +193,8 @@ class FakeBookie:
 
     def force(self, request: LacRequest) -> Status:
         """Make what was accepted durable."""
+        if not self.ready:
+            return Status.NOT_READY
         ruling = rule_force(self.facts(request.ledger_id), master_key=request.master_key)
         if ruling.is_ok:
             self.flush()
@@ -201,10 +213,15 @@ class FakeBookie:
             self.ledgers.clear()
             self.boundary = None
         for ledger in self.ledgers.values():
+            ledger.frame_lac = NO_ENTRY
             ledger.entries = {i: e for i, e in ledger.entries.items() if i in ledger.durable}
 
     async def boot(self, store: MetadataStore, *, marks: bool = True) -> None:
-        """Start again after `crash`: boundary, limbo and unchecked marks, then serve (R23-R25)."""
+        """Start again after `crash`: boundary, limbo and unchecked marks, then serve (R23-R25).
+
+        Until then everything is answered NOT_READY. `marks` False: as Apache's own would start.
+        """
+        self.down, self.ready = False, False
         if marks:
             boundary = await store.new_ledger_id()
             listed = [ledger_id async for ledger_id in store.ledger_ids()]
@@ -216,7 +233,7 @@ class FakeBookie:
                 elif metadata.names(self.bookie_id):
                     self.mark(ledger_id, unchecked=True)
             self.boundary = max(boundary, self.boundary or boundary)
-        self.down = False
+        self.ready = True
 
     def mark(self, ledger_id: LedgerId, *, limbo: bool = False, unchecked: bool = False) -> None:
         """Put a ledger in limbo (fenced, too) or under check, as an unclean boot does."""
