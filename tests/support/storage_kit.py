@@ -1,7 +1,7 @@
-"""What tests of the storage share: small runs, a storage whose callbacks a test runs itself, images.
+"""What tests of the storage share: small runs, a storage whose callbacks a test runs, images.
 
 `StorageKit` stands for a bookie process: `image` copies its folders as SIGKILL would leave them
-(what lies in the ring is not in a file, so it is gone), `after_kill` opens a storage on such a copy.
+(what lies in the ring is in no file, so it is gone), `after_kill` opens a storage on such a copy.
 """
 
 import queue

@@ -1,0 +1,266 @@
+"""The index against a dict: overlaps, patterns, duplicates, healing; and its own damage."""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
+from bookie.storage.index import Batch, Index, Loss, Tail
+from bookie.storage.ledger_log import Position
+from bookie.storage.memtable import Memtable
+from bookie.storage.pieces import RunRow
+from bookie.storage.records import LedgerRecord
+from bookie.storage.sqlite import sqlite_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from storage_kit import ids, run
+
+L7 = LedgerId(7)
+PATTERNS = (CONSECUTIVE, Pattern(1, 2), Pattern(2, 3), Pattern(1, 4), Pattern(3, 5))
+
+
+def everything_is_readable(_ledger_id: LedgerId, _row: RunRow) -> bool:
+    return True
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    opened = Index.open(tmp_path / "index.sqlite")
+    yield opened
+    opened.close()
+
+
+@dataclass(frozen=True)
+class Add:
+    """One run as an index sees it; `spoils` makes all frames before it unreadable."""
+
+    first: int
+    count: int
+    pattern: Pattern
+    recovery: bool
+    spoils: bool
+
+    def frame(self) -> RunFrame:
+        return run(
+            7, self.first, self.count, pattern=self.pattern, recovery=self.recovery, lac=self.first
+        )
+
+
+adds = st.builds(
+    Add,
+    first=st.integers(0, 40),
+    count=st.integers(1, 9),
+    pattern=st.sampled_from(PATTERNS),
+    recovery=st.booleans(),
+    spoils=st.integers(0, 5).map(lambda found: found == 0),
+)
+
+
+class Oracle:
+    """Which frame (by its number) holds an id: the first good copy, or a healing one."""
+
+    def __init__(self) -> None:
+        self.frame_of: dict[int, int] = {}
+        self.spoiled = -1
+
+    def add(self, number: int, frame: RunFrame) -> None:
+        for entry_id in frame.entry_ids():
+            held = self.frame_of.get(entry_id)
+            if held is None or (frame.is_recovery and held <= self.spoiled):
+                self.frame_of[entry_id] = number
+
+
+def commit(index: Index, frames: dict[int, RunFrame], *, spoiled: int = -1) -> None:
+    """Commits frames by number; the number is the place in log file 1."""
+    rows = Memtable()
+    for number, frame in frames.items():
+        rows.add(frame, Position(1, number, 100))
+    index.commit(Batch(rows=rows.ledgers), is_readable=lambda _ledger, row: row.offset > spoiled)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(st.lists(adds, max_size=5), max_size=4), st.integers(0, 60), st.integers(0, 12))
+def test_the_index_agrees_with_a_dict(batches: list[list[Add]], first: int, more: int) -> None:
+    oracle, number = Oracle(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.open(Path(folder) / "index.sqlite")
+        for batch in batches:
+            if any(add.spoils for add in batch):
+                oracle.spoiled = number - 1
+            frames = {}
+            for add in batch:
+                frames[number] = add.frame()
+                oracle.add(number, frames[number])
+                number += 1
+            commit(index, frames, spoiled=oracle.spoiled)
+        rows = index.all_rows(L7)
+        found = [(i, row.offset) for row in rows for a, b in row.entries().ranges()
+                 for i in range(a, b + 1)]  # fmt: skip
+        wanted = {i for i in oracle.frame_of if first <= i <= first + more}
+        near = index.rows(L7, first=first, last=first + more)
+        index.close()
+    assert sorted(found) == sorted(oracle.frame_of.items())
+    assert all(row.last in row.entries() and row.first in row.entries() for row in rows)
+    assert wanted <= {i for row in near for i in range(80) if i in row.entries()}
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(adds, max_size=12), st.integers(0, 60), st.integers(0, 12))
+def test_the_memtable_finds_every_row_that_touches_a_range(
+    found: list[Add], first: int, more: int
+) -> None:
+    table = Memtable()
+    for number, add in enumerate(found):
+        table.add(add.frame(), Position(1, number, 100))
+    near = table.overlapping(L7, first=first, last=first + more)
+    expected = [r for r in table.rows(L7) if r.first <= first + more and r.last >= first]
+    assert near == expected and table.count == len(found)
+
+
+def test_a_copy_that_recovery_wrote_does_not_replace_a_good_one(index: Index) -> None:
+    commit(index, {1: run(7, 0, 10)})
+    commit(index, {2: run(7, 5, 10, recovery=True)})
+    assert [(row.first, row.last, row.offset) for row in index.all_rows(L7)] == [
+        (0, 9, 1),
+        (10, 14, 2),
+    ]
+
+
+def test_a_writers_copy_does_not_replace_an_unreadable_one(index: Index) -> None:
+    commit(index, {1: run(7, 0, 10)})
+    commit(index, {2: run(7, 0, 10)}, spoiled=1)
+    assert [row.offset for row in index.all_rows(L7)] == [1]
+
+
+def test_a_healing_copy_takes_over_only_the_ids_it_holds(index: Index) -> None:
+    commit(index, {1: run(7, 0, 10)})
+    commit(index, {2: run(7, 4, 2, recovery=True)}, spoiled=1)
+    held = {row.offset: row.entries() for row in index.all_rows(L7) if row.offset == 2}
+    left = [row.entries() for row in index.all_rows(L7) if row.offset == 1]
+    assert held == {2: ids((4, 5))}
+    assert left == [ids((0, 3)), ids((6, 9))] or left == [ids((0, 3), (6, 9))]
+
+
+def test_interleaved_stripes_are_all_found_though_their_rows_begin_far_before(index: Index) -> None:
+    stripes = {n: run(7, n, 300, pattern=Pattern(1, 3)) for n in range(3)}
+    commit(index, stripes)
+    assert {row.offset for row in index.rows(L7, first=600, last=602)} == {0, 1, 2}
+
+
+def test_ends_of_ledgers_only_grow(index: Index) -> None:
+    commit(index, {1: run(7, 10, 5, lac=9)})
+    commit(index, {2: run(7, 0, 2, lac=3)})
+    assert index.tails() == {L7: Tail(EntryId(14), EntryId(9))}
+
+
+def test_a_forgotten_ledger_keeps_its_record_and_nothing_else(index: Index) -> None:
+    commit(index, {1: run(7, 0, 5), 2: run(8, 0, 5)})
+    tombstone = LedgerRecord(L7, fenced=True, deleted=True)
+    index.commit(Batch(records=[tombstone], forget=[L7]), is_readable=everything_is_readable)
+    assert index.all_rows(L7) == [] and list(index.tails()) == [8]
+    assert index.records() == {L7: tombstone}
+
+
+def test_losses_and_facts_survive_reopening(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "index.sqlite")
+    loss = Loss(L7, "all answered", EntrySet.from_ranges([(3, 4)]))
+    index.commit(
+        Batch(losses=[loss], facts={"a": b"1", "b": b"2"}), is_readable=everything_is_readable
+    )
+    index.commit(Batch(facts={"a": None}), is_readable=everything_is_readable)
+    index.close()
+    index = Index.open(tmp_path / "index.sqlite")
+    assert (index.losses(), index.facts()) == ([loss], {"b": b"2"})
+    index.close()
+
+
+def test_a_row_changed_meanwhile_is_not_moved(index: Index) -> None:
+    commit(index, {1: run(7, 0, 5)})
+    row = index.all_rows(L7)[0]
+    stale = row._replace(offset=99)
+    index.move([(L7, stale, row.at(Position(5, 0, 100)))])
+    assert index.all_rows(L7) == [row]
+
+
+def test_an_error_within_a_commit_leaves_everything_as_it_was(index: Index) -> None:
+    commit(index, {1: run(7, 0, 5)})
+
+    def explode(_ledger_id: LedgerId, _row: RunRow) -> bool:
+        raise StorageError("the log is gone")
+
+    rows = Memtable()
+    rows.add(run(8, 0, 5), Position(1, 5, 100))
+    rows.add(run(7, 2, 9, recovery=True), Position(1, 6, 100))
+    with pytest.raises(StorageError, match="the log is gone"):
+        index.commit(Batch(rows=rows.ledgers), is_readable=explode)
+    assert list(index.tails()) == [7] and len(index.all_rows(L7)) == 1
+
+
+@pytest.mark.parametrize(
+    "junk", [b"not a database at all" * 300, b"SQLite format 3\0" + b"\xff" * 9000]
+)
+def test_a_damaged_index_is_an_error_that_names_the_way_out(tmp_path: Path, junk: bytes) -> None:
+    path = tmp_path / "index.sqlite"
+    path.write_bytes(junk)
+    with pytest.raises(CorruptError, match=r"index\.sqlite.*bookie index rebuild"):
+        Index.open(path)
+
+
+def test_a_damaged_page_is_found_at_open(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    index = Index.open(path)
+    commit(index, {n: run(7, n * 10, 5) for n in range(2000)})
+    index.close()
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 8192 * 4096
+    content[middle : middle + 4096] = b"\xa5" * 4096
+    path.write_bytes(content)
+    with pytest.raises(CorruptError, match="bookie index rebuild"):
+        Index.open(path)
+
+
+def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    Index.open(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(CorruptError, match="schema version is 99, expected 1"):
+        Index.open(path)
+
+
+def test_a_commit_is_durable_without_a_close(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "index.sqlite")
+    commit(index, {1: run(7, 0, 5)})
+    image = tmp_path / "image"
+    image.mkdir()
+    for file in tmp_path.glob("index.sqlite*"):
+        shutil.copy(file, image)
+    index.close()
+    copy = Index.open(image / "index.sqlite")
+    assert len(copy.all_rows(L7)) == 1
+    copy.close()
+
+
+def test_a_closed_index_says_so(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "index.sqlite")
+    index.close()
+    with pytest.raises(StorageError, match="closed"):
+        index.tails()
+
+
+def test_a_full_disk_is_told_apart_from_a_failed_one() -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    assert isinstance(sqlite_error("commit", Path("/d/index.sqlite"), full), DiskFullError)
+    other = sqlite3.OperationalError("disk I/O error")
+    other.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+    found = sqlite_error("commit", Path("/d/index.sqlite"), other)
+    assert type(found) is StorageError

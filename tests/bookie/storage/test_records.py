@@ -1,0 +1,89 @@
+"""Ledger records and boundaries: merging in any order, and their bytes."""
+
+import itertools
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+from bookie.protocol.errors import CorruptError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.storage.records import Boundary, LedgerRecord, union
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+records = st.builds(
+    LedgerRecord,
+    st.just(LedgerId(7)),
+    master_key=st.sampled_from([None, b"k" * 20]),
+    fenced=st.booleans(),
+    limbo=st.booleans(),
+    mark_epoch=st.integers(0, 3),
+    checked_epoch=st.integers(0, 3),
+    explicit_lac=st.integers(-1, 3).map(EntryId),
+    deleted=st.booleans(),
+)
+ledger_ids = st.integers(0, 30).map(LedgerId)
+boundaries = st.builds(Boundary, st.integers(1, 4), ledger_ids, st.frozensets(ledger_ids))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(records, min_size=1, max_size=3))
+def test_states_merge_to_the_same_in_every_order_and_twice(states: list[LedgerRecord]) -> None:
+    merged = {
+        reduce(LedgerRecord.merged, order + order) for order in itertools.permutations(states)
+    }
+    assert len(merged) == 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(records)
+def test_a_record_survives_its_encoding(record: LedgerRecord) -> None:
+    assert LedgerRecord.decode(record.encode()) == record
+
+
+def test_an_old_state_takes_back_no_fence_no_tombstone_and_no_newer_mark() -> None:
+    old = LedgerRecord(LedgerId(7))
+    new = replace(old.marked(3), deleted=True, explicit_lac=EntryId(9))
+    assert new.merged(old) == old.merged(new) == new
+
+
+def test_a_cleared_mark_stays_cleared_until_a_later_boot_marks_again() -> None:
+    marked = LedgerRecord(LedgerId(7)).marked(3)
+    cleared = replace(marked, limbo=False)
+    assert not cleared.merged(marked).limbo
+    assert cleared.merged(marked.marked(4)).limbo
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x01", b"\x07" + bytes(60)])
+def test_bytes_that_are_no_record_are_refused(payload: bytes) -> None:
+    with pytest.raises(CorruptError):
+        LedgerRecord.decode(payload)
+
+
+def test_a_cut_off_master_key_is_refused() -> None:
+    payload = LedgerRecord(LedgerId(7), master_key=b"k" * 20).encode()
+    with pytest.raises(CorruptError, match="master key of ledger 7"):
+        LedgerRecord.decode(payload[:-1])
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(boundaries, max_size=3), ledger_ids)
+def test_a_union_of_boundaries_covers_what_any_covers(
+    parts: list[Boundary], ledger_id: LedgerId
+) -> None:
+    whole = union(parts)
+    assert (whole is not None and whole.covers(ledger_id)) == any(
+        part.covers(ledger_id) for part in parts
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(boundaries)
+def test_a_boundary_survives_its_encoding(boundary: Boundary) -> None:
+    assert Boundary.decode(boundary.encode()) == boundary
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x02" * 40, Boundary(1, LedgerId(1)).encode() + b"x"])
+def test_bytes_that_are_no_boundary_are_refused(payload: bytes) -> None:
+    with pytest.raises(CorruptError):
+        Boundary.decode(payload)
