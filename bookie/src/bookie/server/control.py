@@ -36,6 +36,10 @@ class Control:
         """The boot is over: everything can be asked from now on."""
         self._booted, self._marks, self._reregister = booted, marks, reregister
 
+    @property
+    def boot_epoch(self) -> int:
+        return self._booted.record.boot_epoch if self._booted else 0
+
     # Health
     def health(self) -> pb.Health:
         state = self._state

@@ -1,8 +1,8 @@
 """One bookie's life: control plane first, boot, data port, registration; and the way back.
 
-Boot: lock -> `storage.boot` -> data port -> register. Stop: unregister -> data port closed ->
-flush, sync -> only then the markers go. Whatever fails on the way leaves the markers, and the next boot is
-an unclean one.
+Boot: lock -> `storage.boot` -> data port -> register.
+Stop: unregister -> data port closed -> flush, sync -> only then the markers go. Whatever fails on
+the way leaves the markers, and the next boot is an unclean one.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from pathlib import Path
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import (
     ADMIN_ENDPOINT,
+    BOOT_EPOCH_PROPERTY,
     RUN_ENDPOINT,
     BookieInfo,
     Endpoint,
@@ -223,7 +224,10 @@ class Bookie:
             Endpoint(ADMIN_ENDPOINT, host, self.ports["admin"], "grpc"),
         )
         info = BookieInfo(
-            BookieId(self._settings.bookie_id), endpoints, read_only=not self._state.is_writable
+            BookieId(self._settings.bookie_id),
+            endpoints,
+            properties={BOOT_EPOCH_PROPERTY: str(self.control.boot_epoch)},
+            read_only=not self._state.is_writable,
         )
         await store.register(info)
 

@@ -1,0 +1,100 @@
+"""Settings: every wrong value is named with what was found and what is expected."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bookie.protocol.errors import SettingsError
+from bookie.server.settings import BookieSettings, load_settings
+from bookie.storage.modes import DurabilityMode
+
+GOOD: dict[str, Any] = {
+    "bookieId": "bookie-0",
+    "metadata": "memory://m",
+    "journal": {"directory": "/disks/journal"},
+    "ledgers": [{"directory": "/disks/0"}, {"directory": "/disks/1"}],
+}
+
+
+def load(
+    folder: Path, change: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> BookieSettings:
+    path = folder / "bookie.yaml"
+    path.write_text(yaml.safe_dump(GOOD | dict(change or {})))
+    return load_settings(path, environment or {})
+
+
+def test_defaults_journal_everything(tmp_path: Path) -> None:
+    assert load(tmp_path).durability.mode is DurabilityMode.JOURNAL
+
+
+@pytest.mark.parametrize(
+    ("durability", "mode"),
+    [
+        ({"journalWriteData": False}, DurabilityMode.MEMORY),
+        ({"journalWriteData": False, "ack": "sync"}, DurabilityMode.SYNC),
+        ({"journalWriteData": True, "ack": "sync"}, DurabilityMode.JOURNAL),
+    ],
+)
+def test_durability_settings_choose_the_mode(
+    tmp_path: Path, durability: dict[str, Any], mode: DurabilityMode
+) -> None:
+    assert load(tmp_path, {"durability": durability}).durability.mode is mode
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"journalWriteDatas": False}, "unknown setting journalWriteDatas"),
+        ({"durability": {"journalWritData": False}}, "did you mean journalWriteData"),
+        ({"durability": {"ack": "disk"}}, "durability.ack: input should be 'memory' or 'sync'"),
+        ({"ports": {"run": 70000}}, "ports.run: .*65535, found 70000"),
+        ({"metadata": "localhost:2181"}, "metadata: .*found 'localhost:2181'"),
+        ({"ledgers": []}, "ledgers: .*at least 1"),
+        ({"ledgers": [{"directory": "/disks/journal"}]}, "directory /disks/journal is named twice"),
+        ({"bookieId": None}, "bookieId: input should be a valid string"),
+        ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
+    ],
+)
+def test_a_wrong_value_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        load(tmp_path, change)
+
+
+def test_a_missing_value_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bookie.yaml"
+    path.write_text("bookieId: b\nmetadata: memory://m\nledgers: [{directory: /x}]\n")
+    with pytest.raises(SettingsError, match="journal is missing"):
+        load_settings(path, {})
+
+
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
+    environment = {"BOOKIE_DURABILITY__JOURNAL_WRITE_DATA": "false", "BOOKIE_PORTS__RUN": "0"}
+    settings = load(tmp_path, environment=environment)
+    assert settings.durability.mode is DurabilityMode.MEMORY
+    assert settings.ports.run == 0
+
+
+def test_an_unknown_variable_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="BOOKIE_DURABILITY__AKC.*did you mean ack"):
+        load(tmp_path, environment={"BOOKIE_DURABILITY__AKC": "sync"})
+
+
+def test_variables_of_other_programs_are_ignored(tmp_path: Path) -> None:
+    assert load(tmp_path, environment={"PATH": "/bin"}).bookie_id == "bookie-0"
+
+
+@pytest.mark.parametrize("text", ["- a\n", "just words", "{"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bookie.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError):
+        load_settings(path, {})
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read settings"):
+        load_settings(tmp_path / "none.yaml", {})
