@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 POLL_S = 0.2
 Status = dict[str, Any]
 
@@ -56,6 +58,31 @@ class Fleet:
                 f"{output.decode()}{complaint.decode()}"
             )
         return output.decode()
+
+    async def audit(self) -> dict[str, int]:
+        """`bookie audit` over every ledger; the counts of its result."""
+        command = (sys.executable, "-m", "bookie", "audit", "--metadata", self.metadata_url)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            "--output",
+            "json",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, complaint = await process.communicate()
+        if not output:
+            raise SystemExit(f"bookie audit failed: {complaint.decode()}")
+        counts = json.loads(output)["audit"]
+        return {name: counts[name] for name in ("ledgers", "entries", "ok", "missing", "unknown")}
+
+    def memory_mib(self) -> float:
+        """Resident memory of all bookie processes together."""
+        found = 0.0
+        for process in psutil.process_iter(["cmdline", "memory_info"]):
+            words = process.info["cmdline"] or []
+            if "serve" in words and any(str(self._folder.resolve()) in word for word in words):
+                found += process.info["memory_info"].rss / 2**20
+        return round(found, 1)
 
     def status(self) -> Status:
         """The status object, as `kubectl get bkc -o json` would show it."""

@@ -1,5 +1,6 @@
 """Real input: the files of a folder, cut into payloads whose origin is remembered."""
 
+import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from pathlib import Path
 
 PAYLOAD_BYTES = 4096
 """Entries are up to this long; the last piece of a file is shorter."""
+PRUNED = frozenset({"site-packages", "__pycache__"})
+"""Not the standard library's sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,7 @@ class Input:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files = sorted(
-            path for path in folder.rglob("*") if path.is_file() and path.stat().st_size > 0
-        )
+        self.files = sorted(_files(folder))
         if not self.files:
             raise SystemExit(f"no files to read in {folder}: set INPUT=path to a folder with files")
 
@@ -38,8 +39,6 @@ class Input:
         """Every piece of every file, for ever: from the start again after the last file."""
         while True:
             for number, path in enumerate(self.files):
-                if path.suffix == ".pyc" or "site-packages" in path.parts:
-                    continue
                 yield from self._pieces_of(number, path)
 
     def _pieces_of(self, number: int, path: Path) -> Iterator[tuple[Piece, bytes]]:
@@ -54,3 +53,12 @@ class Input:
         with self.files[piece.file].open("rb") as file:
             file.seek(piece.offset)
             return file.read(piece.length)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in PRUNED]
+        for name in names:
+            path = Path(root, name)
+            if path.is_file() and os.access(path, os.R_OK) and path.stat().st_size > 0:
+                yield path

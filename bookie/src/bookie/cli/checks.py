@@ -15,7 +15,7 @@ from bookie.protocol.status import Status
 from bookie.repair.accept_loss import accept_loss
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.cluster import open_cluster
-from bookie.repair.engines import ENGINES
+from bookie.repair.engines import CHOICES
 from bookie.repair.report import write_result
 from bookie.repair.spark_engine import spark_repair_for
 from bookie.repair.steps import RepairRequest
@@ -51,7 +51,7 @@ def audit(metadata: str, output: str, ledgers: tuple[int, ...], result: Path | N
 
 @click.command("repair")
 @click.option("--bookie", "bookies", multiple=True, help="Only the marks of these bookies.")
-@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True)
+@click.option("--engine", type=click.Choice(CHOICES), default="auto", show_default=True)
 @result_option
 @metadata_option
 @output_option
@@ -130,7 +130,7 @@ async def _marks_of(control: AdminClient, bookie: BookieId) -> list[dict[str, An
             "mark": "limbo" if mark.limbo else "unchecked",
             "boot_epoch": mark.boot_epoch,
         }
-        for mark in found.ledgers
+        for mark in found.marks
     ]
 
 
