@@ -58,8 +58,9 @@ class Applier:
             case InitialiseMetadata():
                 return await _initialise(store)
             case CreateVolume(bookie_id, disk):
-                await self._platform.create_volume(bookie_id, disk)
-                return Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
+                created = await self._platform.create_volume(bookie_id, disk)
+                told = Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
+                return told if created else None
             case StartBookie(template):
                 await self._platform.start_bookie(template)
                 return Event("BookieStarted", "process started", template.bookie_id)

@@ -52,6 +52,8 @@ class Process:
     running: bool
     revision: str
     restarts: int = 0
+    failures: int = 0
+    """Ends in a row, without a steady run between them."""
     started_at: datetime | None = None
     last_exit: Exit | None = None
     control: str | None = None
@@ -156,7 +158,11 @@ class AuditReport:
     unknown: int = 0
     below_write_quorum: int = 0
     below_ack_quorum: int = 0
-    no_copy_left: int = 0
+    no_copy: int = 0
+    lost: int = 0
+    """In a durable loss record: every member of the write set said it has no copy."""
+    accepted_losses: int = 0
+    """Ledgers that a person let close at a possible loss."""
     engine: str = ""
     spark_app_id: str = ""
 
@@ -167,7 +173,8 @@ class AuditReport:
             or self.unknown
             or self.below_write_quorum
             or self.below_ack_quorum
-            or self.no_copy_left
+            or self.no_copy
+            or self.lost
         )
 
 

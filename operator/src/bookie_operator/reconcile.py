@@ -20,13 +20,15 @@ class Reconciler:
         self._platform = platform
         self._observer = observer
         self._applier = Applier(platform, control)
+        self._has_published = False
 
     async def run_pass(self, cluster: BookieCluster) -> ClusterStatus:
         """The status after one pass over `cluster` (whose status is the previous pass's)."""
         observed = await self._observer.observe(cluster)
         made = plan(cluster, observed, cluster.status)
         # Status first: an incident must be on record before anything is done about it.
-        if made.status != cluster.status:
+        if made.status != cluster.status or not self._has_published:
+            self._has_published = True
             await self._platform.publish(cluster.model_copy(update={"status": made.status}))
         for name, task in made.tasks.items():
             await self._platform.publish_task(name, task)

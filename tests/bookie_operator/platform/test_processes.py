@@ -64,7 +64,7 @@ async def test_an_exit_wakes_the_loop_and_has_a_code(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(0, "exit code 0"), (-9, "killed by SIGKILL"), (None, "ended while no operator watched")],
+    [(0, "exit code 0"), (-9, "killed by SIGKILL"), (None, "ended, its exit code is not known")],
 )
 def test_ends_are_told_in_words(code: int | None, text: str) -> None:
     assert exit_reason(code) == text

@@ -38,6 +38,8 @@ TICK_S: Final = 0.5
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
+HOPELESS: Final = frozenset({"BookieCrashLoop", "RefusedBoot", "LineageMismatch"})
+"""Reasons of Degraded that waiting does not mend."""
 
 
 class Screen(Protocol):
@@ -188,27 +190,35 @@ async def _until_available(folders: LocalFolders, operator: subprocess.Popen[byt
                     )
                 ready = _ready(folders, operator.pid)
                 if ready is not None:
-                    operator.returncode = 0  # it runs on without us
                     return ready
                 await asyncio.sleep(DETACH_POLL_S)
     except TimeoutError as error:
-        operator.returncode = 0
         raise LocalError(
             f"not Available after {DETACH_WAIT_S:.0f} s; the operator (process {operator.pid}) "
             f"runs on: see `bookie-operator local status --dir {folders.root}`\n"
             f"{_log_tail(folders)}"
         ) from error
+    finally:
+        if operator.poll() is None:
+            operator.returncode = 0  # it runs on without us
 
 
 def _ready(folders: LocalFolders, pid: int) -> Ready | None:
     """Only what this very operator published counts: an old status says nothing."""
-    if operator_pid(folders) != pid:
+    if operator_pid(folders) != pid or not folders.status_file.exists():
+        return None
+    if folders.status_file.stat().st_mtime_ns < folders.lock_file.stat().st_mtime_ns:
         return None
     cluster = stored_cluster(folders)
-    if cluster is None or not cluster.status.is_true(ConditionType.AVAILABLE):
+    if cluster is None or cluster.status.observed_generation != cluster.metadata.generation:
         return None
-    started = cluster.status.condition(ConditionType.AVAILABLE)
-    if started is None or started.observed_generation != cluster.metadata.generation:
+    degraded = cluster.status.condition(ConditionType.DEGRADED)
+    if degraded is not None and degraded.reason in HOPELESS:
+        raise LocalError(
+            f"{degraded.reason}: {degraded.message}; see {folders.bookies}/*/log.txt "
+            f"(the operator, process {pid}, runs on and goes on trying)"
+        )
+    if not cluster.status.is_true(ConditionType.AVAILABLE):
         return None
     return Ready(cluster.status.metadata.url, folders.status_file)
 

@@ -32,6 +32,7 @@ _STATE_STYLES: Final = {
     BookieState.LIMBO: "yellow",
     BookieState.DOWN: "red",
     BookieState.REFUSED: "red",
+    BookieState.CRASH_LOOP: "red",
     BookieState.UNRESPONSIVE: "red",
 }
 
@@ -68,7 +69,8 @@ def _headline(cluster: BookieCluster) -> Text:
 def _bookies(status: ClusterStatus) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("BOOKIE", "STATE", "EPOCH", "LAST STOP", "LIMBO", "UNCHECKED", "REPAIR", "DISKS"):
-        table.add_column(name, justify="right" if name in ("EPOCH", "LIMBO", "UNCHECKED") else None)  # type: ignore[arg-type]
+        is_number = name in ("EPOCH", "LIMBO", "UNCHECKED")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for bookie in status.bookies:
         table.add_row(
             bookie.id,
@@ -78,7 +80,7 @@ def _bookies(status: ClusterStatus) -> Table:
             str(bookie.limbo_ledgers),
             str(bookie.unchecked_ledgers),
             _repair(bookie),
-            " ".join(f"{disk.name}:{disk.verdict or '?'}" for disk in bookie.disks),
+            _disks(bookie),
         )
     return table
 
@@ -91,6 +93,12 @@ def _last_stop(bookie: BookieStatus) -> str:
 def _repair(bookie: BookieStatus) -> str:
     repair = bookie.repair
     return "-" if repair is None else f"{repair.state} (attempt {repair.attempt})"
+
+
+def _disks(bookie: BookieStatus) -> str:
+    """Only what is out of the ordinary is spelled out."""
+    odd = [f"{d.name} {d.verdict or '?'}" for d in bookie.disks if d.verdict not in ("ok", "new")]
+    return ", ".join(odd) or "ok"
 
 
 def _blocked(status: ClusterStatus) -> Table:

@@ -67,6 +67,8 @@ class BookieState(StrEnum):
     STOPPING = "Stopping"
     REFUSED = "Refused"
     UNRESPONSIVE = "Unresponsive"
+    CRASH_LOOP = "CrashLoop"
+    """Ends again and again before its control plane answers."""
     DOWN = "Down"
 
 
@@ -81,6 +83,7 @@ class DiskStatus(Resource):
     name: ShortText
     role: ShortText
     volume_uid: ShortText = ""
+    """The volume that the bookie's last known boot found there."""
     disk_id: ShortText = ""
     verdict: ShortText = ""
     """As the bookie judged it at boot: ok, new, empty, stale, foreign, swapped, torn."""
@@ -193,7 +196,9 @@ class AuditStatus(Resource):
     unknown: Count = 0
     below_write_quorum: Count = 0
     below_ack_quorum: Count = 0
-    no_copy_left: Count = 0
+    no_copy: Count = 0
+    lost: Count = 0
+    accepted_losses: Count = 0
     engine: ShortText = ""
     spark_app_id: ShortText = ""
     message: LongText = ""

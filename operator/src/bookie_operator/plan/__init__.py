@@ -39,7 +39,7 @@ from bookie_operator.plan.report import (
     phase,
 )
 from bookie_operator.plan.restarts import provision, restarts, scale_down_refusal
-from bookie_operator.plan.states import Judged, judge_all
+from bookie_operator.plan.states import GONE, Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
 
@@ -164,15 +164,22 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
 
 
 def _state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
-    """One event when a bookie goes down, is refused, or serves again."""
+    """One event when a bookie was restarted, goes down, is refused, or serves again."""
     events = []
     for bookie_id, one in judged.items():
         before = previous.bookie(bookie_id)
         was = before.state if before else BookieState.PENDING
+        process = one.bookie.process
+        if before is not None and process is not None and process.restarts > before.restarts:
+            ended = process.last_exit
+            told = ended.reason if ended is not None else "for a reason not known"
+            is_clean = ended is not None and ended.code == 0
+            event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
+            events.append(event)
         if one.state is was:
             continue
-        if one.state is BookieState.DOWN:
-            events.append(Event("BookieDown", one.message, bookie_id, "Warning"))
+        if one.state in GONE:
+            events.append(Event(f"Bookie{one.state}", one.message, bookie_id, "Warning"))
         elif one.state is BookieState.REFUSED:
             events.append(Event("BootRefused", one.message, bookie_id, "Warning"))
         elif one.state in READY_STATES and was not in READY_STATES:

@@ -108,7 +108,9 @@ def _finished(job: Job) -> dict[str, Any]:
         "unknown",
         "below_write_quorum",
         "below_ack_quorum",
-        "no_copy_left",
+        "no_copy",
+        "lost",
+        "accepted_losses",
         "engine",
         "spark_app_id",
     )

@@ -39,6 +39,7 @@ _COMING_UP: Final = (
 )
 _BROKEN: Final = {
     BookieState.REFUSED: "RefusedBoot",
+    BookieState.CRASH_LOOP: "BookieCrashLoop",
     BookieState.UNRESPONSIVE: "BookieUnresponsive",
     BookieState.DOWN: "BookieDown",
 }
@@ -93,9 +94,12 @@ def possible_data_loss(
     )
     if recorded:
         return "True", "LossRecorded", f"{', '.join(recorded)} hold records of lost entries"
-    if audit.no_copy_left:
-        why = f"the last audit found {audit.no_copy_left} entries with no copy left"
+    if audit.no_copy or audit.lost:
+        why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
         return "True", "AuditMissing", why
+    if audit.accepted_losses:
+        why = f"{audit.accepted_losses} ledgers were closed at a possible loss by a person's word"
+        return "True", "LossAccepted", why
     overlapping = sorted(
         {
             incident.bookie
@@ -266,7 +270,7 @@ def _findings_text(audit: AuditStatus) -> str:
     return (
         f"{audit.ledgers} ledgers, {audit.entries} entries: {audit.ok} ok, "
         f"{audit.missing} missing, {audit.unknown} unknown, "
-        f"{audit.below_ack_quorum} below ack quorum, {audit.no_copy_left} with no copy left"
+        f"{audit.below_ack_quorum} below ack quorum, {audit.no_copy + audit.lost} with no copy left"
     )
 
 

@@ -24,7 +24,7 @@ from bookie_operator.model.status import (
 from bookie_operator.observed import DiskHealth, Health, Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import GONE, Judged
 
 READY_STATES = (BookieState.SERVING, BookieState.LIMBO, BookieState.READ_ONLY)
 
@@ -73,13 +73,12 @@ def _disks(
         if wanted.role is DiskRole.LEDGER:
             index, ledgers = ledgers, ledgers + 1
         told = _told(health, wanted.role, index)
-        volume = one.bookie.volumes.get(wanted.name)
         old = known.get(wanted.name, DiskStatus(name=wanted.name, role=wanted.role.value))
         disks.append(
             DiskStatus(
                 name=wanted.name,
                 role=wanted.role.value,
-                volume_uid=volume.uid if volume else "",
+                volume_uid=told.volume_uid if told else old.volume_uid,
                 disk_id=told.disk_id if told else old.disk_id,
                 verdict=told.verdict if told else old.verdict,
                 total_bytes=told.total_bytes if told else old.total_bytes,
@@ -164,9 +163,5 @@ def phase(conditions: Sequence[Condition], judged: Mapping[BookieId, Judged]) ->
         if kind.value in true:
             return word
     if ConditionType.AVAILABLE.value not in true:
-        return (
-            "Creating"
-            if all(one.state is not BookieState.DOWN for one in judged.values())
-            else "Down"
-        )
+        return "Creating" if not any(one.state in GONE for one in judged.values()) else "Down"
     return "Running"

@@ -16,9 +16,13 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.observed import Bookie, Observed, Phase
 
+CRASH_LOOP_MIN: Final = 3
+"""Ends in a row, none of them after a first answer, that make a crash loop."""
 STARTING_MAX: Final = timedelta(seconds=60)
 """A process whose control plane does not answer for longer is called unresponsive."""
 
+GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
+"""No process to believe."""
 _STATES: Final = {
     Phase.BOOTING: BookieState.BOOTING,
     Phase.MARKING: BookieState.MARKING,
@@ -45,7 +49,7 @@ class Judged:
     def is_booted(self) -> bool:
         """Its counts of limbo are its own word, for a boot that has ended."""
         health = self.bookie.health
-        return self.state is not BookieState.DOWN and health is not None and health.phase.is_booted
+        return self.state not in GONE and health is not None and health.phase.is_booted
 
     @property
     def has_marks(self) -> bool:
@@ -72,12 +76,12 @@ def judge_all(
 def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
     state, message = _state(bookie, previous=previous, now=now)
     health = bookie.health
-    if state is not BookieState.DOWN and health is not None and health.phase.is_booted:
+    if state not in GONE and health is not None and health.phase.is_booted:
         limbo, unchecked = health.limbo_ledgers, health.unchecked_ledgers
     else:
         limbo = previous.limbo_ledgers if previous else 0
         unchecked = previous.unchecked_ledgers if previous else 0
-        if health is not None and state is not BookieState.DOWN:
+        if health is not None and state not in GONE:
             limbo = max(limbo, health.limbo_ledgers)
             unchecked = max(unchecked, health.unchecked_ledgers)
     if state is BookieState.SERVING and (limbo or unchecked):
@@ -97,6 +101,10 @@ def _state(
     bookie: Bookie, *, previous: BookieStatus | None, now: datetime
 ) -> tuple[BookieState, str]:
     process = bookie.process
+    if process is not None and bookie.health is None and process.failures >= CRASH_LOOP_MIN:
+        ended = process.last_exit
+        told = ended.reason if ended else "no reason known"
+        return BookieState.CRASH_LOOP, f"{process.failures} ends in a row: {told}"
     if process is None:
         was_known = previous is not None and previous.boot_epoch > 0
         return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")

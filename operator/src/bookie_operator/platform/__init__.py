@@ -30,7 +30,8 @@ class Platform(Protocol):
     async def tasks(self) -> Sequence[BookieTask]:
         """What people asked for, finished tasks included while they are kept."""
 
-    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> None: ...
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        """False = not now: the bookie's volumes are being changed."""
 
     async def start_bookie(self, template: BookieTemplate) -> None:
         """Keep a bookie running as the template says."""

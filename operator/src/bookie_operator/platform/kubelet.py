@@ -133,6 +133,7 @@ class Kubelet:
             running=record.process is not None,
             revision=record.revision if record.process else record.template.revision,
             restarts=record.restarts,
+            failures=record.row,
             started_at=record.started_at,
             last_exit=record.last_exit,
             control=control,

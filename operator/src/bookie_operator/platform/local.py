@@ -101,8 +101,11 @@ class LocalPlatform:
 
     # Changes
 
-    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> None:
-        create_volume(self._folders, bookie_id, disk.name, size=disk.size)
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        with held(self._folders.bookie(bookie_id) / "lock", wait=False) as is_mine:
+            if is_mine:
+                create_volume(self._folders, bookie_id, disk.name, size=disk.size)
+            return is_mine
 
     async def start_bookie(self, template: BookieTemplate) -> None:
         self._kubelet.ensure(template)

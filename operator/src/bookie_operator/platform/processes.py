@@ -104,7 +104,7 @@ def stop(process: ProcessId, *, grace_s: float, group: bool = False) -> bool:
 
 def exit_reason(code: int | None) -> str:
     if code is None:
-        return "ended while no operator watched"
+        return "ended, its exit code is not known"
     if code < 0:
         with suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"

@@ -1,0 +1,116 @@
+"""`bookie-operator` as people call it: messages and exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from bookie_operator.__main__ import main
+from bookie_operator.errors import LocalError, ManifestError
+from bookie_operator.local.up import prepare
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.crd import documents
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.plan import plan
+from bookie_operator.platform.folders import LocalFolders, write_json
+from click.testing import CliRunner, Result
+from operator_scenes import cluster, manifest, observed
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def stored(root: Path, **spec: object) -> BookieCluster:
+    """A directory in which a cluster was brought up once."""
+    folders = LocalFolders(root)
+    folders.make()
+    before = cluster(**spec)
+    status = plan(before, observed(), ClusterStatus()).status
+    whole = before.model_copy(update={"status": status})
+    write_json(folders.status_file, whole.as_dict())
+    return whole
+
+
+def test_a_wrong_manifest_is_a_usage_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(manifest(replicsa=1)))
+    done = run("local", "up", str(path), "--dir", str(tmp_path / "d"))
+    assert done.exit_code == 2 and "did you mean replicas?" in done.output
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
+    done = run("local", command, "--dir", str(tmp_path / "d"))
+    assert done.exit_code == 1 and "nothing was ever brought up" in done.output
+
+
+def test_status_without_an_operator_is_the_last_known(tmp_path: Path) -> None:
+    whole = stored(tmp_path)
+    done = CliRunner().invoke(main, ["local", "status", "--dir", str(tmp_path), "--output", "json"])
+    assert done.exit_code == 1 and "no operator runs" in done.stderr
+    assert json.loads(done.stdout) == whole.as_dict()
+
+
+def test_status_as_a_table_names_bookies_and_conditions(tmp_path: Path) -> None:
+    stored(tmp_path)
+    done = run("local", "status", "--dir", str(tmp_path))
+    assert "bookie-3" in done.output and "Available" in done.output
+
+
+def test_killing_what_does_not_run_is_an_error(tmp_path: Path) -> None:
+    stored(tmp_path)
+    done = run("local", "kill", "bookie-7", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "bookie-7 does not run; running: none" in done.output
+
+
+def test_replacing_an_unknown_disk_is_an_error(tmp_path: Path) -> None:
+    stored(tmp_path)
+    done = run("local", "replace-disk", "bookie-0", "ledger-9", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "no disk ledger-9 of bookie-0" in done.output
+
+
+def test_swapping_needs_full_names(tmp_path: Path) -> None:
+    stored(tmp_path)
+    done = run("local", "swap-disks", "ledger-0", "ledger-1", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "expected BOOKIE.DISK" in done.output
+
+
+def test_crds_are_printed_and_written(tmp_path: Path) -> None:
+    assert "kind: CustomResourceDefinition" in run("crds").output
+    assert run("crds", "--dir", str(tmp_path)).exit_code == 0
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == documents()
+
+
+class TestPrepare:
+    def test_the_same_spec_keeps_the_generation(self, tmp_path: Path) -> None:
+        whole = stored(tmp_path)
+        again = prepare(LocalFolders(tmp_path), cluster())
+        assert again.metadata.generation == 1 and again.status == whole.status
+
+    def test_another_spec_is_another_generation(self, tmp_path: Path) -> None:
+        stored(tmp_path)
+        changed = prepare(LocalFolders(tmp_path), cluster(journalWriteData=True))
+        assert changed.metadata.generation == 2
+
+    def test_disks_cannot_change(self, tmp_path: Path) -> None:
+        stored(tmp_path)
+        fewer = cluster(storage={"disks": manifest()["spec"]["storage"]["disks"][:2]})
+        with pytest.raises(ManifestError, match="cannot change"):
+            prepare(LocalFolders(tmp_path), fewer)
+
+    def test_another_cluster_needs_another_directory(self, tmp_path: Path) -> None:
+        stored(tmp_path)
+        other = manifest() | {"metadata": {"name": "other"}}
+        with pytest.raises(LocalError, match="holds cluster demo, found other"):
+            prepare(LocalFolders(tmp_path), BookieCluster.model_validate(other))
+
+
+@pytest.mark.process
+def test_the_module_runs_as_a_command() -> None:
+    command = [sys.executable, "-m", "bookie_operator", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "BookieCluster" in done.stdout

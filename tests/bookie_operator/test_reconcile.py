@@ -1,0 +1,141 @@
+"""Passes of the whole loop over a platform in memory and the memory metadata store."""
+
+from datetime import datetime
+
+import pytest
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import BookieInfo, MetadataStore
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState, ConditionType
+from bookie_operator.observe import Observer
+from bookie_operator.observed import Phase
+from bookie_operator.reconcile import Reconciler
+from fake_platform import FakeControl, FakePlatform
+from operator_scenes import at, bookie, cluster, fix_request
+
+B0 = BookieId("bookie-0")
+
+
+class Loop:
+    """A reconciler with everything fake below it, and a clock that tests move."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.platform = FakePlatform()
+        self.control = FakeControl()
+        self.metadata = MemoryCluster()
+        self.is_store_up = True
+        self.sessions: dict[str, MemoryStore] = {}
+        self.cluster: BookieCluster = cluster()
+        self.observer = Observer(self.platform, self.control, opener=self._open, clock=self._now)
+        self.reconciler = Reconciler(self.platform, self.observer, self.control)
+
+    def _now(self) -> datetime:
+        return at(self.seconds)
+
+    async def _open(self, url: str) -> MetadataStore:
+        if not self.is_store_up:
+            raise UnavailableError("nobody answers")
+        return MemoryStore(self.metadata)
+
+    async def run(self, passes: int = 1) -> BookieCluster:
+        for _ in range(passes):
+            status = await self.reconciler.run_pass(self.cluster)
+            self.cluster = self.cluster.model_copy(update={"status": status})
+            self.seconds += 1
+        return self.cluster
+
+    async def settle(self) -> BookieCluster:
+        """Up and serving, every bookie registered."""
+        await self.run(3)
+        for bookie_id in self.cluster.spec.bookie_ids:
+            session = self.sessions[bookie_id] = MemoryStore(self.metadata)
+            await session.register(BookieInfo(bookie_id, ()))
+        return await self.run(2)
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+async def test_from_nothing_to_available(loop: Loop) -> None:
+    done = await loop.settle()
+    assert done.status.is_true(ConditionType.AVAILABLE)
+    assert loop.metadata.instance_id == done.status.metadata.instance_id
+    assert {name for name, one in loop.platform.fleet.items() if one.process} == {
+        f"bookie-{n}" for n in range(4)
+    }
+
+
+async def test_a_quiet_cluster_publishes_nothing(loop: Loop) -> None:
+    await loop.settle()
+    await loop.run(2)
+    count = len(loop.platform.published)
+    events = len(loop.platform.events)
+    await loop.run(3)
+    assert (len(loop.platform.published), len(loop.platform.events)) == (count, events)
+
+
+async def test_the_first_pass_always_publishes(loop: Loop) -> None:
+    await loop.settle()
+    await loop.run(2)
+    later = Reconciler(loop.platform, loop.observer, loop.control)
+    count = len(loop.platform.published)
+    await later.run_pass(loop.cluster)
+    assert len(loop.platform.published) == count + 1
+
+
+async def test_a_failed_action_is_told_and_tried_again(loop: Loop) -> None:
+    loop.platform.failing = True
+    await loop.run(4)
+    assert "ActionFailed" in loop.platform.reasons
+    loop.platform.failing = False
+    assert (await loop.settle()).status.is_true(ConditionType.AVAILABLE)
+
+
+async def test_an_unreachable_store_is_a_condition(loop: Loop) -> None:
+    loop.is_store_up = False
+    done = await loop.run(2)
+    available = done.status.condition(ConditionType.AVAILABLE)
+    assert available is not None and available.reason == "MetadataUnreachable"
+    assert all(one.process is None for one in loop.platform.fleet.values())
+
+
+async def test_one_missed_answer_does_not_flap_the_status(loop: Loop) -> None:
+    await loop.settle()
+    loop.control.healths["bookie-0"] = None
+    done = await loop.run()
+    assert done.status.bookies[0].state is BookieState.SERVING
+    assert done.status.disruptions_allowed == 0, "yet nothing is gated on an old answer"
+    loop.seconds += 60
+    done = await loop.run()
+    assert done.status.bookies[0].state is BookieState.UNRESPONSIVE
+
+
+async def test_a_pending_fix_is_approved_once_seen(loop: Loop) -> None:
+    await loop.settle()
+    waiting = bookie(
+        "bookie-0",
+        phase=Phase.AWAITING_APPROVAL,
+        epoch=2,
+        reason="DiskReplaced",
+        fix=fix_request(),
+        verdicts={"ledger-0": "empty"},
+    )
+    loop.control.healths["bookie-0"] = waiting.health
+    await loop.run()
+    assert loop.control.approved == [("bookie-0", "plan-1", "bookie-operator")]
+    assert "CookieFixApproved" in loop.platform.reasons
+
+
+async def test_status_is_published_before_anything_is_done(loop: Loop) -> None:
+    await loop.settle()
+    unclean = bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=2)
+    loop.control.healths["bookie-0"] = unclean.health
+    await loop.run()
+    published = loop.platform.published[-1].status.incidents
+    assert [incident.boot_epoch_after for incident in published] == [2]
+    assert "RepairStarted" in loop.platform.reasons

@@ -1,0 +1,43 @@
+"""The engine's result objects, and what is made of broken ones."""
+
+import pytest
+from bookie_operator.reports import audit_report, message_of, repair_report
+
+
+def test_a_repairs_counts() -> None:
+    report = repair_report(
+        {
+            "engine": "spark-local",
+            "spark_app_id": "local-1",
+            "entries_copied": 7,
+            "entries_copied_closed": 3,
+            "ledgers": {"recovered": 2},
+        }
+    )
+    assert (report.entries_copied, report.entries_copied_closed) == (7, 3)
+    assert report.ledgers_recovered == 2 and report.spark_app_id == "local-1"
+
+
+def test_an_audits_classes() -> None:
+    found = audit_report({"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
+    assert found is not None and found.no_copy == 1 and not found.is_clean
+
+
+def test_a_person_accepted_loss_is_counted() -> None:
+    found = audit_report({"audit": {"ok": 1}, "accepted_losses": [{"ledger_id": 4}]})
+    assert found is not None and found.accepted_losses == 1
+
+
+@pytest.mark.parametrize("tree", [{}, {"audit": None}, {"audit": []}])
+def test_no_findings_no_report(tree: dict[str, object]) -> None:
+    assert audit_report(tree) is None
+
+
+@pytest.mark.parametrize("value", [-1, "5", None, 2.5])
+def test_what_is_no_count_counts_as_nothing(value: object) -> None:
+    assert repair_report({"entries_copied": value}).entries_copied == 0
+
+
+def test_the_first_block_is_told() -> None:
+    blocked = [{"ledger_id": 7, "reason": "Undecidable", "message": "bookie-1 is down"}]
+    assert message_of({"blocked": blocked}) == "1 blocked; 7 Undecidable: bookie-1 is down"

@@ -1,0 +1,121 @@
+"""A Platform and a Control in memory: what the reconciler did to them can be looked at."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId
+from bookie_operator.errors import PreconditionError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.observed import Bookie, Health, Job, Process, Volume
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from operator_scenes import at, bookie
+
+
+@dataclass
+class FakePlatform:
+    """Bookies exist as values; whatever is started runs at once."""
+
+    url: str = "memory://fake"
+    fleet: dict[BookieId, Bookie] = field(default_factory=dict)
+    jobs_seen: dict[str, Job] = field(default_factory=dict)
+    tasks_seen: list[BookieTask] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    published: list[BookieCluster] = field(default_factory=list)
+    task_statuses: dict[str, TaskStatus] = field(default_factory=dict)
+    failing: bool = False
+
+    async def metadata_url(self, cluster: BookieCluster) -> str:
+        if not self.url:
+            raise UnavailableError("the store is starting")
+        return self.url
+
+    async def bookies(self) -> Mapping[BookieId, Bookie]:
+        return dict(self.fleet)
+
+    async def jobs(self) -> Sequence[Job]:
+        return list(self.jobs_seen.values())
+
+    async def tasks(self) -> Sequence[BookieTask]:
+        return self.tasks_seen
+
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        one = self.fleet.get(bookie_id, Bookie(bookie_id))
+        volume = Volume(disk.name, f"{bookie_id}-{disk.name}-uid")
+        self.fleet[bookie_id] = replace(one, volumes={**one.volumes, disk.name: volume})
+        return True
+
+    async def start_bookie(self, template: BookieTemplate) -> None:
+        if self.failing:
+            raise UnavailableError("no room")
+        name = template.bookie_id
+        process = Process(
+            instance=f"{name}-1",
+            running=True,
+            revision=template.revision,
+            started_at=at(0),
+            control=name,
+        )
+        self.fleet[name] = replace(self.fleet[name], process=process)
+
+    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+        process = self.fleet[template.bookie_id].process
+        if process is None or process.instance != instance:
+            raise PreconditionError("another process runs")
+        fresh = replace(process, revision=template.revision, instance=f"{instance}+")
+        self.fleet[template.bookie_id] = replace(self.fleet[template.bookie_id], process=fresh)
+        return True
+
+    async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
+        raise PreconditionError(f"{disk} is not {uid}")
+
+    async def start_job(self, job: StartJob) -> bool:
+        if job.name in self.jobs_seen:
+            return False
+        self.jobs_seen[job.name] = Job(
+            name=job.name,
+            kind=job.kind,
+            attempt=job.attempt,
+            running=True,
+            started_at=at(0),
+            bookie=job.bookie_id,
+            boot_epoch=job.boot_epoch,
+        )
+        return True
+
+    async def stop_job(self, name: str) -> None:
+        del self.jobs_seen[name]
+
+    async def record(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def publish(self, cluster: BookieCluster) -> None:
+        self.published.append(cluster)
+
+    async def publish_task(self, name: str, status: TaskStatus) -> None:
+        self.task_statuses[name] = status
+
+    async def wait(self, timeout_s: float) -> None:
+        return
+
+    @property
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events]
+
+
+@dataclass
+class FakeControl:
+    """Control planes by address (here: the bookie's id); None = silence."""
+
+    healths: dict[str, Health | None] = field(default_factory=dict)
+    approved: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def health(self, address: str) -> Health | None:
+        return self.healths.get(address, bookie(address).health)
+
+    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
+        self.approved.append((address, plan_id, approved_by))
+
+    async def close(self) -> None:
+        return
