@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 from bookie.client.recovery import RecoverySettings
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import MetadataStore
 from bookie.protocol.entry import DigestType, EntryCodec, master_key
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
@@ -28,9 +29,9 @@ def payload(entry_id: int) -> bytes:
 class RepairLab:
     """`bookies` of them, all registered; ledgers are written past the client, entry by entry."""
 
-    def __init__(self, bookies: int = 4) -> None:
+    def __init__(self, bookies: int = 4, *, store: MetadataStore | None = None) -> None:
         self.fleet = FakeFleet(bookies)
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
         self.control = FakeControl(self.fleet, self.store)
         recovery = RecoverySettings(attempts=1)
         self.cluster = Cluster(self.store, self.fleet, self.control, recovery)

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
@@ -18,7 +18,7 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, AuditCounts, Auditor, AuditSettings
 from bookie.repair.cluster import Cluster
 from bookie.repair.control import Cleared, Marks
-from bookie.repair.engines import AUTO, EngineChoice, check_engine, choose_engine
+from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
 from bookie.repair.losses import Loss, record_losses
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
@@ -44,6 +44,20 @@ class EngineRun:
     spark_app_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SparkAudit:
+    """What Spark made of all ledgers: counts of those that are wholly ok; the others, `doubtful`,
+    have to be looked at again. `marked`: of the ok ones, how many some bookie holds marked.
+    """
+
+    counts: AuditCounts = field(default_factory=AuditCounts)
+    marked: int = 0
+    doubtful: tuple[LedgerId, ...] = ()
+    spark_app_id: str | None = None
+
+
+SparkAuditor = Callable[[Say], Awaitable[SparkAudit]]
+Handed = TypeVar("Handed")
 SparkRepair = Callable[[Sequence[LedgerTask], Say], Awaitable[EngineRun]]
 
 
@@ -99,11 +113,16 @@ async def repair(
 async def audit(
     cluster: Cluster,
     *,
-    ledger_ids: Iterable[LedgerId] | None = None,
+    engine: str = INLINE,
     settings: AuditSettings | None = None,
+    spark: SparkAuditor | None = None,
     say: Say = _silent,
 ) -> Document:
-    """Audit these ledgers, or all; the result object. It changes nothing."""
+    """Audit all ledgers; the result object. It changes nothing.
+
+    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
+    """
+    check_engine(engine)
     started = _Started.now()
     auditor = Auditor(
         cluster.store,
@@ -111,12 +130,32 @@ async def audit(
         settings or AuditSettings(),
         progress=lambda ledgers: say(f"{ledgers} ledgers audited"),
     )
-    found = await auditor.audit(cluster.store.ledger_ids() if ledger_ids is None else ledger_ids)
+    ledgers = 0
+    if engine == AUTO:
+        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
+    choice = await asyncio.to_thread(choose_engine, engine, ledgers=ledgers)
+    if choice.name == INLINE:
+        bulk = SparkAudit()
+        found = await auditor.audit(cluster.store.ledger_ids())
+    else:
+        bulk = await _handed_in(spark, choice)(say)
+        say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
+        found = await auditor.audit(bulk.doubtful)
+    found += Audit(counts=bulk.counts, marked=bulk.marked)
     return {
         **started.json("audit"),
+        "engine": choice.name,
+        "engine_reason": choice.reason,
+        "spark_app_id": bulk.spark_app_id,
         **audit_json(found),
         "exit_code": exit_code(found.counts),
     }
+
+
+def _handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:
+    if engine is None:
+        raise BadRequestError(f"engine {choice.name} was chosen and not handed in")
+    return engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +208,8 @@ class _Run:
     async def repair_ledgers(
         self, tasks: Sequence[LedgerTask], choice: EngineChoice, spark: SparkRepair | None
     ) -> EngineRun:
-        if choice.name != "inline":
-            if spark is None:
-                raise BadRequestError(f"engine {choice.name} was chosen and not handed in")
-            return await spark(tasks, self._say)
+        if choice.name != INLINE:
+            return await _handed_in(spark, choice)(tasks, self._say)
         done = 0
 
         def count(ledgers: int) -> None:

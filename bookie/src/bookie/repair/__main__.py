@@ -1,0 +1,177 @@
+"""`python -m bookie.repair run|audit`: one repair or one audit, result object and exit code.
+
+The operator starts it as a job, people through `bookie repair` and `bookie audit`. Exit codes:
+0 clean; 1 error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known
+to be wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay).
+Progress goes to stderr when a person watches or with --progress, the result to stdout and --result.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from bookie.protocol.errors import BookieError, SettingsError
+from bookie.protocol.ids import BookieId
+from bookie.repair import steps
+from bookie.repair.cluster import open_cluster
+from bookie.repair.engines import AUTO, INLINE, check_engine
+from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
+from bookie.repair.steps import RepairRequest, Say
+
+metadata_option = click.option(
+    "--metadata",
+    envvar="BOOKIE_METADATA",
+    required=True,
+    metavar="URL",
+    help="Metadata store, such as zk://127.0.0.1:2181/ledgers (or BOOKIE_METADATA).",
+)
+engine_option = click.option(
+    "--engine",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="inline, spark-local or auto (by the number of ledgers).",
+)
+result_option = click.option(
+    "--result",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the result object here, and a page for people beside it (.html).",
+)
+output_option = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+progress_option = click.option(
+    "--progress", is_flag=True, help="Progress lines on stderr, also without a terminal."
+)
+
+
+@click.group(help="Audit and repair of ledgers.")
+def main() -> None:
+    """Parsing only; `steps` does the work."""
+
+
+@main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
+@metadata_option
+@click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
+)
+@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
+@engine_option
+@result_option
+@output_option
+@progress_option
+def run(
+    metadata: str,
+    bookies: tuple[str, ...],
+    every_ledger: bool,
+    engine: str,
+    result: Path | None,
+    output: str,
+    progress: bool,
+) -> None:
+    say = speaker(progress)
+    request = RepairRequest(tuple(map(BookieId, bookies)), engine=engine, every_ledger=every_ledger)
+    _finish(repair_cluster(metadata, request, say=say), result=result, output=output)
+
+
+@main.command(help="Audit: what must be there against what bookies hold. Changes nothing.")
+@metadata_option
+@engine_option
+@result_option
+@output_option
+@progress_option
+def audit(metadata: str, engine: str, result: Path | None, output: str, progress: bool) -> None:
+    say = speaker(progress)
+    _finish(audit_cluster(metadata, engine=engine, say=say), result=result, output=output)
+
+
+async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:
+    """One repair of the cluster behind this URL; the result object."""
+    check_engine(request.engine)
+    async with open_cluster(metadata_url) as cluster:
+
+        async def in_spark(tasks: Any, say: Say) -> steps.EngineRun:
+            from bookie.repair.job import SparkJobs  # only who asks for Spark needs it installed
+
+            return await SparkJobs(metadata_url, request.settings).repair(tasks, say)
+
+        found = await steps.repair(cluster, request, spark=in_spark, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def audit_cluster(metadata_url: str, *, engine: str = INLINE, say: Say) -> Document:
+    """One audit of the cluster behind this URL; the result object."""
+    check_engine(engine)
+    async with open_cluster(metadata_url) as cluster:
+
+        async def in_spark(say: Say) -> steps.SparkAudit:
+            from bookie.repair.job import SparkJobs  # only who asks for Spark needs it installed
+
+            return await SparkJobs(metadata_url).audit(say)
+
+        found = await steps.audit(cluster, engine=engine, spark=in_spark, say=say)
+    return found | {"metadata": metadata_url}
+
+
+def speaker(always: bool) -> Callable[[str], None]:
+    """Says progress lines on stderr when a person watches, or always."""
+    if not (always or sys.stderr.isatty()):
+        return lambda _line: None
+    return lambda line: click.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)
+
+
+def _finish(work: Coroutine[Any, Any, Document], *, result: Path | None, output: str) -> NoReturn:
+    try:
+        document = asyncio.run(work)
+        if result is not None:
+            write_result(document, result)
+    except SettingsError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except (BookieError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_ERROR)
+    click.echo(json.dumps(document, indent=2) if output == "json" else summary(document))
+    sys.exit(int(document["exit_code"]))
+
+
+def summary(document: Document) -> str:
+    """The few lines a person wants to read."""
+    counts = document.get("audit_after") or document["audit"]
+    lines = [
+        f"{document['kind']} {document['run_id']}: {document['seconds']} s, "
+        f"engine {document['engine']} ({document['engine_reason']})"
+    ]
+    if document["kind"] == "repair":
+        ledgers = document["ledgers"]
+        lines.append(
+            f"ledgers: {ledgers['considered']} looked after, {ledgers['recovered']} recovered, "
+            f"{ledgers['cleared']} cleared, {ledgers['blocked']} blocked"
+        )
+        lines.append(
+            f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
+        )
+    lines.append(
+        f"audit: {counts['ledgers']} ledgers, {counts['entries']} entries: {counts['ok']} ok, "
+        f"{counts['missing']} missing, {counts['unknown']} unknown, {counts['lost']} lost"
+    )
+    lines += [
+        f"blocked: {row.get('bookie_id', 'ledger')} {row.get('ledger_id', '')} "
+        f"{row['reason']}: {row['message']}"
+        for row in document.get("blocked", ())[:20]
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bookie.repair")

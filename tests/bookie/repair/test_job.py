@@ -1,0 +1,120 @@
+"""Spark and the process itself give the same results, over real wires and a real ZooKeeper."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from bookie.metadata.embedded import EmbeddedZooKeeper
+from bookie.metadata.opening import open_store
+from bookie.protocol.availability import EntrySet
+from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.job import SparkJobs
+from bookie.repair.sources import AvailabilitySource, LedgersSource
+from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.testing.run_service import served_fleet
+from repair_lab import AUDIT, SETTINGS, RepairLab
+
+pytestmark = pytest.mark.process
+VOLATILE = ("run_id", "started_at_ms", "seconds", "engine", "engine_reason", "spark_app_id")
+Document = dict[str, Any]
+
+
+@asynccontextmanager
+async def served(url: str) -> AsyncIterator[tuple[RepairLab, Cluster]]:
+    """A lab whose bookies other processes can reach."""
+    store = await open_store(url)
+    lab = RepairLab(4, store=store)
+    await store.initialise()
+    async with served_fleet(lab.control), open_cluster(url) as cluster:
+        yield lab, cluster
+    await store.close()
+
+
+async def damage(lab: RepairLab) -> None:
+    """Ledgers closed, open and striped; one bookie loses its disk, one entry is lost for good."""
+    for number in range(5):
+        ensemble = (number % 4, (number + 1) % 4, (number + 2) % 4)
+        await lab.ledger((0, ensemble), entries=20, last=19)
+    await lab.ledger((0, (0, 1, 2, 3)), entries=40, last=39, write=2)
+    await lab.ledger(entries=15, flush=False)
+    await lab.ledger(entries=4, last=4)
+    await lab.crash(1, wipe=True)
+
+
+def stable(document: Document) -> Document:
+    """The result without what differs between any two runs."""
+    return {name: value for name, value in document.items() if name not in VOLATILE}
+
+
+@pytest.fixture
+def urls(zookeeper_server: EmbeddedZooKeeper, zookeeper_roots: Iterator[str]) -> list[str]:
+    return [f"zk://{zookeeper_server.address}{next(zookeeper_roots)}" for _ in range(2)]
+
+
+async def story(url: str, engine: str, spark: Any) -> tuple[Document, Document, Document]:
+    """Damage, audit, repair, audit."""
+    async with served(url) as (lab, cluster):
+        await damage(lab)
+        jobs = SparkJobs(url, SETTINGS, session=spark)
+        before = await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
+        request = RepairRequest(engine=engine, settings=SETTINGS)
+        repaired = await repair(cluster, request, spark=jobs.repair)
+        after = await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
+        return before, repaired, after
+
+
+async def test_spark_and_inline_give_the_same_results(urls: list[str], spark: Any) -> None:
+    inline = await story(urls[0], "inline", None)
+    spark_local = await story(urls[1], "spark-local", spark)
+    assert [stable(one) for one in spark_local] == [stable(one) for one in inline]
+    before, repaired, after = spark_local
+    assert repaired["spark_app_id"] == before["spark_app_id"] == spark.sparkContext.applicationId
+    assert repaired["entries_copied"] > 100 and repaired["losses"][0]["ranges"] == [[4, 4]]
+    assert before["audit"]["unknown"] > 0 and before["audit"]["missing"] == 1
+    assert (after["audit"]["unknown"], after["audit"]["lost"]) == (0, 1)
+
+
+async def test_an_empty_cluster_is_clean_in_spark_too(zookeeper_url: str, spark: Any) -> None:
+    async with served(zookeeper_url) as (_lab, cluster):
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
+        found = await audit(cluster, engine="spark-local", spark=jobs.audit)
+        request = RepairRequest(engine="spark-local", settings=SETTINGS)
+        repaired = await repair(cluster, request, spark=jobs.repair)
+    assert found["audit"]["ledgers"] == repaired["ledgers"]["considered"] == 0
+
+
+async def test_the_tables_show_every_ledger_and_every_answer(zookeeper_url: str) -> None:
+    async with served(zookeeper_url) as (lab, _cluster):
+        ledger = await lab.ledger(entries=6, last=5)
+        lab.fleet[2].down = True
+        rows = await asyncio.to_thread(read_tables, zookeeper_url)
+    assert [row["ledger_id"] for row in rows[0]] == [ledger.ledger_id]
+    held = {row["bookie_id"]: EntrySet.decode(row["entries"]) for row in rows[1]}
+    assert [len(held[bookie_id]) for bookie_id in lab.ids[:3]] == [6, 6, 0]
+    assert rows[1][2]["status"] != 0, "a bookie without an answer is a row with its status"
+
+
+def read_tables(url: str) -> list[list[Document]]:
+    """Both tables without a Spark session, partition by partition."""
+    from pyspark.sql.types import (
+        BinaryType,
+        BooleanType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+    )
+
+    types = {"long": LongType, "int": IntegerType, "string": StringType, "binary": BinaryType}
+    types["boolean"] = BooleanType
+    rows: list[list[Document]] = []
+    for source in (LedgersSource({"metadata": url}), AvailabilitySource({"metadata": url})):
+        columns = [part.split() for part in source.schema().split(", ")]
+        fields = [StructField(name, types[kind](), False) for name, kind, *_rest in columns]
+        reader = source.reader(StructType(fields))
+        batches = [b for part in reader.partitions() for b in reader.read(part)]
+        rows.append([row for batch in batches for row in batch.to_pylist()])
+    return rows
