@@ -22,6 +22,7 @@ from bookie.repair import steps
 from bookie.repair.cluster import open_cluster
 from bookie.repair.engines import AUTO, INLINE, check_engine
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
+from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
 metadata_option = click.option(
@@ -97,15 +98,10 @@ def audit(metadata: str, engine: str, result: Path | None, output: str, progress
 
 async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:
     """One repair of the cluster behind this URL; the result object."""
-    check_engine(request.engine)
+    check_engine(request.engine)  # before anything is connected to
     async with open_cluster(metadata_url) as cluster:
-
-        async def in_spark(tasks: Any, say: Say) -> steps.EngineRun:
-            from bookie.repair.job import SparkJobs  # only who asks for Spark needs it installed
-
-            return await SparkJobs(metadata_url, request.settings).repair(tasks, say)
-
-        found = await steps.repair(cluster, request, spark=in_spark, say=say)
+        spark = spark_repair_for(metadata_url, request.settings)
+        found = await steps.repair(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
 
@@ -113,13 +109,8 @@ async def audit_cluster(metadata_url: str, *, engine: str = INLINE, say: Say) ->
     """One audit of the cluster behind this URL; the result object."""
     check_engine(engine)
     async with open_cluster(metadata_url) as cluster:
-
-        async def in_spark(say: Say) -> steps.SparkAudit:
-            from bookie.repair.job import SparkJobs  # only who asks for Spark needs it installed
-
-            return await SparkJobs(metadata_url).audit(say)
-
-        found = await steps.audit(cluster, engine=engine, spark=in_spark, say=say)
+        spark = spark_audit_for(metadata_url)
+        found = await steps.audit(cluster, engine=engine, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
 

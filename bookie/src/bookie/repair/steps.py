@@ -113,12 +113,13 @@ async def repair(
 async def audit(
     cluster: Cluster,
     *,
+    ledger_ids: Sequence[LedgerId] | None = None,
     engine: str = INLINE,
     settings: AuditSettings | None = None,
     spark: SparkAuditor | None = None,
     say: Say = _silent,
 ) -> Document:
-    """Audit all ledgers; the result object. It changes nothing.
+    """Audit all ledgers, or just `ledger_ids` in process; the result object. It changes nothing.
 
     Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
     """
@@ -130,11 +131,11 @@ async def audit(
         settings or AuditSettings(),
         progress=lambda ledgers: say(f"{ledgers} ledgers audited"),
     )
-    ledgers = 0
-    if engine == AUTO:
-        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
-    choice = await asyncio.to_thread(choose_engine, engine, ledgers=ledgers)
-    if choice.name == INLINE:
+    choice = await _audit_engine(cluster, engine, ledger_ids)
+    if ledger_ids is not None:
+        bulk = SparkAudit()
+        found = await auditor.audit(ledger_ids)
+    elif choice.name == INLINE:
         bulk = SparkAudit()
         found = await auditor.audit(cluster.store.ledger_ids())
     else:
@@ -150,6 +151,17 @@ async def audit(
         **audit_json(found),
         "exit_code": exit_code(found.counts),
     }
+
+
+async def _audit_engine(
+    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None
+) -> EngineChoice:
+    if ledger_ids is not None:
+        return EngineChoice(INLINE, "ledgers named one by one")
+    ledgers = 0
+    if requested == AUTO:
+        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
+    return await asyncio.to_thread(choose_engine, requested, ledgers=ledgers)
 
 
 def _handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:

@@ -1,0 +1,32 @@
+"""The Spark halves of repair and audit, ready to be handed to `steps`, without importing Spark.
+
+pyspark is imported when the work begins: who repairs in process needs none of it installed.
+"""
+
+from collections.abc import Sequence
+
+from bookie.repair.ledgers import RepairSettings
+from bookie.repair.outcome import LedgerTask
+from bookie.repair.steps import EngineRun, Say, SparkAudit, SparkAuditor, SparkRepair
+
+
+def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
+    """Repairs ledgers of the cluster behind this URL in Spark workers on this machine."""
+
+    async def repair(tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
+        from bookie.repair.job import SparkJobs
+
+        return await SparkJobs(metadata_url, settings or RepairSettings()).repair(tasks, say)
+
+    return repair
+
+
+def spark_audit_for(metadata_url: str) -> SparkAuditor:
+    """Judges all ledgers of the cluster behind this URL in Spark workers on this machine."""
+
+    async def audit(say: Say) -> SparkAudit:
+        from bookie.repair.job import SparkJobs
+
+        return await SparkJobs(metadata_url).audit(say)
+
+    return audit
