@@ -3,6 +3,8 @@
 import contextlib
 import os
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -336,6 +338,23 @@ def test_reads_from_many_threads_see_whole_frames_while_the_ring_wraps(disk: Sim
         reader.join()
     kit.log.close()
     assert wrong == []
+
+
+ORPHAN = """
+import sys
+from pathlib import Path
+from bookie.storage.disk import RealDisk
+from bookie.storage.ledger_log import LedgerLog, LogSettings
+settings = LogSettings(65536, 65536, reserve_bytes=0)
+log = LedgerLog.open(Path(sys.argv[1]), disk=RealDisk(), settings=settings, notify=lambda: None)
+log.append(b"x")
+"""
+
+
+@pytest.mark.process
+def test_a_process_that_forgets_to_close_ends_and_flushes_nothing(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", ORPHAN, str(tmp_path)], check=True, timeout=60)
+    assert not (tmp_path / "log" / "0000000001.log").exists()
 
 
 def open_flags(suffix: str) -> list[int]:

@@ -34,6 +34,9 @@ from bookie.storage.ring import Ring
 WRITE_BYTES_MAX: Final = 1024 * 1024
 """One write of the flusher; room is made in the ring after each."""
 
+ORPHAN_CHECK_S: Final = 1.0
+"""How often an idle flusher looks whether the process is ending without having closed it."""
+
 _NONCE_BYTES: Final = 8
 
 
@@ -351,7 +354,8 @@ class AppendStream:
         """Waits for work and does it; False when the stream was closed and all is on disk."""
         with self._lock:
             while not self._has_work():
-                self._work.wait()
+                self._work.wait(ORPHAN_CHECK_S)
+                self._check_orphaned()
             closing = self._closing
             syncing = self._sync_wanted or closing
             self._sync_wanted = False
@@ -367,6 +371,12 @@ class AppendStream:
             self._find_spare()
         self._announce(always=syncing)
         return not closing
+
+    def _check_orphaned(self) -> None:
+        # A process that ends without close must end: it was no orderly stop, so nothing is flushed
+        # in its name, and its marker stays.
+        if not threading.main_thread().is_alive():
+            raise StorageError(f"{self._writer.directory}: the process ended without closing it")
 
     def _has_work(self) -> bool:
         return (
