@@ -1,0 +1,132 @@
+"""One TCP connection to a bookie: messages out without joining big buffers, messages in.
+
+Below `client.connection`, above the event loop's transport; knows nothing of requests.
+"""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+from bookie.wire.native import (
+    ENVELOPE_BYTES,
+    Envelope,
+    message_bytes,
+    parse_envelope,
+)
+
+RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
+JOIN_BYTES_MAX: Final = 16 * 1024
+"""Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
+_VECTORED_HIGH_BYTES: Final = 4 * 1024 * 1024
+
+
+class Channel(asyncio.BufferedProtocol):
+    """Calls `on_message` for each whole message and `on_lost` once at the end.
+
+    A message's body is valid only during the call: the buffer is used again.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_message: Callable[[Envelope], None],
+        on_lost: Callable[["Channel", Exception | None], None],
+    ) -> None:
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self._filled = 0
+        self._outbox: deque[Buffer] = deque()
+        self._is_paused = False
+        self._is_vectored = False
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._error: Exception | None = None
+        self.is_lost = False
+        self.received_at: float | None = None
+
+    # Outgoing
+
+    def send(self, head: bytes, body: Buffer) -> None:
+        """Queue one message; `body` must not change afterwards. Nothing is sent once lost."""
+        if len(head) + len(body) <= JOIN_BYTES_MAX:
+            self._outbox.append(b"".join((head, body)))
+        else:
+            self._outbox.extend((head, body))
+        if not self._is_paused:
+            self._flush()
+
+    def _flush(self) -> None:
+        transport, outbox = self._transport, self._outbox
+        if transport is None or transport.is_closing():
+            outbox.clear()
+            return
+        if self._is_vectored and outbox:
+            transport.writelines(outbox)
+            outbox.clear()
+        # This transport copies what the socket does not take at once: hand over one at a time.
+        while outbox and not self._is_paused:
+            transport.write(outbox.popleft())
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._flush()
+
+    def abort(self, error: Exception) -> None:
+        """Cut the connection; `on_lost` follows with this error."""
+        self._error = self._error or error
+        self._outbox.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
+        self._is_vectored = is_uvloop or sys.version_info >= (3, 12)
+        transport.set_write_buffer_limits(high=_VECTORED_HIGH_BYTES if self._is_vectored else 0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._outbox.clear()
+        self.is_lost = True
+        self._on_lost(self, self._error or exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received_at = self._loop.time()
+        self._filled += nbytes
+        try:
+            consumed, needed = self._take_messages()
+        except FrameError as error:
+            self.abort(error)
+            return
+        rest = self._filled - consumed
+        if needed > len(self._buffer):
+            larger = bytearray(needed)
+            larger[:rest] = self._buffer[consumed : self._filled]
+            self._buffer = larger
+        elif consumed:
+            self._buffer[:rest] = self._buffer[consumed : self._filled]
+        self._filled = rest
+
+    def _take_messages(self) -> tuple[int, int]:
+        """Bytes consumed, and the size of the message that is not whole yet (0 = unknown)."""
+        view, at = memoryview(self._buffer)[: self._filled], 0
+        while self._filled - at >= ENVELOPE_BYTES:
+            size = message_bytes(view[at : at + ENVELOPE_BYTES])
+            if self._filled - at < size:
+                return at, size
+            self._on_message(parse_envelope(view[at : at + size]))
+            at += size
+        return at, 0

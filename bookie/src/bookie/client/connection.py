@@ -1,0 +1,357 @@
+"""The bookies of a cluster over the native wire: the real `client.peers.Peers`.
+
+One connection per bookie, opened when first needed; requests are pipelined and matched by id. All
+that goes wrong (no address, refused, cut off, timed out, garbage) is answered UNREACHABLE: unknown,
+never a denial (R7). One timer per pool sweeps for requests that have waited too long.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from bookie.client.addresses import AddressBook
+from bookie.client.channel import Channel
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import BookieError, FrameError, UnavailableError
+from bookie.protocol.ids import BookieId
+from bookie.protocol.status import Status
+from bookie.wire.native import (
+    FLAG_FENCE,
+    Envelope,
+    LacReply,
+    LacRequest,
+    Op,
+    ReadReply,
+    ReadRequest,
+    envelope_header,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Bounds of a pool; times in seconds.
+
+    `in_flight_bytes_max` and `in_flight_requests_max`: unanswered requests to one bookie, beyond
+    which it counts as unreachable. After a failed attempt the next one waits `backoff_min_s`,
+    doubling up to `backoff_max_s`; requests in between fail at once.
+    """
+
+    request_timeout_s: float = 10.0
+    connect_timeout_s: float = 3.0
+    backoff_min_s: float = 0.05
+    backoff_max_s: float = 2.0
+    address_ttl_s: float = 5.0
+    sweep_interval_s: float = 0.25
+    in_flight_bytes_max: int = 256 * 1024 * 1024
+    in_flight_requests_max: int = 65536
+
+
+Reply = TypeVar("Reply")
+OnAnswer = Callable[[Status, memoryview], None]
+_NOTHING: Final = memoryview(b"")
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    on_answer: OnAnswer
+    op: Op
+    size: int
+    sent_at: float
+    deadline: float
+
+
+class _Link:
+    """All that is under way with one bookie, over the connections it has one after another."""
+
+    def __init__(
+        self, bookie_id: BookieId, *, addresses: AddressBook, settings: PoolSettings
+    ) -> None:
+        self._bookie_id = bookie_id
+        self._addresses = addresses
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._channel: Channel | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._unsent: list[tuple[bytes, Buffer]] = []
+        self._requests: dict[int, _Request] = {}
+        self._in_flight_bytes = 0
+        self._next_id = 0
+        self._backoff_s = settings.backoff_min_s
+        self._retry_at = 0.0
+        self._has_failed = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._requests
+
+    def request(
+        self,
+        op: Op,
+        *,
+        flags: int = 0,
+        prefix: bytes = b"",
+        body: Buffer,
+        timeout_s: float,
+        on_answer: OnAnswer,
+    ) -> None:
+        """Send, or queue while connecting; the answer comes later, exactly once."""
+        size, now = len(prefix) + len(body), self._loop.time()
+        if self._refuses(size, now):
+            self._loop.call_soon(on_answer, Status.UNREACHABLE, _NOTHING)
+            return
+        self._next_id += 1
+        head = envelope_header(op, flags, self._next_id, size) + prefix
+        self._requests[self._next_id] = _Request(on_answer, op, size, now, now + timeout_s)
+        self._in_flight_bytes += size
+        if self._channel is not None:
+            self._channel.send(head, body)
+            return
+        self._unsent.append((head, body))
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    def _refuses(self, size: int, now: float) -> bool:
+        if self._channel is None and self._connecting is None and now < self._retry_at:
+            return True
+        settings = self._settings
+        return (
+            len(self._requests) >= settings.in_flight_requests_max
+            or self._in_flight_bytes + size > settings.in_flight_bytes_max
+        )
+
+    # Connecting
+
+    async def _connect(self) -> None:
+        try:
+            channel = await self._open()
+        except (OSError, TimeoutError, BookieError) as error:
+            self._lost(f"cannot connect: {error or type(error).__name__}")
+            return
+        finally:
+            self._connecting = None
+        if channel.is_lost:
+            self._lost("connection lost at once")
+            return
+        self._channel = channel
+        unsent, self._unsent = self._unsent, []
+        for head, body in unsent:
+            channel.send(head, body)
+
+    async def _open(self) -> Channel:
+        endpoint = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
+        if endpoint is None:
+            raise UnavailableError(f"bookie {self._bookie_id} is not registered")
+        async with asyncio.timeout(self._settings.connect_timeout_s):
+            _transport, channel = await self._loop.create_connection(
+                lambda: Channel(on_message=self._answered, on_lost=self._channel_lost),
+                endpoint.host,
+                endpoint.port,
+            )
+        return channel
+
+    def _channel_lost(self, channel: Channel, error: Exception | None) -> None:
+        if channel is self._channel:
+            self._channel = None
+            self._lost(f"connection lost: {error or 'closed by the bookie'}")
+
+    def _lost(self, why: str) -> None:
+        """Every request under way is of unknown outcome; the next attempt waits."""
+        _log.info("bookie %s: %s", self._bookie_id, why)
+        self._retry_at = self._loop.time() + self._backoff_s
+        self._backoff_s = min(self._backoff_s * 2, self._settings.backoff_max_s)
+        self._has_failed = True
+        self._unsent.clear()
+        requests, self._requests = self._requests, {}
+        self._in_flight_bytes = 0
+        for request in requests.values():
+            self._loop.call_soon(request.on_answer, Status.UNREACHABLE, _NOTHING)
+
+    async def close(self) -> None:
+        """Cut the connection; whatever is under way is answered UNREACHABLE."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.abort(UnavailableError("the pool is closed"))
+        self._lost("the pool is closed")
+
+    # Answers
+
+    def _answered(self, envelope: Envelope) -> None:
+        request = self._requests.get(envelope.request_id)
+        if request is None:
+            return  # timed out before
+        if envelope.op is not request.op:
+            raise FrameError(
+                f"bookie {self._bookie_id} answered {envelope.op.name} to a {request.op.name}"
+            )
+        self._forget(envelope.request_id)
+        self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
+        status = Status.UNREACHABLE
+        if envelope.code in Status._value2member_map_:
+            status = Status(envelope.code)
+        request.on_answer(status, envelope.body)
+
+    def _forget(self, request_id: int) -> None:
+        self._in_flight_bytes -= self._requests.pop(request_id).size
+
+    def sweep(self, now: float) -> None:
+        """Answer what has waited too long; cut a connection that has been silent meanwhile."""
+        late = [(key, one) for key, one in self._requests.items() if one.deadline <= now]
+        for request_id, request in late:
+            self._forget(request_id)
+            request.on_answer(Status.UNREACHABLE, _NOTHING)
+        channel = self._channel
+        if late and channel is not None:
+            heard_at = channel.received_at
+            if heard_at is None or any(one.sent_at >= heard_at for _key, one in late):
+                channel.abort(TimeoutError("no answer in time"))
+
+
+class BookiePool:
+    """Peers over TCP. Use within one event loop; `close` when done."""
+
+    def __init__(self, store: MetadataStore, *, settings: PoolSettings | None = None) -> None:
+        self._settings = settings or PoolSettings()
+        self._addresses = AddressBook(store, ttl_s=self._settings.address_ttl_s)
+        self._links: dict[BookieId, _Link] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Cut all connections; requests under way are answered UNREACHABLE."""
+        self._is_closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for link in self._links.values():
+            await link.close()
+        await self._addresses.close()
+        await asyncio.sleep(0)  # lets the transports close their sockets
+
+    def add_run(
+        self,
+        bookie_id: BookieId,
+        *,
+        master_key: bytes,
+        frame: bytes,
+        on_reply: Callable[[Status], None],
+    ) -> None:
+        """See Peers."""
+        self._request(
+            bookie_id,
+            Op.ADD_RUN,
+            prefix=master_key,
+            body=frame,
+            on_answer=lambda status, _body: on_reply(status),
+        )
+
+    async def read(
+        self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
+    ) -> tuple[Status, ReadReply | None]:
+        """See Peers."""
+        flags = FLAG_FENCE if fence else 0
+        status, body = await self._ask(bookie_id, Op.READ, flags=flags, body=request.encode())
+        return _decoded(bookie_id, status, partial(ReadReply.decode, body))
+
+    async def read_lac(
+        self, bookie_id: BookieId, request: LacRequest, *, fence: bool = False
+    ) -> tuple[Status, LacReply | None]:
+        """See Peers."""
+        flags = FLAG_FENCE if fence else 0
+        status, body = await self._ask(bookie_id, Op.READ_LAC, flags=flags, body=request.encode())
+        return _decoded(bookie_id, status, partial(LacReply.decode, body))
+
+    async def wait_lac(
+        self, bookie_id: BookieId, request: LacRequest
+    ) -> tuple[Status, LacReply | None]:
+        """See Peers. Bounded by the request's own time-out plus the pool's."""
+        status, body = await self._ask(
+            bookie_id,
+            Op.WAIT_LAC,
+            body=request.encode(),
+            extra_s=request.timeout_ms / 1000,
+        )
+        return _decoded(bookie_id, status, partial(LacReply.decode, body))
+
+    async def write_lac(self, bookie_id: BookieId, request: LacRequest) -> Status:
+        """See Peers."""
+        return (await self._ask(bookie_id, Op.WRITE_LAC, body=request.encode()))[0]
+
+    async def force(self, bookie_id: BookieId, request: LacRequest) -> Status:
+        """See Peers."""
+        return (await self._ask(bookie_id, Op.FORCE, body=request.encode()))[0]
+
+    def _request(
+        self,
+        bookie_id: BookieId,
+        op: Op,
+        *,
+        flags: int = 0,
+        prefix: bytes = b"",
+        body: Buffer,
+        extra_s: float = 0.0,
+        on_answer: OnAnswer,
+    ) -> None:
+        if self._is_closed:
+            asyncio.get_running_loop().call_soon(on_answer, Status.UNREACHABLE, _NOTHING)
+            return
+        link = self._links.get(bookie_id)
+        if link is None:
+            link = _Link(bookie_id, addresses=self._addresses, settings=self._settings)
+            self._links[bookie_id] = link
+        link.request(
+            op,
+            flags=flags,
+            prefix=prefix,
+            body=body,
+            timeout_s=self._settings.request_timeout_s + extra_s,
+            on_answer=on_answer,
+        )
+        if self._sweeper is None:
+            self._schedule_sweep()
+
+    async def _ask(
+        self, bookie_id: BookieId, op: Op, *, flags: int = 0, body: Buffer, extra_s: float = 0.0
+    ) -> tuple[Status, memoryview]:
+        answer: asyncio.Future[tuple[Status, memoryview]]
+        answer = asyncio.get_running_loop().create_future()
+
+        def resolve(status: Status, reply: memoryview) -> None:
+            if not answer.done():  # the caller may have been cancelled
+                # The receive buffer is used again after this call.
+                answer.set_result((status, memoryview(bytes(reply))))
+
+        self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, on_answer=resolve)
+        return await answer
+
+    def _schedule_sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweeper = loop.call_later(self._settings.sweep_interval_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        now = asyncio.get_running_loop().time()
+        for link in self._links.values():
+            link.sweep(now)
+        if any(not link.is_idle for link in self._links.values()):
+            self._schedule_sweep()
+
+
+def _decoded(
+    bookie_id: BookieId, status: Status, decode: Callable[[], Reply]
+) -> tuple[Status, Reply | None]:
+    if status is not Status.OK:
+        return status, None
+    try:
+        return status, decode()
+    except (FrameError, ValueError, struct.error) as error:
+        _log.warning("bookie %s: a reply makes no sense: %s", bookie_id, error)
+        return Status.UNREACHABLE, None

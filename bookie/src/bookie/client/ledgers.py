@@ -1,0 +1,139 @@
+"""The client: create, open, recover and delete ledgers of one cluster."""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final
+
+from bookie.client.connection import BookiePool
+from bookie.client.peers import Peers
+from bookie.client.placement import Placement
+from bookie.client.reader import LedgerReader, ReaderSettings
+from bookie.client.recovery import RecoverySettings, recover
+from bookie.client.writer import LedgerWriter, WriterSettings
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.entry import DigestType
+from bookie.protocol.errors import BadRequestError, MetadataConflictError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+
+CREATE_TRIES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Settings of what a client makes."""
+
+    writer: WriterSettings = field(default_factory=WriterSettings)
+    reader: ReaderSettings = field(default_factory=ReaderSettings)
+    recovery: RecoverySettings = field(default_factory=RecoverySettings)
+
+
+class Client:
+    """One client of one cluster; an async context manager. The store stays the caller's."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        peers: Peers | None = None,
+        *,
+        settings: ClientSettings | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings or ClientSettings()
+        self._pool: BookiePool | None = None
+        if peers is None:
+            peers = self._pool = BookiePool(store)
+        self._peers = peers
+        clock = asyncio.get_running_loop().time
+        self._placement = Placement(store, rng=rng or random.Random(), clock=clock)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cut the connections this client has opened."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def create_ledger(
+        self,
+        *,
+        ensemble_size: int,
+        write_quorum: int,
+        ack_quorum: int,
+        password: bytes = b"",
+        digest_type: DigestType = DigestType.CRC32C,
+        custom: Mapping[str, bytes] | None = None,
+    ) -> LedgerWriter:
+        """A new, empty ledger and its writer.
+
+        Raises BadRequestError for impossible quorums, NotEnoughBookiesError, UnavailableError.
+        """
+        if not ensemble_size >= write_quorum >= ack_quorum >= 1:
+            raise BadRequestError(
+                "quorums need ensemble >= write >= ack >= 1, "
+                f"found {ensemble_size}/{write_quorum}/{ack_quorum}"
+            )
+        for _ in range(CREATE_TRIES_MAX):
+            ensemble = await self._placement.choose(ensemble_size)
+            metadata = LedgerMetadata(
+                await self._store.new_ledger_id(),
+                ensemble_size,
+                write_quorum,
+                ack_quorum,
+                fragments=(Fragment(EntryId(0), ensemble),),
+                digest_type=digest_type,
+                password=password,
+                ctime_ms=int(time.time() * 1000),
+                custom=dict(custom or {}),
+            )
+            try:
+                created = await self._store.create_ledger(metadata)
+            except MetadataConflictError:
+                continue  # somebody chose this id by hand
+            return LedgerWriter(
+                created,
+                store=self._store,
+                peers=self._peers,
+                placement=self._placement,
+                settings=self._settings.writer,
+            )
+        raise MetadataConflictError(f"{CREATE_TRIES_MAX} fresh ledger ids were taken already")
+
+    async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
+        """Read without recovery: up to the LAC while it is open; its writer is not disturbed."""
+        return LedgerReader(
+            self._store,
+            self._peers,
+            await self._store.read_ledger(ledger_id),
+            password=password,
+            settings=self._settings.reader,
+        )
+
+    async def recover_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
+        """Fence, recover and close the ledger, then read it; its writer is cut off."""
+        await recover(
+            self._store,
+            self._peers,
+            ledger_id,
+            password=password,
+            settings=self._settings.recovery,
+        )
+        return await self.open_ledger(ledger_id, password=password)
+
+    async def delete_ledger(self, ledger_id: LedgerId) -> None:
+        """Delete its metadata; bookies collect the entries. NoSuchLedgerError if there is none."""
+        await self._store.delete_ledger(ledger_id)

@@ -1,0 +1,74 @@
+"""Chooses the bookies of an ensemble, and replacements for members that failed.
+
+Random among the registered writable ones, so that load spreads; a bookie that failed a moment ago
+is taken only when nothing else is left.
+"""
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import NotEnoughBookiesError
+from bookie.protocol.ids import BookieId
+
+QUARANTINE_S: Final = 30.0
+
+
+class Placement:
+    """Placement for all ledgers of one client. `clock` in seconds, rising."""
+
+    def __init__(
+        self, store: MetadataStore, *, rng: random.Random, clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._rng = rng
+        self._clock = clock
+        self._failed_at: dict[BookieId, float] = {}
+
+    def note_failure(self, bookie_id: BookieId) -> None:
+        """Prefer others for a while."""
+        self._failed_at[bookie_id] = self._clock()
+
+    async def choose(self, count: int) -> tuple[BookieId, ...]:
+        """`count` different writable bookies; NotEnoughBookiesError when there are fewer."""
+        candidates = await self._candidates(exclude=())
+        if len(candidates) < count:
+            raise NotEnoughBookiesError(
+                f"an ensemble of {count} is asked for, {len(candidates)} writable bookies are "
+                f"registered ({', '.join(sorted(candidates)) or 'none'}): start more"
+            )
+        return tuple(candidates[:count])
+
+    async def replace(
+        self, ensemble: Sequence[BookieId], positions: Sequence[int]
+    ) -> dict[int, BookieId]:
+        """Replacements for some or all of these positions; empty when none can be had.
+
+        Where nothing else is left, a registered bookie that is out of quarantine gets its own
+        position back.
+        """
+        candidates = await self._candidates(exclude=ensemble)
+        chosen = dict(zip(positions, candidates, strict=False))
+        registered = set(await self._candidates(exclude=()))
+        for position in positions:
+            own = ensemble[position]
+            if position not in chosen and own in registered and not self._is_quarantined(own):
+                chosen[position] = own
+        return chosen
+
+    async def _candidates(self, *, exclude: Collection[BookieId]) -> list[BookieId]:
+        """Writable bookies in random order, those in quarantine last."""
+        infos = await self._store.bookies()
+        found = sorted(b for b, info in infos.items() if not info.read_only and b not in exclude)
+        self._rng.shuffle(found)
+        return sorted(found, key=self._is_quarantined)
+
+    def _is_quarantined(self, bookie_id: BookieId) -> bool:
+        failed_at = self._failed_at.get(bookie_id)
+        if failed_at is None:
+            return False
+        if self._clock() - failed_at < QUARANTINE_S:
+            return True
+        del self._failed_at[bookie_id]
+        return False
