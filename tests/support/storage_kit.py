@@ -1,9 +1,11 @@
 """What tests of the storage share: small runs, a storage whose callbacks a test runs, images.
 
-`StorageKit` stands for a bookie process: `image` copies its folders as SIGKILL would leave them
-(what lies in the ring is in no file, so it is gone), `after_kill` opens a storage on such a copy.
+`StorageKit` stands for a bookie process on a simulated disk (SQLite files are real, always).
+`after_kill` opens what SIGKILL leaves (the ring is in no file, so it is gone), `after_power_cut`
+what was synced, `reopened` what an orderly stop left.
 """
 
+import contextlib
 import queue
 import shutil
 from collections.abc import Callable
@@ -15,9 +17,10 @@ from bookie.protocol.entry import ENTRY_HEADER
 from bookie.protocol.errors import StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame, build_run, parse_run
-from bookie.storage.disk import Disk
+from bookie.storage.disk import Disk, DiskSpace, RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
 from bookie.storage.space import SpaceMarks
+from bookie.testing.disk import SimDisk
 
 WAIT_S = 30.0
 KIB = 1024
@@ -70,6 +73,16 @@ def settings(
     )
 
 
+class ScarceDisk(RealDisk):
+    """A real disk that claims to have as few free bytes as a test wants."""
+
+    def __init__(self) -> None:
+        self.free_bytes = 1 << 30
+
+    def space(self, path: Path) -> DiskSpace:
+        return DiskSpace(self.free_bytes, 1 << 30)
+
+
 class StorageKit:
     """A storage and its event loop: callbacks run when the test pumps."""
 
@@ -84,10 +97,19 @@ class StorageKit:
         self.root = root
         self.mode = mode
         self.changes = changes
+        self.disk: Disk = disk or SimDisk()
         self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
-        self.storage = Storage.open(
-            settings(root, mode, **changes), disk=disk, call_soon=self._calls.put
-        )
+        wanted = settings(root, mode, **changes)
+        for path in wanted.ledger_dirs:
+            path.mkdir(parents=True, exist_ok=True)
+        self.storage = Storage.open(wanted, disk=self.disk, call_soon=self._calls.put)
+
+    @property
+    def sim(self) -> SimDisk:
+        assert isinstance(self.disk, SimDisk)
+        return self.disk
+
+    # ---- what a server does ---------------------------------------------------------------------
 
     def pump(self, until: Callable[[], bool]) -> None:
         """Runs callbacks until the condition holds; a hang ends in queue.Empty."""
@@ -109,6 +131,13 @@ class StorageKit:
         pending = [self.start(frame) for frame in frames]
         self.pump(lambda: all(pending))
         assert [answers for answers in pending if answers != [None]] == []
+
+    def refused(self, frame: RunFrame) -> StorageError:
+        """Adds a run that must be answered with an error."""
+        answers = self.start(frame)
+        self.pump(lambda: bool(answers))
+        assert answers[0] is not None
+        return answers[0]
 
     def put(self, record: LedgerRecord) -> None:
         """Puts a record and waits until it is durable."""
@@ -132,18 +161,36 @@ class StorageKit:
     def held(self, ledger_id: int) -> EntrySet:
         return self.storage.held(LedgerId(ledger_id))
 
-    def image(self, target: Path) -> Path:
-        """The folders as they are now: what a killed process leaves behind."""
-        shutil.copytree(self.root, target)
-        return target
-
-    def after_kill(self, target: Path, **changes: Any) -> "StorageKit":
-        """Ends this storage without a word and opens what its disks held at this moment."""
-        image = self.image(target)
-        self.storage.close()
-        return StorageKit(image, changes.pop("mode", self.mode), **(self.changes | changes))
+    # ---- how a process ends ---------------------------------------------------------------------
 
     def reopened(self, **changes: Any) -> "StorageKit":
         """Closes in order and opens again."""
         self.storage.close()
-        return StorageKit(self.root, changes.pop("mode", self.mode), **(self.changes | changes))
+        return self._successor(self.disk, changes)
+
+    def after_kill(self, **changes: Any) -> "StorageKit":
+        """After SIGKILL: what was written is there, what was only in memory is not."""
+        return self._after(lambda disk: disk.kill(), changes)
+
+    def after_power_cut(self, **changes: Any) -> "StorageKit":
+        """After a power cut: what was synced is there, nothing else."""
+        return self._after(lambda disk: disk.power_cut(), changes)
+
+    def after_crash(self, seed: int, **changes: Any) -> "StorageKit":
+        """After a power cut that happened to keep some of what was not synced."""
+        return self._after(lambda disk: disk.crash(seed), changes)
+
+    def _after(self, end: Callable[[SimDisk], SimDisk], changes: dict[str, Any]) -> "StorageKit":
+        # The indexes first: closing what is dead must not write to those that are opened next.
+        image = self.root.with_name(self.root.name + ".image")
+        shutil.copytree(self.root, image)
+        left = end(self.sim)
+        with contextlib.suppress(StorageError):
+            self.storage.close()
+        shutil.rmtree(self.root)
+        image.rename(self.root)
+        return self._successor(left, changes)
+
+    def _successor(self, disk: Disk, changes: dict[str, Any]) -> "StorageKit":
+        mode = changes.pop("mode", self.mode)
+        return StorageKit(self.root, mode, disk=disk, **(self.changes | changes))
