@@ -1,3 +1,3 @@
 """Shared fixtures: modules of tests/support, loaded as plugins."""
 
-pytest_plugins = ["zookeeper_fixture", "spark_fixture"]
+pytest_plugins = ["boot_lab", "spark_fixture", "zookeeper_fixture"]

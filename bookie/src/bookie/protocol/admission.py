@@ -43,6 +43,10 @@ class LedgerFacts:
     last_entry_id: EntryId = NO_ENTRY
 
     @property
+    def is_here(self) -> bool:
+        return self.is_known and not self.deleted
+
+    @property
     def may_have_forgotten(self) -> bool:
         """Absence here proves nothing."""
         return self.limbo or self.unchecked
@@ -95,10 +99,10 @@ def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruli
     ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
     if not ruling.is_ok:
         return ruling
-    if facts.may_have_forgotten:
+    if facts.may_have_forgotten and not facts.deleted:
         return Ruling(Status.UNKNOWN, learn_key=ruling.learn_key, fence=ruling.fence)
-    if not facts.is_known and not fence:
-        return Ruling(Status.NO_SUCH_LEDGER)
+    if not facts.is_here and not fence:
+        return Ruling(absent_status(facts))
     return ruling
 
 
@@ -117,9 +121,9 @@ def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal
-    if facts.may_have_forgotten:
-        return Ruling(Status.UNKNOWN)
-    return Ruling(Status.OK if facts.is_known else Status.NO_SUCH_LEDGER)
+    if facts.may_have_forgotten or not facts.is_here:
+        return Ruling(absent_status(facts))
+    return Ruling(Status.OK)
 
 
 def absent_status(facts: LedgerFacts) -> Status:

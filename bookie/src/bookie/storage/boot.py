@@ -13,31 +13,33 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from bookie.metadata.store import Cookie, MetadataStore, Versioned
 from bookie.protocol.errors import BootRefusedError, MetadataConflictError, StorageError
 from bookie.protocol.ids import BookieId, LedgerId
+from bookie.storage.consent import FixPlan, FixPolicy, fix_plan
 from bookie.storage.disk import Disk
 from bookie.storage.engine import Storage, StorageSettings
 from bookie.storage.listing import Listing, list_ledgers
-from bookie.storage.marker import Marker, clear_markers, read_marker, write_markers
+from bookie.storage.looking import look_at_disks
+from bookie.storage.marker import Marker, clear_markers, write_markers
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.opening import OpenReport
 from bookie.storage.records import Boundary
 from bookie.storage.routing import ROUTING_VERSION
-from bookie.storage.stamps import JOURNAL_ROLE, LEDGER_ROLE, Stamp, read_stamp, write_stamp
+from bookie.storage.stamps import Stamp, write_stamp
 from bookie.storage.verdicts import Decision, DiskVerdict, Found, FoundDisk, Kind, decide
+
+__all__ = [
+    "Boot", "BootProgress", "BootRecord", "BootSettings", "Booted", "FixPlan", "FixPolicy",
+    "finish_clean_stop",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
-
-class FixPolicy(Enum):
-    """Who lets a bookie take a replaced disk as its own."""
-
-    AUTO = "Auto"
-    APPROVE = "Approve"
-    NEVER = "Never"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,6 @@ class BootSettings:
     def directories(self) -> tuple[Path, ...]:
         """The journal directory, then the ledger directories."""
         return (self.storage.journal_dir, *self.storage.ledger_dirs)
-
-
-@dataclass(frozen=True, slots=True)
-class FixPlan:
-    """A cookie fix that waits for a person; the id binds an approval to exactly this one."""
-
-    plan_id: str
-    disks: tuple[int, ...]
-    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +86,28 @@ class BootProgress:
 
 @dataclass(frozen=True, slots=True)
 class Booted:
-    """What a finished boot hands over. `unchecked`: ledgers whose copies are to be checked."""
+    """What a finished boot hands over. `unchecked`: ledgers whose check has not ended."""
 
     storage: Storage
     record: BootRecord
     unchecked: set[LedgerId] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the decision rests on, with the versions that later writes must find unchanged."""
+
+    found: Found
+    cookie: Versioned[Cookie] | None
+    epoch: Versioned[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Existing:
+    """Every ledger there was at one moment: all ids up to `limit`, and those the listing has."""
+
+    limit: LedgerId
+    listing: Listing
 
 
 class Boot:
@@ -127,164 +137,202 @@ class Boot:
 
         The caller holds the folder lock and closes the storage when a later step of its own fails.
         """
-        found, cookie = await self._look()
-        decision = decide(found)
+        seen = await self._look()
+        decision = decide(seen.found)
         self.progress.verdicts = decision.verdicts
         if decision.kind is Kind.REFUSE:
             raise BootRefusedError(decision.message)
+        self._refuse_by_policy(decision)
         self._step("replaying")
-        storage = await asyncio.to_thread(
-            Storage.open, self._settings.storage, disk=self._disk, call_soon=self._call_soon
-        )
+        storage = await self._open_storage()
         try:
-            return await self._finish(storage, found, decision, cookie)
+            return await self._finish(storage, seen, decision)
         except BaseException:
             # The markers of the boot before are still there: closing changes nothing for the next.
             with contextlib.suppress(StorageError):
                 await asyncio.to_thread(storage.close)
             raise
 
-    def approve(self, plan_id: str) -> str:
+    def approve(self, plan_id: str, approved_by: str = "") -> str:
         """Let the pending fix proceed; a sentence when this is not the one that waits."""
         plan = self.progress.plan
         if plan is None:
             return "no cookie fix waits for approval"
         if plan_id != plan.plan_id:
             return f"the fix that waits is {plan.plan_id}, not {plan_id}: look again, then approve"
+        log.warning("cookie fix %s approved by %s", plan_id, approved_by or "unknown")
         self._approved.set()
         return ""
 
     # Step 1: look
-    async def _look(self) -> tuple[Found, Versioned[Cookie] | None]:
+    async def _look(self) -> _Seen:
         bookie_id = self._settings.bookie_id
-        for directory in self._settings.directories:
-            await asyncio.to_thread(self._disk.make_directory, directory)
-        instance_id = await self._store.initialise()
-        cookie = await self._store.read_cookie(bookie_id)
-        epoch = await self._store.read_boot_epoch(bookie_id)
-        disks = await asyncio.to_thread(self._read_disks)
+        disks = await _in_thread(self._read_disks)
+        instance_id = await self._store.instance_id()
+        if instance_id is None and not any(disk.stamp for disk in disks):
+            instance_id = await self._store.initialise()
+        # A store without instance id beside stamped disks is not ours: `decide` refuses, and we
+        # leave no layout of ours behind in it.
+        cookie = await self._store.read_cookie(bookie_id) if instance_id else None
+        epoch = await self._store.read_boot_epoch(bookie_id) if instance_id else None
         self.progress.disks = disks
-        self.progress.instance_id = instance_id
+        self.progress.instance_id = instance_id or ""
         found = Found(
             bookie_id,
-            instance_id,
+            instance_id or "",
             disks,
             cookie=cookie.value if cookie else None,
             last_epoch=epoch.value if epoch else None,
         )
-        return found, cookie
+        return _Seen(found, cookie, epoch)
 
     def _read_disks(self) -> tuple[FoundDisk, ...]:
-        uids = self._settings.volume_uids
-        return tuple(
-            FoundDisk(
-                path,
-                JOURNAL_ROLE if place == 0 else LEDGER_ROLE,
-                max(place - 1, 0),
-                stamp=read_stamp(self._disk, path),
-                marker=read_marker(self._disk, path),
-                volume_uid=uids[place] if place < len(uids) else "",
-            )
-            for place, path in enumerate(self._settings.directories)
-        )
+        directories = self._settings.directories
+        for directory in directories:
+            self._disk.make_directory(directory)
+        return look_at_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
 
-    # Steps 2-5
-    async def _finish(
-        self,
-        storage: Storage,
-        found: Found,
-        decision: Decision,
-        cookie: Versioned[Cookie] | None,
-    ) -> Booted:
-        record = BootRecord(
-            found.next_epoch,
-            clean=True,
-            reason="CleanStop",
-            started_at_ms=self._started_at_ms,
-            mode=self._settings.storage.mode,
-            previous_mode=decision.previous_mode,
-        )
-        reason = unclean_reason(decision, storage)
+    def _refuse_by_policy(self, decision: Decision) -> None:
+        if decision.kind in (Kind.FIX, Kind.ASK) and self._settings.policy is FixPolicy.NEVER:
+            raise BootRefusedError(
+                f"{decision.message}; cookie fix policy is Never: put the old disk back, or allow "
+                "the fix (policy Auto or Approve, or `bookie cookie fix`); nothing was changed"
+            )
+
+    # Step 2: open and replay
+    async def _open_storage(self) -> Storage:
+        def work() -> Storage:
+            return Storage.open(self._settings.storage, disk=self._disk, call_soon=self._call_soon)
+
+        opening = asyncio.create_task(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                with contextlib.suppress(StorageError):
+                    await asyncio.to_thread(opening.result().close)
+            raise
+
+    # Steps 3-5
+    async def _finish(self, storage: Storage, seen: _Seen, decision: Decision) -> Booted:
+        found = seen.found
+        before = storage.boundary()
+        # An earlier attempt may have marked and gone no further: this one has an epoch of its own.
+        epoch = max(found.next_epoch, before.epoch + 1 if before else 0)
+        reason = unclean_reason(decision, storage.report)
+        if not reason and before is not None and before.epoch >= found.next_epoch:
+            reason = "MarkingInterrupted"
+        if not reason and decision.kind is Kind.NEW_BOOKIE and _has_past(storage, found):
+            reason = "IdentityLost"
         listing = Listing()
         if reason or decision.kind is Kind.NEW_BOOKIE:
             self._step("marking")
-            listing = await self._mark(storage, record.boot_epoch, is_new=not reason)
-            record = _describe(record, decision, reason, listing)
-        else:
-            await asyncio.to_thread(storage.settle)
-            if decision.is_dirty:
-                record = replace(record, clean=False, reason="UncleanShutdown")
-            if storage.unchecked_boundary() is not None:
-                listing = await list_ledgers(self._store, self._settings.bookie_id)
-        fixed = await self._take_disks(found, decision, cookie)
-        await self._stamp(found, record.boot_epoch)
+            existing = await self._list_existing()
+            listing = existing.listing
+            if not reason and listing.named:
+                reason = "IdentityLost"
+            if reason:
+                await self._mark(storage, epoch, existing)
+        elif storage.unchecked_boundary() is not None:
+            listing = await list_ledgers(self._store, self._settings.bookie_id)
+        if not reason:
+            await _in_thread(storage.settle)
+        fixed = await self._take_disks(seen, decision)
+        await self._stamp(seen, epoch)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
-        return Booted(storage, replace(record, cookie_fixed=fixed), unchecked)
+        record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
+        return Booted(storage, record, unchecked)
 
-    async def _mark(self, storage: Storage, epoch: int, *, is_new: bool) -> Listing:
-        # One id from the generator: every id it ever gave is below, whoever got it (R24).
+    async def _list_existing(self) -> _Existing:
+        # One id from the generator: every id it ever gave is below, whoever got it (R24). Before
+        # the listing, so that a ledger made meanwhile is in one of the two or in neither's past.
         limit = await self._store.new_ledger_id()
-        listing = await list_ledgers(self._store, self._settings.bookie_id)
-        extra = frozenset(i for i in listing.existing if i > limit)
-        boundary = Boundary(epoch, limit, extra)
-        # Nothing names a bookie that is really new: it cannot have forgotten anything.
-        unchecked = bool(listing.named) or not is_new
-        await asyncio.to_thread(storage.mark, boundary, listing.undecided, unchecked=unchecked)
-        return listing
+        return _Existing(limit, await list_ledgers(self._store, self._settings.bookie_id))
 
-    async def _take_disks(
-        self, found: Found, decision: Decision, cookie: Versioned[Cookie] | None
-    ) -> bool:
+    async def _mark(self, storage: Storage, epoch: int, existing: _Existing) -> None:
+        # What lies here above the limit had an explicit id, and may be deleted by now (S40).
+        known = {*existing.listing.existing, *storage.ledger_ids()}
+        extra = frozenset(ledger_id for ledger_id in known if ledger_id > existing.limit)
+        boundary = Boundary(epoch, existing.limit, extra)
+        limbo = existing.listing.undecided
+        await _in_thread(lambda: storage.mark(boundary, limbo, unchecked=True))
+
+    def _record(
+        self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool
+    ) -> BootRecord:
+        record = BootRecord(
+            epoch,
+            clean=not reason and not decision.is_dirty,
+            reason=reason or _calm_reason(decision),
+            started_at_ms=self._started_at_ms,
+            mode=self._settings.storage.mode,
+            previous_mode=decision.previous_mode,
+            cookie_fixed=cookie_fixed,
+        )
+        if not reason:
+            return record
+        return replace(
+            record,
+            ledgers_fenced=len(listing.existing),
+            ledgers_in_limbo=len(listing.undecided),
+            ledgers_unchecked=len(listing.named) - len(listing.undecided),
+        )
+
+    async def _take_disks(self, seen: _Seen, decision: Decision) -> bool:
         """Make the cookie name these disks; True when that mended a mismatch."""
-        wanted = self._cookie(found)
-        if cookie is None:
-            await self._store.create_cookie(wanted)
-            return False
-        if decision.kind in (Kind.FIX, Kind.ASK):
-            await self._get_consent(decision)
-        if cookie.value == wanted and decision.kind is Kind.NORMAL:
+        wanted = self._cookie(seen.found)
+        mends = decision.kind in (Kind.FIX, Kind.ASK)
+        if mends:
+            await self._get_consent(decision, seen.found)
+        elif seen.cookie is not None and seen.cookie.value == wanted:
             return False
         self._step("fixing the cookie")
         try:
-            await self._store.write_cookie(wanted, version=cookie.version)
+            if seen.cookie is None:
+                await self._store.create_cookie(wanted)
+            else:
+                await self._store.write_cookie(wanted, version=seen.cookie.version)
         except MetadataConflictError as error:
-            raise BootRefusedError(
-                f"the cookie of {found.bookie_id} changed during this boot: another process uses "
-                "this bookie id; stop it, then start this one again"
-            ) from error
-        log.warning("fixed the cookie: %s", decision.message or "directories moved")
-        return decision.kind in (Kind.FIX, Kind.ASK)
+            raise self._rival("cookie") from error
+        log.warning("wrote the cookie: %s", decision.message or "directories moved")
+        return mends
 
-    async def _get_consent(self, decision: Decision) -> None:
-        policy = self._settings.policy
-        if policy is FixPolicy.NEVER:
-            raise BootRefusedError(
-                f"{decision.message}; cookie fix policy is Never: put the old disk back, or allow "
-                "the fix (policy Auto or Approve, or `bookie cookie fix`)"
-            )
-        if policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
+    async def _get_consent(self, decision: Decision, found: Found) -> None:
+        if self._settings.policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
             return
-        plan = FixPlan(uuid.uuid4().hex[:12], decision.replaced, decision.message)
-        self.progress.plan = plan
+        plan = self.progress.plan = fix_plan(decision, found)
         self._step("awaiting approval")
         log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
         await self._approved.wait()
         self.progress.plan = None
 
-    async def _stamp(self, found: Found, epoch: int) -> None:
+    def _rival(self, what: str) -> BootRefusedError:
+        return BootRefusedError(
+            f"the {what} of {self._settings.bookie_id} changed during this boot: another process "
+            "uses this bookie id; stop it, then start this one again"
+        )
+
+    async def _stamp(self, seen: _Seen, epoch: int) -> None:
         """Stamps, then the store's epoch, then markers: see `verdicts` on stale disks."""
         self._step("stamping")
-        await asyncio.to_thread(self._write_stamps, found, epoch)
-        stored = await self._store.read_boot_epoch(self._settings.bookie_id)
-        await self._store.write_boot_epoch(
-            self._settings.bookie_id, epoch, version=stored.version if stored else None
-        )
+        await _in_thread(lambda: self._write_stamps(seen.found, epoch))
+        try:
+            await self._store.write_boot_epoch(
+                self._settings.bookie_id, epoch, version=seen.epoch.version if seen.epoch else None
+            )
+        except MetadataConflictError as error:
+            raise self._rival("boot epoch") from error
         marker = Marker(epoch, self._settings.storage.mode)
-        await asyncio.to_thread(write_markers, self._disk, self._settings.directories, marker)
+        await _in_thread(lambda: write_markers(self._disk, self._settings.directories, marker))
 
     def _write_stamps(self, found: Found, epoch: int) -> None:
+        uids = tuple(
+            disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
+        )
         for disk in found.disks:
+            is_same = disk.stamp is not None and disk.holds_store
             stamp = Stamp(
                 found.instance_id,
                 found.bookie_id,
@@ -292,8 +340,9 @@ class Boot:
                 disk.index,
                 found.ledger_directories,
                 ROUTING_VERSION,
-                disk_id=disk.stamp.disk_id if disk.stamp else uuid.uuid4().hex,
+                disk_id=disk.stamp.disk_id if disk.stamp and is_same else uuid.uuid4().hex,
                 boot_epoch=epoch,
+                volume_uids=uids,
             )
             write_stamp(self._disk, disk.path, stamp)
 
@@ -307,15 +356,22 @@ class Boot:
         self._on_step(step)
 
 
-def unclean_reason(decision: Decision, storage: Storage) -> str:
+async def _in_thread(work: Callable[[], Result]) -> Result:
+    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def unclean_reason(decision: Decision, report: OpenReport) -> str:
     """Why entries may be forgotten, empty when none can be: DESIGN.md 4's table of modes."""
     if decision.kind is Kind.ASK:
         return "DiskStale"
     if decision.kind is Kind.FIX:
         return "DiskReplaced"
-    report = storage.report
-    if decision.kind is Kind.NEW_BOOKIE:
-        return ""
     if report.journal_lost:
         return "JournalLost"
     if report.index_rebuilt:
@@ -328,20 +384,18 @@ def unclean_reason(decision: Decision, storage: Storage) -> str:
     return ""
 
 
-def _describe(record: BootRecord, decision: Decision, reason: str, listing: Listing) -> BootRecord:
+def _has_past(storage: Storage, found: Found) -> bool:
+    """A bookie of this id has served before, whatever its disks and cookie say (#4812).
+
+    One that has not must not fence anything: writers are about to choose it for ledgers that exist.
+    """
+    return found.last_epoch is not None or found.is_dirty or bool(storage.ledger_ids())
+
+
+def _calm_reason(decision: Decision) -> str:
     if decision.kind is Kind.NEW_BOOKIE:
-        # A new bookie fences all that exists too: an old one at this id may have had a say (#4812).
-        known = bool(listing.named)
-        reason = "IdentityLost" if known else "FirstBoot"
-        record = replace(record, clean=not known, reason=reason)
-    else:
-        record = replace(record, clean=False, reason=reason)
-    return replace(
-        record,
-        ledgers_fenced=len(listing.existing),
-        ledgers_in_limbo=len(listing.undecided),
-        ledgers_unchecked=len(listing.named) - len(listing.undecided),
-    )
+        return "FirstBoot"
+    return "UncleanShutdown" if decision.is_dirty else "CleanStop"
 
 
 def finish_clean_stop(storage: Storage, disk: Disk, directories: tuple[Path, ...]) -> None:

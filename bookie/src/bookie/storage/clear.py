@@ -92,16 +92,19 @@ def refuse_loss(
 ) -> str:
     """Why a loss record is not taken, empty when it is.
 
-    Nobody may record as lost what is here. Without a person, every member of each lost entry's
-    write set must have answered definitely, and the ledger must be CLOSED beyond the entry.
+    Nobody may record as lost what is here, or nothing at all. Without a person, every member of
+    each lost entry's write set must have answered definitely, and the ledger must be CLOSED beyond
+    the entry.
     """
+    if lost.is_empty:
+        return f"no entry of ledger {metadata.ledger_id} is named: say which are lost"
     present = lost & held
     if not present.is_empty:
         first, last = present.ranges()[0]
         return f"entries {first}..{last} of ledger {metadata.ledger_id} are here: not lost"
     if by_person:
         return ""
-    end = lost.ranges()[-1][1]
+    end = lost.last
     if not metadata.is_closed or end > metadata.last_entry_id:
         return (
             f"ledger {metadata.ledger_id} is {metadata.state.value} and ends at "

@@ -5,9 +5,9 @@ and role of the directories are fixed for a bookie's life, since ledgers are rou
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bookie.protocol.errors import CorruptError
 from bookie.storage.disk import Disk, read_file, write_file
@@ -19,7 +19,12 @@ LEDGER_ROLE: Final = "ledger"
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Identity of one directory. `boot_epoch`: the last boot that stamped it."""
+    """Identity of one directory. `boot_epoch`: the last boot that stamped it.
+
+    `volume_uids`: of all directories of that boot, journal first, as the platform named them;
+    empty where it did not. Each stamp has them all, so that the disks that are left can tell
+    whether a lost one was replaced or wiped.
+    """
 
     instance_id: str
     bookie_id: str
@@ -29,6 +34,21 @@ class Stamp:
     routing_version: int
     disk_id: str
     boot_epoch: int
+    volume_uids: tuple[str, ...] = ()
+
+    @property
+    def volume_uid(self) -> str:
+        """Of the volume this stamp was written on; empty when not known."""
+        return self.volume_uid_at(place_of(self.role, self.index))
+
+    def volume_uid_at(self, place: int) -> str:
+        """Of the directory at a place of that boot."""
+        return self.volume_uids[place] if place < len(self.volume_uids) else ""
+
+
+def place_of(role: str, index: int) -> int:
+    """Where a directory stands in lists of all directories: the journal first."""
+    return 0 if role == JOURNAL_ROLE else index + 1
 
 
 def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
@@ -37,9 +57,25 @@ def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
     if content is None:
         return None
     try:
-        return Stamp(**json.loads(content))
-    except (ValueError, TypeError) as error:
-        raise CorruptError(f"{directory / STAMP_NAME} is no stamp: {error}") from error
+        return _parse(json.loads(content))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptError(
+            f"{directory / STAMP_NAME} is no stamp ({type(error).__name__}: {error}): "
+            "restore the file, or empty the directory to have it treated as a replaced disk"
+        ) from error
+
+
+def _parse(found: Any) -> Stamp:
+    uids = tuple(found.pop("volume_uids", ()))
+    stamp = Stamp(**found, volume_uids=uids)
+    wrong = [
+        field.name
+        for field in fields(Stamp)
+        if type(getattr(stamp, field.name)) is not field.type and field.name != "volume_uids"
+    ]
+    if wrong or not all(isinstance(uid, str) for uid in uids):
+        raise ValueError(f"wrong type of {', '.join(wrong) or 'volume_uids'}")
+    return stamp
 
 
 def write_stamp(disk: Disk, directory: Path, stamp: Stamp) -> None:

@@ -7,28 +7,15 @@ ever mended; every other mismatch refuses and says what was found, expected, and
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
-from bookie.metadata.store import Cookie
+from bookie.storage.found import DiskVerdict, Found, FoundDisk
 from bookie.storage.marker import FoundMarker
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.refusals import cookie_refusals, disk_refusal
 from bookie.storage.routing import ROUTING_VERSION
 from bookie.storage.stamps import Stamp
 
-
-class DiskVerdict(Enum):
-    """What one directory turned out to be."""
-
-    OK = "ok"
-    NEW = "new"
-    EMPTY = "empty"
-    """No stamp though the bookie is known: replaced or wiped."""
-    STALE = "stale"
-    """Ours, but of an older boot: a restored snapshot or a cloned volume."""
-    FOREIGN = "foreign"
-    SWAPPED = "swapped"
-    RESHAPED = "reshaped"
-    """Ours, of another number of directories or routing."""
+__all__ = ["Decision", "DiskVerdict", "Found", "FoundDisk", "Kind", "decide"]
 
 
 class Kind(Enum):
@@ -41,42 +28,6 @@ class Kind(Enum):
     ASK = "ask"
     """A stale disk: fence and mark, then a person decides, under every policy."""
     REFUSE = "refuse"
-
-
-@dataclass(frozen=True, slots=True)
-class FoundDisk:
-    """One configured directory and what lies in it."""
-
-    path: Path
-    role: str
-    index: int
-    stamp: Stamp | None
-    marker: FoundMarker
-    volume_uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All that a boot decides by. `last_epoch`: from the metadata store, None when never booted."""
-
-    bookie_id: str
-    instance_id: str
-    disks: tuple[FoundDisk, ...]
-    cookie: Cookie | None
-    last_epoch: int | None
-
-    @property
-    def ledger_directories(self) -> int:
-        return sum(disk.role == "ledger" for disk in self.disks)
-
-    @property
-    def next_epoch(self) -> int:
-        """1 + the highest epoch found on any disk, in any marker or in the metadata store."""
-        stamped = [disk.stamp.boot_epoch for disk in self.disks if disk.stamp is not None]
-        marked = [
-            disk.marker.marker.boot_epoch for disk in self.disks if disk.marker.marker is not None
-        ]
-        return 1 + max([*stamped, *marked, self.last_epoch or 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +50,19 @@ class Decision:
 def decide(found: Found) -> Decision:
     """The whole boot's decision."""
     verdicts = tuple(_judge(disk, found) for disk in found.disks)
-    refusals = [
-        _refusal(disk, verdict, found)
-        for disk, verdict in zip(found.disks, verdicts, strict=True)
-        if verdict in (DiskVerdict.FOREIGN, DiskVerdict.SWAPPED, DiskVerdict.RESHAPED)
-    ]
-    refusals += _cookie_refusals(found, verdicts)
-    dirty = any(disk.marker.is_dirty for disk in found.disks)
-    mode = _previous_mode([disk.marker for disk in found.disks]) if dirty else None
-    if refusals:
-        return Decision(Kind.REFUSE, verdicts, "; ".join(refusals), dirty, mode)
-    if found.cookie is None:
-        fresh = tuple(DiskVerdict.NEW for _ in verdicts)
-        return Decision(Kind.NEW_BOOKIE, fresh, "no cookie, no stamps: a new bookie", dirty, mode)
-    return Decision(*_intact(found, verdicts), is_dirty=dirty, previous_mode=mode)
+    kind, message = _decide(found, verdicts)
+    if kind is Kind.NEW_BOOKIE:
+        verdicts = tuple(DiskVerdict.NEW for _ in verdicts)
+    mode = _previous_mode([disk.marker for disk in found.disks]) if found.is_dirty else None
+    return Decision(kind, verdicts, message, found.is_dirty, mode)
 
 
 def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
     stamp = disk.stamp
+    if disk.problem:
+        return DiskVerdict.TORN
     if stamp is None:
-        return DiskVerdict.EMPTY
+        return DiskVerdict.FOREIGN if disk.strange else DiskVerdict.EMPTY
     if (stamp.instance_id, stamp.bookie_id) != (found.instance_id, found.bookie_id):
         return DiskVerdict.FOREIGN
     if (stamp.role, stamp.index) != (disk.role, disk.index):
@@ -127,59 +71,73 @@ def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
     if shape != (found.ledger_directories, ROUTING_VERSION):
         return DiskVerdict.RESHAPED
     # Stamps are written before the metadata store's epoch, so one of ours is never behind it.
-    return DiskVerdict.STALE if stamp.boot_epoch < (found.last_epoch or 0) else DiskVerdict.OK
+    if stamp.boot_epoch < (found.last_epoch or 0) or _moved(disk, stamp):
+        return DiskVerdict.STALE
+    return DiskVerdict.OK if disk.holds_store else DiskVerdict.EMPTY
 
 
-def _refusal(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
-    stamp = disk.stamp
-    assert stamp is not None
-    place = f"{disk.path} is configured as {disk.role} {disk.index} of {found.bookie_id}"
-    if verdict is DiskVerdict.SWAPPED:
-        return (
-            f"{place}, but it is stamped as {stamp.role} {stamp.index}: the disks are swapped; "
-            "put each volume back in its place, nothing was changed"
-        )
-    if verdict is DiskVerdict.RESHAPED:
-        return (
-            f"{place} with {found.ledger_directories} ledger directories and routing "
-            f"{ROUTING_VERSION}, but it was stamped with {stamp.ledger_directories} and routing "
-            f"{stamp.routing_version}: the number of ledger directories is fixed for a bookie's "
-            "life; restore the old list, or drain this bookie and start one with another id"
-        )
-    if stamp.bookie_id != found.bookie_id:
-        return (
-            f"{place}, but it is stamped as a disk of bookie {stamp.bookie_id}: it is another "
-            "bookie's volume; give each bookie its own, nothing was changed"
-        )
+def _moved(disk: FoundDisk, stamp: Stamp) -> bool:
+    """Our stamp on another volume: a clone, a snapshot, or a volume bound anew."""
+    return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
+
+
+def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
+    refusals = [
+        disk_refusal(disk, verdict, found)
+        for disk, verdict in zip(found.disks, verdicts, strict=True)
+        if verdict not in (DiskVerdict.OK, DiskVerdict.EMPTY, DiskVerdict.STALE)
+    ]
+    refusals += cookie_refusals(found)
+    if refusals:
+        return Kind.REFUSE, "; ".join(refusals)
+    if found.cookie is None:
+        return Kind.NEW_BOOKIE, "no cookie, no stamps: a new bookie"
+    if _is_first_boot_again(found, verdicts):
+        return Kind.NEW_BOOKIE, "no boot of this bookie has ended yet: a new bookie"
+    changed = ", ".join(
+        _change(disk, verdict, found)
+        for disk, verdict in zip(found.disks, verdicts, strict=True)
+        if verdict is not DiskVerdict.OK
+    )
+    if DiskVerdict.STALE in verdicts:
+        return Kind.ASK, changed
+    return (Kind.FIX if changed else Kind.NORMAL), changed
+
+
+def _is_first_boot_again(found: Found, verdicts: Sequence[DiskVerdict]) -> bool:
+    """The first boot ever was stopped between its cookie and its epoch; it never served.
+
+    An epoch goes to the store before anything is served, so without one only stamps of epoch 1
+    and no markers can be there.
+    """
     return (
-        f"{place} in cluster {found.instance_id}, but it is stamped for cluster "
-        f"{stamp.instance_id}: the metadata store was reset or is another one; connect this "
-        "bookie to its own metadata store, nothing was changed"
+        found.last_epoch is None
+        and not found.is_dirty
+        and DiskVerdict.EMPTY in verdicts
+        and all(stamp.boot_epoch <= 1 for stamp in found.stamps)
     )
 
 
-def _cookie_refusals(found: Found, verdicts: Sequence[DiskVerdict]) -> list[str]:
-    cookie = found.cookie
-    stamped = [v for v in verdicts if v in (DiskVerdict.OK, DiskVerdict.STALE)]
-    if cookie is None:
-        if not stamped:
-            return []
-        return [
-            f"the metadata store has no cookie of {found.bookie_id}, but {len(stamped)} of its "
-            f"{len(verdicts)} disks are stamped: the cookie was deleted or the metadata restored "
-            "from before this bookie; restore the cookie, never delete the stamps"
-        ]
-    if cookie.instance_id != found.instance_id:
-        return [
-            f"the cookie of {found.bookie_id} names cluster {cookie.instance_id}, the metadata "
-            f"store says {found.instance_id}: its instance id was replaced; restore it"
-        ]
-    if len(cookie.ledger_dirs) != found.ledger_directories:
-        return [
-            f"the cookie of {found.bookie_id} names {len(cookie.ledger_dirs)} ledger directories, "
-            f"{found.ledger_directories} are configured: their number is fixed for a bookie's life"
-        ]
-    return []
+def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
+    """One sentence on a disk that is not the one stamped last."""
+    place = f"{disk.role} {disk.index} ({disk.path})"
+    if verdict is DiskVerdict.EMPTY:
+        former = {stamp.volume_uid_at(disk.place) for stamp in found.stamps} - {""}
+        if not former or not disk.volume_uid:
+            return f"{place} is empty: replaced or wiped"
+        if disk.volume_uid in former:
+            return f"{place} is empty: wiped, its volume is still {disk.volume_uid}"
+        return f"{place} is empty: volume {disk.volume_uid} replaced {', '.join(sorted(former))}"
+    assert disk.stamp is not None
+    if _moved(disk, disk.stamp):
+        return (
+            f"{place} is stale: stamped on volume {disk.stamp.volume_uid}, found on "
+            f"{disk.volume_uid}: a clone, a snapshot or another binding"
+        )
+    return (
+        f"{place} is stale: stamped by boot {disk.stamp.boot_epoch}, the last was "
+        f"{found.last_epoch}: a restored snapshot or an old disk put back"
+    )
 
 
 def _previous_mode(markers: Sequence[FoundMarker]) -> DurabilityMode:
@@ -191,17 +149,3 @@ def _previous_mode(markers: Sequence[FoundMarker]) -> DurabilityMode:
     # A boot that died while it wrote its markers left older ones beside them; neither served since.
     modes = {marker.mode for marker in known}
     return modes.pop() if len(modes) == 1 else DurabilityMode.MEMORY
-
-
-def _intact(
-    found: Found, verdicts: tuple[DiskVerdict, ...]
-) -> tuple[Kind, tuple[DiskVerdict, ...], str]:
-    replaced = [
-        f"{disk.role} {disk.index} ({disk.path}) is {verdict.value}"
-        for disk, verdict in zip(found.disks, verdicts, strict=True)
-        if verdict is not DiskVerdict.OK
-    ]
-    message = ", ".join(replaced)
-    if DiskVerdict.STALE in verdicts:
-        return Kind.ASK, verdicts, message + ": a snapshot or clone of an older time"
-    return (Kind.FIX if replaced else Kind.NORMAL), verdicts, message

@@ -1,0 +1,148 @@
+"""What one bookie may answer for one ledger (R7, R9, R24-R26)."""
+
+from dataclasses import replace
+
+import pytest
+from bookie.protocol.admission import (
+    LedgerFacts,
+    Ruling,
+    absent_status,
+    rule_add,
+    rule_force,
+    rule_read,
+    rule_read_lac,
+    rule_write_lac,
+)
+from bookie.protocol.ids import EntryId
+from bookie.protocol.status import Status
+
+KEY = b"k" * 20
+OTHER = b"o" * 20
+NEVER_SEEN = LedgerFacts()
+ORDINARY = LedgerFacts(is_known=True, master_key=KEY, lac=EntryId(4), last_entry_id=EntryId(5))
+FENCED = replace(ORDINARY, fenced=True)
+BEHIND = replace(ORDINARY, behind_boundary=True)
+LIMBO = replace(ORDINARY, fenced=True, limbo=True, behind_boundary=True)
+LIMBO_UNSEEN = LedgerFacts(is_known=True, fenced=True, limbo=True, behind_boundary=True)
+UNCHECKED = replace(BEHIND, unchecked=True)
+UNCHECKED_UNSEEN = LedgerFacts(unchecked=True, behind_boundary=True)
+DELETED = replace(ORDINARY, fenced=True, deleted=True)
+
+
+def add(facts: LedgerFacts, *, recovery: bool = False, writable: bool = True) -> Ruling:
+    return rule_add(facts, master_key=KEY, is_recovery=recovery, is_writable=writable)
+
+
+@pytest.mark.parametrize(
+    ("facts", "normal", "recovery"),
+    [
+        (NEVER_SEEN, Status.OK, Status.OK),
+        (ORDINARY, Status.OK, Status.OK),
+        (FENCED, Status.FENCED, Status.OK),
+        (BEHIND, Status.FENCED, Status.OK),
+        (LIMBO, Status.FENCED, Status.OK),
+        (UNCHECKED, Status.FENCED, Status.OK),
+        (UNCHECKED_UNSEEN, Status.FENCED, Status.OK),
+        (DELETED, Status.FENCED, Status.FENCED),
+    ],
+)
+def test_adds_by_state(facts: LedgerFacts, normal: Status, recovery: Status) -> None:
+    assert add(facts).status is normal
+    assert add(facts, recovery=True).status is recovery
+
+
+@pytest.mark.parametrize(
+    ("facts", "absent"),
+    [
+        (NEVER_SEEN, Status.NO_SUCH_LEDGER),
+        (ORDINARY, Status.NO_SUCH_ENTRY),
+        (FENCED, Status.NO_SUCH_ENTRY),
+        (BEHIND, Status.NO_SUCH_ENTRY),
+        (LIMBO, Status.UNKNOWN),
+        (LIMBO_UNSEEN, Status.UNKNOWN),
+        (UNCHECKED, Status.UNKNOWN),
+        (UNCHECKED_UNSEEN, Status.UNKNOWN),
+        (DELETED, Status.NO_SUCH_LEDGER),
+    ],
+)
+def test_what_an_absent_entry_means_by_state(facts: LedgerFacts, absent: Status) -> None:
+    assert absent_status(facts) is absent
+
+
+@pytest.mark.parametrize("facts", [LIMBO, LIMBO_UNSEEN, UNCHECKED, UNCHECKED_UNSEEN])
+def test_s42_who_may_have_forgotten_denies_on_no_path(facts: LedgerFacts) -> None:
+    rulings = [
+        rule_read_lac(facts, master_key=KEY, fence=False),
+        rule_read_lac(facts, master_key=KEY, fence=True),
+        rule_force(facts, master_key=KEY),
+    ]
+    assert {ruling.status for ruling in rulings} == {Status.UNKNOWN}
+    assert not absent_status(facts).is_known
+
+
+@pytest.mark.parametrize("facts", [LIMBO, UNCHECKED_UNSEEN])
+def test_a_fencing_lac_read_fences_even_where_its_answer_is_unknown(facts: LedgerFacts) -> None:
+    assert rule_read_lac(facts, master_key=KEY, fence=True).fence
+
+
+@pytest.mark.parametrize("facts", [NEVER_SEEN, ORDINARY, FENCED, LIMBO])
+def test_s44_every_fencing_request_asks_for_a_durable_fence_also_a_repeated_one(
+    facts: LedgerFacts,
+) -> None:
+    assert rule_read(facts, master_key=KEY, fence=True).fence
+    assert rule_read_lac(facts, master_key=KEY, fence=True).fence
+
+
+def test_a_ledger_never_seen_is_fenced_and_learns_the_key() -> None:
+    assert rule_read(NEVER_SEEN, master_key=KEY, fence=True) == Ruling(
+        Status.OK, learn_key=True, fence=True
+    )
+
+
+def test_a_plain_read_changes_nothing() -> None:
+    assert rule_read(NEVER_SEEN, master_key=KEY, fence=False) == Ruling(Status.OK)
+
+
+@pytest.mark.parametrize("facts", [NEVER_SEEN, LIMBO_UNSEEN, replace(ORDINARY, master_key=b"")])
+def test_the_first_key_is_learned(facts: LedgerFacts) -> None:
+    assert add(facts, recovery=True) == Ruling(Status.OK, learn_key=True)
+
+
+def test_a_known_key_is_not_learned_again() -> None:
+    assert add(ORDINARY) == Ruling(Status.OK)
+
+
+def test_a_wrong_key_is_refused_before_anything_else_is_told() -> None:
+    rulings = [
+        rule_add(DELETED, master_key=OTHER, is_recovery=True, is_writable=False),
+        rule_read(LIMBO, master_key=OTHER, fence=True),
+        rule_read_lac(LIMBO, master_key=OTHER, fence=True),
+        rule_write_lac(ORDINARY, master_key=OTHER),
+        rule_force(LIMBO, master_key=OTHER),
+    ]
+    assert rulings == [Ruling(Status.UNAUTHORIZED)] * len(rulings)
+
+
+def test_a_read_only_bookie_takes_recovery_adds_only() -> None:
+    assert add(ORDINARY, writable=False).status is Status.READ_ONLY
+    assert add(ORDINARY, recovery=True, writable=False).is_ok
+
+
+def test_a_fenced_ledger_says_fenced_also_when_read_only() -> None:
+    assert add(FENCED, writable=False).status is Status.FENCED
+
+
+@pytest.mark.parametrize("facts", [ORDINARY, FENCED, BEHIND, LIMBO])
+def test_an_explicit_lac_passes_every_fence(facts: LedgerFacts) -> None:
+    assert rule_write_lac(facts, master_key=KEY).is_ok
+
+
+@pytest.mark.parametrize("facts", [NEVER_SEEN, DELETED])
+def test_a_ledger_that_is_not_here_has_no_lac_and_forces_nothing(facts: LedgerFacts) -> None:
+    assert rule_read_lac(facts, master_key=KEY, fence=False).status is Status.NO_SUCH_LEDGER
+    assert rule_force(facts, master_key=KEY).status is Status.NO_SUCH_LEDGER
+
+
+def test_s40_a_deleted_ledger_takes_nothing_any_more() -> None:
+    assert add(DELETED).status is add(DELETED, recovery=True).status is Status.FENCED
+    assert rule_write_lac(DELETED, master_key=KEY).status is Status.FENCED

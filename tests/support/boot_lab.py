@@ -1,0 +1,200 @@
+"""One bookie's folders and metadata, booted, stopped, killed and damaged by tests.
+
+Directories are real unless a test asks for a simulated disk (then stamps, markers, logs and journal
+are on it; SQLite files are real, always). `kill` leaves what SIGKILL leaves: what was only in
+memory is gone. Place 0 is the journal directory, 1.. are the ledger directories.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import StorageError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.storage.disk import Disk, RealDisk
+from bookie.storage.marker import FoundMarker, read_marker
+from bookie.storage.modes import DurabilityMode
+from bookie.testing.disk import SimDisk
+from bookie.testing.metadata import FaultyStore
+from storage_kit import run, settings
+
+ME = BookieId("bookie-0")
+ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
+OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
+
+
+class BootLab:
+    """See the module."""
+
+    def __init__(
+        self, root: Path, *, store: MetadataStore | None = None, disk: Disk | None = None
+    ) -> None:
+        self.root = root / "bookie"
+        self.cluster = MemoryCluster()
+        self.store: MetadataStore = store or MemoryStore(self.cluster)
+        self.disk: Disk = disk or RealDisk()
+        self.steps: list[str] = []
+        self.pending: Boot | None = None
+        self.now: Booted | None = None
+        self.mode = DurabilityMode.MEMORY
+        self.ledger_disks = 2
+        for path in self.settings().directories:
+            path.mkdir(parents=True, exist_ok=True)
+
+    def settings(
+        self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
+    ) -> BootSettings:
+        storage = settings(self.root, self.mode, disks=self.ledger_disks)
+        return BootSettings(ME, storage, policy, tuple(uids))
+
+    def directory(self, place: int) -> Path:
+        return self.settings().directories[place]
+
+    # Lives
+    def begin(
+        self,
+        *,
+        mode: DurabilityMode = DurabilityMode.MEMORY,
+        policy: FixPolicy = FixPolicy.AUTO,
+        uids: Sequence[str] = (),
+    ) -> Boot:
+        """A boot that is not run yet."""
+        assert self.now is None, "stop or kill it first"
+        self.mode = mode
+        loop = asyncio.get_running_loop()
+
+        def call_soon(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
+        self.steps = []
+        self.pending = Boot(
+            self.settings(policy=policy, uids=uids),
+            self.store,
+            disk=self.disk,
+            call_soon=call_soon,
+            started_at_ms=1,
+            on_step=self.steps.append,
+        )
+        return self.pending
+
+    async def boot(
+        self,
+        *,
+        mode: DurabilityMode = DurabilityMode.MEMORY,
+        policy: FixPolicy = FixPolicy.AUTO,
+        uids: Sequence[str] = (),
+    ) -> Booted:
+        """A whole boot."""
+        self.now = await self.begin(mode=mode, policy=policy, uids=uids).run()
+        return self.now
+
+    async def stop(self) -> None:
+        """A clean stop."""
+        assert self.now is not None
+        ending, self.now = self.now, None
+        directories = self.settings().directories
+        await asyncio.to_thread(finish_clean_stop, ending.storage, self.disk, directories)
+
+    def kill(self) -> None:
+        """SIGKILL. The image first: closing what is dead must not write to what is opened next."""
+        assert self.now is not None
+        ending, self.now = self.now, None
+        image = self.root.with_name("image")
+        shutil.copytree(self.root, image)
+        left = self.disk.kill() if isinstance(self.disk, SimDisk) else self.disk
+        with contextlib.suppress(StorageError):
+            ending.storage.close()
+        shutil.rmtree(self.root)
+        image.rename(self.root)
+        self.disk = left
+
+    def disk_after_power_cut(self) -> "BootLab":
+        """The same folders with what was synced of a simulated disk."""
+        assert isinstance(self.disk, SimDisk)
+        self.disk = self.disk.power_cut()
+        return self
+
+    async def add(
+        self, ledger_id: LedgerId, first: int, count: int = 1, *, recovery: bool = False
+    ) -> None:
+        """Acknowledged entries."""
+        assert self.now is not None
+        done: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+        frame = run(ledger_id, first, count, recovery=recovery)
+        assert self.now.storage.add_run(frame, done=done.set_result)
+        assert await done is None
+
+    def end(self) -> None:
+        """Whatever runs is ended, for the test's own end."""
+        if self.now is not None:
+            with contextlib.suppress(StorageError):
+                self.now.storage.close()
+
+    def wipe(self, place: int) -> None:
+        """The directory is there and empty: a new disk, or a wiped one."""
+        shutil.rmtree(self.directory(place))
+        self.directory(place).mkdir()
+
+    def swap(self, one: int, other: int) -> None:
+        """The two directories change places."""
+        aside = self.root / "aside"
+        self.directory(one).rename(aside)
+        self.directory(other).rename(self.directory(one))
+        aside.rename(self.directory(other))
+
+    def markers(self) -> list[FoundMarker]:
+        return [read_marker(self.disk, path) for path in self.settings().directories]
+
+    # Ledgers
+    async def ledger(
+        self,
+        *fragments: tuple[int, tuple[BookieId, ...]],
+        ledger_id: int | None = None,
+        closed_at: int | None = None,
+    ) -> LedgerId:
+        """A new ledger of 3/3/2; by default one fragment that names this bookie."""
+        chosen = LedgerId(ledger_id) if ledger_id is not None else await self.store.new_ledger_id()
+        metadata = LedgerMetadata(
+            chosen,
+            ensemble_size=3,
+            write_quorum=3,
+            ack_quorum=2,
+            fragments=tuple(Fragment(EntryId(first), ensemble) for first, ensemble in fragments)
+            or (Fragment(EntryId(0), ENSEMBLE),),
+        )
+        if closed_at is not None:
+            metadata = metadata.closed(EntryId(closed_at), length=0)
+        await self.store.create_ledger(metadata)
+        return chosen
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[BootLab]:
+    """On real directories."""
+    made = BootLab(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+async def sim(tmp_path: Path) -> AsyncIterator[BootLab]:
+    """On a simulated disk."""
+    made = BootLab(tmp_path, disk=SimDisk())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+async def faulty(tmp_path: Path) -> AsyncIterator[tuple[BootLab, FaultyStore]]:
+    """With a metadata store that fails on demand."""
+    store = FaultyStore(MemoryStore())
+    made = BootLab(tmp_path, store=store)
+    yield made, store
+    made.end()
