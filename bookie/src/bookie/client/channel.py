@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
@@ -89,7 +89,8 @@ class Channel(asyncio.BufferedProtocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # No isinstance check: uvloop's transports are no subclasses of asyncio's.
+        transport = cast(asyncio.Transport, transport)
         self._transport = transport
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_vectored = is_uvloop or sys.version_info >= (3, 12)

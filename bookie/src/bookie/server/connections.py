@@ -9,7 +9,7 @@ Replies of one loop turn leave in one vectored write.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
@@ -60,7 +60,8 @@ class RunConnection(asyncio.BufferedProtocol):
 
     # Socket events
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # No isinstance check: uvloop's transports are no subclasses of asyncio's.
+        transport = cast(asyncio.Transport, transport)
         self._transport = transport
         self._service.opened(self)
 
