@@ -1,0 +1,77 @@
+"""Real bookies as child processes on folders of a test, to be killed without a warning."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+START_WAIT_S: Final = 20.0
+STOP_WAIT_S: Final = 10.0
+MEMORY_MODE: Final = {"journalWriteData": False, "ack": "memory", "flushIntervalSeconds": 3600}
+
+
+class BookieProcess:
+    """`bookie serve` in memory mode with two ledger disks; flushes only when asked."""
+
+    def __init__(self, name: str, folder: Path, metadata_url: str) -> None:
+        self.name, self.folder = name, folder
+        self.config = folder / "bookie.yaml"
+        self.runtime = folder / "runtime.json"
+        self._process: subprocess.Popen[bytes] | None = None
+        disks = [{"directory": str(folder / f"ledger-{number}")} for number in range(2)]
+        for path in (folder / "journal", *(Path(disk["directory"]) for disk in disks)):
+            path.mkdir(parents=True)
+        settings = {
+            "bookieId": name,
+            "metadata": metadata_url,
+            "ports": {"run": 0, "admin": 0, "http": 0},
+            "journal": {"directory": str(folder / "journal")},
+            "ledgers": disks,
+            "durability": MEMORY_MODE,
+            "storage": {"ringBytes": 12 * 2**20, "logFileBytes": 16 * 2**20, "directIo": "off"},
+            "runtimeFile": str(self.runtime),
+        }
+        self.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+
+    def start(self) -> None:
+        """Start it; whether it serves is seen in the metadata store."""
+        self.runtime.unlink(missing_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bookie", "serve", "--config", str(self.config)],
+                stderr=log,
+                stdout=log,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL: whatever was in memory is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """A clean stop."""
+        if self._process is not None:
+            self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        os.kill(process.pid, how)
+        process.wait(STOP_WAIT_S)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def words(self) -> str:
+        """The end of its log, for messages of failing tests."""
+        return (self.folder / "log").read_text(encoding="utf-8")[-2000:]
+
+    def ports(self) -> dict[str, int]:
+        ports: dict[str, int] = json.loads(self.runtime.read_text(encoding="utf-8"))["ports"]
+        return ports
