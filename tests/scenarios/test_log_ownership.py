@@ -98,15 +98,19 @@ async def test_s45_both_of_the_last_two_ledgers_are_fenced() -> None:
     old = await opened(ledgers, old_store)
     await old.append(b"a")
     before_last = old.ledger_id
-    ledgers.fleet.hold_replies(0)
-    rolling = asyncio.create_task(old.roll())
+    ledgers.fleet.hold(0)
+    late = old.append(b"late")
+    rolling = asyncio.create_task(old.roll())  # on the list, and waiting for `late`
     await ledgers.fleet.settle()
     ledgers.fleet.heal(0)
     new = await opened(ledgers, new_store)
-    ledgers.fleet.release(0)
-    await asyncio.gather(rolling, return_exceptions=True)
     assert (await ledgers.store.read_ledger(before_last)).value.is_closed
+    ledgers.fleet.release(0)
+    with pytest.raises(LedgerFencedError):
+        await late
+    await asyncio.gather(rolling, return_exceptions=True)
     assert await open_ledgers(ledgers) == [new.ledger_id]
+    # Catches: fencing the last ledger only while its owner still writes to the one before.
 
 
 @settings(max_examples=30, deadline=None)

@@ -4,17 +4,19 @@ One entry a run, all sent at once, so that a test can hold, lose and reorder eve
 """
 
 import asyncio
+import random
 from collections.abc import Coroutine
 from typing import Any
 
-from bookie.client.reader import LedgerReader, ReaderSettings
-from bookie.client.recovery import RecoverySettings, recover, registered_replacements
+from bookie.client.ledgers import Client, ClientSettings
+from bookie.client.reader import ReaderSettings
+from bookie.client.recovery import RecoverySettings, registered_replacements
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.entry import master_key
 from bookie.protocol.errors import BookieError, MetadataConflictError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.protocol.writer import Writer
 from bookie.protocol.writer_effects import (
@@ -27,7 +29,7 @@ from bookie.protocol.writer_effects import (
     WriteMetadata,
 )
 from bookie.testing.fleet import FakeFleet
-from fleet_ledgers import FleetLedgers, no_sleep
+from fleet_ledgers import FleetLedgers
 
 ONE_BY_ONE = WriterLimits(batch_bytes=1, gather_batches=1000, in_flight_batches=1000)
 
@@ -61,9 +63,6 @@ class FleetWriter:
         self._futures[entry_id] = future
         self._perform(self.core.pump())
         return future
-
-    async def room(self) -> None:
-        return
 
     async def close(self) -> EntryId:
         self._closing = asyncio.get_running_loop().create_future()
@@ -139,47 +138,14 @@ async def writer_of(ledgers: FleetLedgers) -> FleetWriter:
     return FleetWriter(ledgers.store, ledgers.fleet, current)
 
 
-class FleetClient:
-    """Creates, opens, recovers and deletes ledgers of a fake fleet: `client.log.Ledgers`."""
+class FleetClient(Client):
+    """The real client over a fake fleet; retries of a recovery take no time."""
 
     def __init__(self, store: MetadataStore, fleet: FakeFleet) -> None:
+        settings = ClientSettings(
+            reader=ReaderSettings(poll_ms=1, retry_s=0),
+            recovery=RecoverySettings(attempts=2, backoff_s=0),
+        )
+        super().__init__(store, fleet, settings=settings, rng=random.Random(1))
         self.store = store
         self.fleet = fleet
-        self.writers: list[FleetWriter] = []
-
-    async def create_ledger(
-        self, *, ensemble_size: int, write_quorum: int, ack_quorum: int, password: bytes = b""
-    ) -> FleetWriter:
-        free = [b for b, info in sorted((await self.store.bookies()).items()) if not info.read_only]
-        metadata = LedgerMetadata(
-            await self.store.new_ledger_id(),
-            ensemble_size,
-            write_quorum,
-            ack_quorum,
-            (Fragment(EntryId(0), tuple(free[:ensemble_size])),),
-            password=password,
-        )
-        created = await self.store.create_ledger(metadata)
-        self.writers.append(FleetWriter(self.store, self.fleet, created))
-        return self.writers[-1]
-
-    async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
-        current = await self.store.read_ledger(ledger_id)
-        return LedgerReader(
-            self.store,
-            self.fleet,
-            current,
-            password=password,
-            settings=ReaderSettings(poll_ms=1),
-            sleep=no_sleep,
-        )
-
-    async def recover_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
-        settings = RecoverySettings(attempts=2)
-        await recover(
-            self.store, self.fleet, ledger_id, password=password, settings=settings, sleep=no_sleep
-        )
-        return await self.open_ledger(ledger_id, password=password)
-
-    async def delete_ledger(self, ledger_id: LedgerId) -> None:
-        await self.store.delete_ledger(ledger_id)

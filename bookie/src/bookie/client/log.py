@@ -73,8 +73,14 @@ class LogWriter(Protocol):
     @property
     def ledger_id(self) -> LedgerId: ...
     def append(self, payload: bytes) -> "asyncio.Future[EntryId]": ...
+    def append_many(self, payloads: Sequence[bytes]) -> EntryId: ...
+    async def wait_acked(self, entry_id: EntryId) -> EntryId: ...
     async def room(self) -> None: ...
-    async def close(self) -> EntryId: ...
+    async def close(self) -> EntryId:
+        """Waits for what was appended first."""
+        ...
+
+    def abandon(self) -> None: ...
 
 
 class Ledgers(Protocol):
@@ -112,7 +118,6 @@ class ReplicatedLog:
         self._entries = self._bytes = 0
         self._lost: BookieError | None = None
         self._list_lock = asyncio.Lock()
-        self._outstanding: set[asyncio.Future[LogPosition]] = set()
         self._switching = False
         self._switched = asyncio.Event()
         self._waiting: deque[tuple[bytes, asyncio.Future[LogPosition]]] = deque()
@@ -202,14 +207,22 @@ class ReplicatedLog:
         return future
 
     async def append_many(self, payloads: Sequence[bytes]) -> LogPosition:
-        """Add entries in order; the last one's position when all are acknowledged."""
+        """Add entries in order, all to one ledger; the last one's position when all are acked.
+
+        Errors as of `append`; waits for `room` itself.
+        """
         if not payloads:
             raise BadRequestError("append_many needs at least one payload")
-        futures = []
-        for payload in payloads:
-            await self.room()
-            futures.append(self.append(payload))
-        return (await asyncio.gather(*futures))[-1]
+        await self.room()
+        self._check_owned()
+        writer = self._writer
+        try:
+            last = writer.append_many(payloads)
+            self._count(len(payloads), sum(map(len, payloads)))
+            await writer.wait_acked(last)
+        except BookieError as error:
+            raise self._verdict(error) from error
+        return LogPosition(writer.ledger_id, last)
 
     async def room(self) -> None:
         """Wait until an append will be taken; returns at once when the log is lost."""
@@ -223,34 +236,40 @@ class ReplicatedLog:
         try:
             stored = self._writer.append(payload)
         except BookieError as error:
-            self._settle_failure(future, error)
+            future.set_exception(self._verdict(error))
             return
-        self._outstanding.add(future)
-        self._entries += 1
-        self._bytes += len(payload)
 
         def settle(done: "asyncio.Future[EntryId]") -> None:
-            self._outstanding.discard(future)
-            error = asyncio.CancelledError() if done.cancelled() else done.exception()
-            if error is None:
-                if not future.done():
-                    future.set_result(LogPosition(ledger_id, done.result()))
+            error = None if done.cancelled() else done.exception()
+            if future.done():
+                return
+            if done.cancelled():
+                future.cancel()
+            elif error is None:
+                future.set_result(LogPosition(ledger_id, done.result()))
             else:
-                self._settle_failure(future, error)
+                future.set_exception(
+                    self._verdict(error) if isinstance(error, BookieError) else error
+                )
 
         stored.add_done_callback(settle)
-        self._roll_when_full()
+        self._count(1, len(payload))
 
-    def _settle_failure(self, future: "asyncio.Future[LogPosition]", error: BaseException) -> None:
-        # A writer that has failed once is over; only a payload it refused leaves it as it was.
-        if isinstance(error, BookieError) and not isinstance(error, BadRequestError):
-            self._lose(error)
-        if not future.done():
-            future.set_exception(error)
+    def _verdict(self, error: BookieError) -> BookieError:
+        """What an appender is told; a writer that has failed once is over, and the log with it.
+
+        Only a payload that was refused leaves it as it was.
+        """
+        if isinstance(error, BadRequestError):
+            return error
+        self._lose(error)
+        return self._lost or error
 
     def _lose(self, error: BookieError) -> None:
         """Nothing can be appended here any more; whoever waits is told."""
-        self._lost = self._lost or error
+        if self._lost is None:
+            self._lost = error
+            self._writer.abandon()
         self._switched.set()
         while self._waiting:
             _payload, future = self._waiting.popleft()
@@ -258,7 +277,9 @@ class ReplicatedLog:
                 future.set_exception(self._lost)
 
     # Roll
-    def _roll_when_full(self) -> None:
+    def _count(self, entries: int, payload_bytes: int) -> None:
+        self._entries += entries
+        self._bytes += payload_bytes
         full = (
             self._entries >= self._settings.roll_entries or self._bytes >= self._settings.roll_bytes
         )
@@ -296,8 +317,6 @@ class ReplicatedLog:
         self._switching = True
         self._switched.clear()
         try:
-            await asyncio.gather(*self._outstanding, return_exceptions=True)
-            self._check_owned()
             await self._writer.close()
             self._writer = new
             self._entries = self._bytes = 0
@@ -354,7 +373,6 @@ class ReplicatedLog:
         async with self._list_lock:
             if self._lost is not None:
                 return
-            await asyncio.gather(*self._outstanding, return_exceptions=True)
             await self._writer.close()
             self._lose(LedgerClosedError(self.ledger_id))
 
