@@ -99,6 +99,36 @@ def test_one_sync_answers_all_appends_before_it(disk: SimDisk) -> None:
     journal.close()
 
 
+def test_what_arrives_during_a_sync_waits_for_the_next_one(disk: SimDisk) -> None:
+    told: list[int] = []
+    journal = Journal.open(
+        HOME, disk=disk, settings=SMALL, notify=lambda: told.append(journal.synced_to())
+    )
+
+    def append(operation: str, path: Path) -> None:
+        if operation == "rename":  # of the first file: the flusher is in its pass
+            journal.append(RUN, [payload(1)])
+
+    disk.watch(append)
+    write(journal, 0)
+    journal.close()
+    assert told[:2] == [1, 2]
+
+
+def test_what_replay_shows_after_a_kill_is_durable(disk: SimDisk) -> None:
+    journal = open_journal(disk)
+    write(journal, 0)
+    with disk.held_syncs() as waiting:
+        journal.append(RUN, [payload(1)])
+        assert waiting.wait(30)
+        after = disk.kill()
+    abandon(journal)
+    again = open_journal(after)
+    assert [bytes(each.payload) for each in again.replay()] == [payload(0), payload(1)]
+    assert found_in(after.power_cut())[0] == [payload(0), payload(1)]
+    abandon(again)
+
+
 def test_a_full_ring_refuses_and_notify_tells_of_room(disk: SimDisk) -> None:
     notified = Notified()
     journal = open_journal(disk, notified)

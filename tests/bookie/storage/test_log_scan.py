@@ -92,6 +92,20 @@ def test_a_checkpoint_at_the_end_finds_nothing_more(kit: LogKit, disk: SimDisk) 
     assert scan(disk, kit.log.synced_to()) == ([], False)
 
 
+def test_what_a_scan_shows_after_a_kill_is_durable(kit: LogKit, disk: SimDisk) -> None:
+    kit.append(frame(0))
+    kit.log.sync()
+    with disk.held_syncs() as waiting:
+        kit.append(frame(1))
+        kit.log.request_sync()
+        assert waiting.wait(30)
+        after = disk.kill()
+    again = reopened(kit, after)
+    assert again.scanned() == [frame(0), frame(1)]
+    assert scan(after.power_cut())[0] == [frame(0), frame(1)]
+    again.abandon()
+
+
 def write_two_frames() -> tuple[SimDisk, Position]:
     disk = SimDisk()
     kit = LogKit(disk)
