@@ -208,7 +208,8 @@ class Upkeep:
                 except StorageError as error:
                     failure = error
             self._closed = True
-            failure = failure or close_all([*self._directories, self._journal])
+            closing = close_all([*self._directories, self._journal])  # also after a failure
+            failure = failure or closing
             self._progress.notify()
         if failure is not None:
             raise failure
