@@ -6,6 +6,8 @@ what was synced, `reopened` what an orderly stop left.
 """
 
 import contextlib
+import errno
+import os
 import queue
 import shutil
 from collections.abc import Callable
@@ -92,9 +94,12 @@ class StorageKit:
         mode: DurabilityMode = DurabilityMode.MEMORY,
         *,
         disk: Disk | None = None,
+        family: "list[StorageKit] | None" = None,
         **changes: Any,
     ) -> None:
         self.root = root
+        self._family = family if family is not None else []
+        self._family.append(self)
         self.mode = mode
         self.changes = changes
         self.disk: Disk = disk or SimDisk()
@@ -193,4 +198,30 @@ class StorageKit:
 
     def _successor(self, disk: Disk, changes: dict[str, Any]) -> "StorageKit":
         mode = changes.pop("mode", self.mode)
-        return StorageKit(self.root, mode, disk=disk, **(self.changes | changes))
+        wanted = self.changes | changes
+        return StorageKit(self.root, mode, disk=disk, family=self._family, **wanted)
+
+    def end(self) -> None:
+        """Ends the threads of this storage and of all that came before and after it."""
+        for kit in self._family:
+            with contextlib.suppress(StorageError, AttributeError):
+                kit.storage.close()
+
+
+def interrupted(kit: StorageKit, work: Callable[[], object], *, after_operations: int) -> bool:
+    """Runs `work`; from that operation of the disk on everything fails. True when it ended."""
+    left = [after_operations]
+
+    def observe(_operation: str, _path: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    kit.sim.watch(observe)
+    try:
+        work()
+    except StorageError:
+        return False
+    finally:
+        kit.sim.watch(None)
+    return True

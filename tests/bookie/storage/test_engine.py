@@ -26,7 +26,7 @@ MODES = list(DurabilityMode)
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StorageKit]:
     opened = StorageKit(tmp_path / "bookie", request.param)
     yield opened
-    opened.storage.close()
+    opened.end()
 
 
 def log_file(kit: StorageKit, ledger_id: int, file_id: int = 1) -> Path:

@@ -1,0 +1,141 @@
+"""Compaction: dead files go, live entries stay, whatever stops it in the middle."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bookie.protocol.ids import LedgerId
+from bookie.storage.engine import CompactReport
+from bookie.storage.index import Index
+from storage_kit import ScarceDisk, StorageKit, ids, interrupted, run
+
+L1, L2 = LedgerId(1), LedgerId(2)
+ENTRY = b"y" * 900
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Iterator[StorageKit]:
+    opened = StorageKit(tmp_path / "bookie", disks=1)
+    yield opened
+    opened.end()
+
+
+def fill(kit: StorageKit, *, runs: int = 40) -> None:
+    """Two ledgers interleaved over several log files, most bytes in ledger 2."""
+    for first in range(0, runs * 10, 10):
+        kit.add(run(2, first, 10, fill=ENTRY))
+        kit.add(run(1, first // 10, 1, fill=ENTRY))
+    kit.storage.checkpoint()
+
+
+def log_files(kit: StorageKit) -> list[str]:
+    return [n for n in kit.disk.list_directory(kit.root / "ledger-0/log") if n.endswith(".log")]
+
+
+def test_files_of_deleted_ledgers_go_and_the_rest_stays_readable(kit: StorageKit) -> None:
+    fill(kit)
+    before = log_files(kit)
+    kit.storage.delete_ledger(L2)
+    report = kit.storage.compact()
+    assert report.files_deleted >= len(before) - 1 and report.frames_copied >= 35
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
+    assert not set(before[:-1]) & set(log_files(kit))
+    kit = kit.after_power_cut()
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39)) and kit.held(2) == ids()
+    kit.storage.close()
+
+
+def test_files_that_are_mostly_alive_stay(kit: StorageKit) -> None:
+    fill(kit)
+    kit.storage.delete_ledger(L1)
+    assert kit.storage.compact() == CompactReport()
+    assert kit.held(2) == kit.read(2, 0, 399, bytes_max=1 << 20)[0] == ids((0, 399))
+
+
+def test_compaction_touches_nothing_behind_the_last_checkpoint(kit: StorageKit) -> None:
+    kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
+    assert kit.storage.compact() == CompactReport()
+    assert kit.held(2) == ids((0, 199))
+
+
+def test_nothing_is_looked_at_again_until_something_died(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(kit)
+    kit.storage.compact()
+    looked: list[Index] = []
+
+    def noted(index: Index) -> dict[int, int]:
+        looked.append(index)
+        return {}
+
+    monkeypatch.setattr(Index, "live_bytes", noted)
+    kit.storage.compact()
+    assert not looked
+    kit.storage.delete_ledger(L2)
+    kit.storage.compact()
+    assert looked
+
+
+def test_rows_that_are_parts_of_one_frame_move_together(kit: StorageKit) -> None:
+    kit.add(run(1, 4, 2, fill=ENTRY), run(1, 0, 10, fill=ENTRY))
+    fill(kit)
+    kit.storage.delete_ledger(L2)
+    assert kit.storage.compact().files_deleted > 0
+    assert kit.read(1, 0, 99)[0] == ids((0, 39))
+    kit = kit.after_power_cut()
+    assert kit.read(1, 0, 99)[0] == ids((0, 39))
+    kit.storage.close()
+
+
+def test_a_file_with_an_unreadable_frame_stays_until_a_repair(kit: StorageKit) -> None:
+    kit.add(run(1, 100, fill=ENTRY))
+    fill(kit)
+    kit = kit.reopened()
+    kit.sim.damage(kit.root / "ledger-0/log/0000000001.log", 4096 + 80, b"\xff\xff")
+    kit.storage.delete_ledger(L2)
+    assert kit.storage.compact().unreadable_frames == 1
+    assert log_files(kit)[0] == "0000000001.log"
+    assert kit.read(1, 0, 100) == (ids((0, 39)), ids((100, 100)), 100)
+    kit.add(run(1, 100, fill=ENTRY, recovery=True))
+    kit.storage.checkpoint()
+    kit.storage.compact()
+    assert "0000000001.log" not in log_files(kit)
+    assert kit.read(1, 100, 100) == (ids((100, 100)), ids(), 100)
+    kit.storage.close()
+
+
+def test_a_reader_follows_a_frame_that_moves_under_it(kit: StorageKit) -> None:
+    fill(kit)
+    directory = kit.storage._directories[0]
+    stale, _ = directory._lookup(L1, 0, 0)
+    kit.storage.delete_ledger(L2)
+    kit.storage.compact()
+    assert directory._fetch(L1, stale[0]) == bytes(run(1, 0, 1, fill=ENTRY).buffer)
+
+
+def test_a_crash_before_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
+    for step in range(200):
+        kit = StorageKit(tmp_path / f"bookie-{step}", disks=1)
+        fill(kit, runs=16)
+        kit.storage.delete_ledger(L2)
+        ended = interrupted(kit, kit.storage.compact, after_operations=step)
+        kit = kit.after_crash(step)
+        assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 15))
+        kit.storage.compact()
+        assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 15))
+        kit.storage.close()
+        if ended:
+            return
+    raise AssertionError("a compaction of more than 200 operations")
+
+
+def test_on_a_full_disk_dead_files_still_go(tmp_path: Path) -> None:
+    disk = ScarceDisk()
+    kit = StorageKit(tmp_path / "bookie", disk=disk, disks=1)
+    kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 300, 10)))
+    kit.storage.checkpoint()
+    disk.free_bytes = 0
+    kit.storage.delete_ledger(L2)
+    assert kit.storage.compact().files_deleted > 2
+    kit.storage.close()

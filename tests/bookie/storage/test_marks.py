@@ -1,0 +1,214 @@
+"""Fence boundary, limbo, unchecked, losses, tombstones: durable when told, and repeatable."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import StorageError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.storage.directory import LedgerDirectory
+from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
+from bookie.storage.facts import Suspicion
+from bookie.storage.routing import route
+from storage_kit import StorageKit, ids, run
+
+L7, L8 = LedgerId(7), LedgerId(8)
+BOUNDARY = Boundary(3, LedgerId(20), frozenset({LedgerId(1000)}))
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Iterator[StorageKit]:
+    opened = StorageKit(tmp_path / "bookie")
+    yield opened
+    opened.end()
+
+
+def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
+    kit.put(LedgerRecord(L7, master_key=b"k" * 20))
+    kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit = kit.after_power_cut()
+    storage = kit.storage
+    assert storage.boundary() == storage.unchecked_boundary() == BOUNDARY
+    assert storage.limbo_ledgers() == [L7, L8]
+    marked = LedgerRecord(L7, master_key=b"k" * 20, fenced=True, limbo=True, mark_epoch=3)
+    assert storage.record(L7) == marked
+    storage.close()
+
+
+def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit) -> None:
+    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.close()
+    for file in (kit.root / "ledger-0").glob("index.sqlite*"):
+        file.unlink()
+    kit = StorageKit(kit.root, disk=kit.disk)
+    assert kit.storage.boundary() == kit.storage.unchecked_boundary() == BOUNDARY
+    kit.storage.close()
+
+
+def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> None:
+    kit.put(LedgerRecord(L7, explicit_lac=EntryId(1)))
+    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
+    kit = kit.after_power_cut()
+    record = kit.storage.record(L7)
+    assert kit.storage.report.replayed_records == 1
+    assert record is not None and record.limbo and record.fenced and record.explicit_lac == 1
+    kit.storage.close()
+
+
+def test_a_cleared_mark_is_cleared_durably_and_a_later_boot_marks_again(kit: StorageKit) -> None:
+    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
+    marked = kit.storage.record(L7)
+    assert marked is not None
+    kit.put(replace(marked, limbo=False, checked_epoch=3))
+    kit = kit.after_power_cut()
+    assert kit.storage.limbo_ledgers() == []
+    kit.storage.mark(replace(BOUNDARY, epoch=4), [L7], unchecked=False)
+    assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
+
+
+def test_marking_may_be_interrupted_between_directories_and_repeated(
+    kit: StorageKit,
+) -> None:
+    kit.storage.mark(Boundary(2, LedgerId(9)), [L7], unchecked=True)
+    kit.storage._directories[1].index.close()
+    with pytest.raises(StorageError):
+        kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit = kit.after_power_cut()
+    found = kit.storage.boundary()
+    assert found == BOUNDARY and kit.storage.unchecked_boundary() == BOUNDARY
+    kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+    assert kit.storage.limbo_ledgers() == [L7, L8]
+    kit.storage.close()
+
+
+def test_an_interrupted_marking_leaves_the_suspicion_for_the_next_boot(
+    kit: StorageKit,
+) -> None:
+    for directory in kit.storage._directories:
+        found = frozenset({Suspicion.JOURNAL_LOST})
+        directory.write(facts=directory.facts.with_suspicions(found))
+    kit.storage._directories[1].index.close()
+    with pytest.raises(StorageError):
+        kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit = kit.after_power_cut()
+    assert kit.storage.report.journal_lost
+    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit = kit.after_power_cut()
+    assert not kit.storage.report.is_suspect
+    kit.storage.close()
+
+
+def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: StorageKit) -> None:
+    storage = kit.storage
+    storage.mark(BOUNDARY, [], unchecked=True)
+    assert storage.is_unchecked(L7) and not storage.is_unchecked(LedgerId(21))
+    assert storage.is_unchecked(LedgerId(1000))
+    kit.put(LedgerRecord(L7, checked_epoch=3))
+    assert not storage.is_unchecked(L7) and storage.is_unchecked(L8)
+    storage.finish_unchecked(2)
+    assert storage.is_unchecked(L8)
+    storage.finish_unchecked(3)
+    assert not storage.is_unchecked(L8) and storage.unchecked_boundary() is None
+    assert storage.boundary() == BOUNDARY
+    assert kit.after_power_cut().storage.unchecked_boundary() is None
+
+
+def test_a_check_of_an_earlier_boot_does_not_count_for_a_later_one(kit: StorageKit) -> None:
+    kit.put(LedgerRecord(L7, checked_epoch=3))
+    kit.storage.mark(replace(BOUNDARY, epoch=4), [], unchecked=True)
+    assert kit.storage.is_unchecked(L7)
+
+
+def test_marking_a_hundred_thousand_ledgers_takes_a_moment(tmp_path: Path) -> None:
+    kit = StorageKit(tmp_path / "bookie")
+    limbo = [LedgerId(i) for i in range(100_000)]
+    began = time.process_time()
+    kit.storage.mark(Boundary(2, LedgerId(100_000)), limbo, unchecked=True)
+    seconds = time.process_time() - began
+    assert len(kit.storage.limbo_ledgers()) == 100_000
+    assert seconds < 10, "about one second of CPU on the project's machine; no row-wise commits"
+    kit.storage.close()
+
+
+# ---- losses -------------------------------------------------------------------------------------
+
+
+def test_losses_add_up_and_are_durable_on_every_disk(kit: StorageKit) -> None:
+    kit.storage.record_loss(L7, ids((3, 4)), reason="all members answered")
+    kit.storage.record_loss(L7, ids((4, 6)), reason="accepted by a person")
+    kit.storage.record_loss(L7, ids((3, 6)), reason="nothing new")
+    kit = kit.after_power_cut()
+    assert kit.storage.loss(L7) == ids((3, 6)) and kit.storage.loss(L8) == ids()
+    kept = {loss.reason for d in kit.storage._directories for loss in d.index.losses()}
+    assert kept == {"all members answered", "accepted by a person"}
+    assert all(len(d.index.losses()) == 2 for d in kit.storage._directories)
+    kit.storage.close()
+
+
+# ---- deletion -----------------------------------------------------------------------------------
+
+
+def test_a_deleted_ledger_leaves_a_fenced_tombstone_and_nothing_else(kit: StorageKit) -> None:
+    kit.add(run(7, 0, 5), run(8, 0, 5))
+    kit.storage.checkpoint()
+    kit.add(run(7, 5, 5, lac=4))
+    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.record_loss(L7, ids((20, 20)), reason="gone")
+    kit.storage.delete_ledger(L7)
+    only_a_tombstone_is_left(kit)
+    only_a_tombstone_is_left(kit.after_power_cut())
+
+
+def only_a_tombstone_is_left(kit: StorageKit) -> None:
+    record = kit.storage.record(L7)
+    assert record is not None and record.deleted and record.fenced and not record.limbo
+    assert kit.held(7) == ids() and kit.storage.lac(L7) == -1
+    assert kit.storage.loss(L7) == ids() and kit.storage.limbo_ledgers() == []
+    assert kit.held(8) == ids((0, 4)) and kit.storage.ledger_ids() == [L7, L8]
+
+
+@pytest.mark.parametrize("mode", list(DurabilityMode))
+def test_a_deleted_ledger_does_not_come_back_from_log_or_journal(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0, 5))
+    kit.storage.delete_ledger(L7)
+    kit = kit.after_kill()
+    assert kit.held(7) == ids()
+    kit = kit.reopened()
+    assert kit.held(7) == ids()
+    kit.storage.close()
+
+
+def test_deleting_many_ledgers_is_one_transaction_for_each_directory(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[Path] = []
+    forget = LedgerDirectory.forget
+
+    def counted(directory: LedgerDirectory, *args: object) -> None:
+        commits.append(directory.path)
+        forget(directory, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LedgerDirectory, "forget", counted)
+    kit.add(*(run(ledger, 0) for ledger in range(50)))
+    kit.storage.delete_ledgers([LedgerId(i) for i in range(50)])
+    assert len(commits) == 2 and all(not kit.held(ledger) for ledger in range(50))
+
+
+# ---- what SQLite itself holds -------------------------------------------------------------------
+
+
+def test_every_directory_keeps_the_records_of_its_own_ledgers_only(kit: StorageKit) -> None:
+    for number in range(20):
+        kit.put(LedgerRecord(LedgerId(number)))
+    kit.storage.close()
+    for index in range(2):
+        connection = sqlite3.connect(kit.root / f"ledger-{index}" / "index.sqlite")
+        found = [row[0] for row in connection.execute("SELECT ledger FROM records")]
+        connection.close()
+        assert found == [n for n in range(20) if route(LedgerId(n), 2) == index]

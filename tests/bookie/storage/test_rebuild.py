@@ -1,0 +1,154 @@
+"""Rebuilding an index from its log: what comes back, what stays suspect, and being interrupted."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import BadRequestError, CorruptError, StorageError
+from bookie.protocol.ids import LedgerId
+from bookie.storage.disk import RealDisk
+from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
+from bookie.storage.rebuild import rebuild_index
+from storage_kit import StorageKit, ids, run
+
+L7, L8 = LedgerId(7), LedgerId(8)
+ENTRY = b"y" * 900
+BOUNDARY = Boundary(3, LedgerId(20))
+
+
+class InterruptedDisk(RealDisk):
+    """A real disk on which every change of names fails from a given one on."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise StorageError(os.strerror(errno.EIO))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._count()
+        super().unlink(path)
+
+    def sync_directory(self, path: Path) -> None:
+        self._count()
+        super().sync_directory(path)
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The folders of a stopped bookie with one disk: two ledgers, one deleted, one in limbo."""
+    kit = StorageKit(tmp_path / "bookie", disk=RealDisk(), disks=1)
+    kit.add(*(run(7, first, 10, fill=ENTRY, lac=first) for first in range(0, 100, 10)))
+    kit.add(run(8, 0, 5))
+    kit.add(run(7, 95, 10))
+    kit.put(LedgerRecord(L7, master_key=b"k" * 20))
+    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.delete_ledger(L8)
+    kit.storage.close()
+    return kit.root
+
+
+def reopened(root: Path) -> StorageKit:
+    return StorageKit(root, disk=RealDisk(), disks=1)
+
+
+def ruin(root: Path) -> None:
+    path = root / "ledger-0" / "index.sqlite"
+    path.write_bytes(b"\xa5" * path.stat().st_size)
+
+
+def test_rows_and_records_come_back_and_the_next_boot_is_told(stopped: Path) -> None:
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+    assert (report.runs, report.ledgers, report.records_saved, report.damage) == (11, 1, 2, ())
+    kit = reopened(stopped)
+    storage = kit.storage
+    assert kit.held(7) == kit.read(7, 0, 200)[0] == ids((0, 104)) and kit.held(8) == ids()
+    assert (storage.lac(L7), storage.last_entry_id(L7)) == (90, 104)
+    assert storage.limbo_ledgers() == [L7] and storage.boundary() == BOUNDARY
+    assert storage.report.index_rebuilt
+    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    storage.close()
+    kit = reopened(stopped)
+    assert not kit.storage.report.is_suspect
+    kit.storage.close()
+
+
+def test_of_a_ruined_index_the_rows_come_back_and_the_report_says_what_did_not(
+    stopped: Path,
+) -> None:
+    ruin(stopped)
+    with pytest.raises(CorruptError, match="bookie index rebuild"):
+        reopened(stopped)
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+    assert report.records_saved is None and report.runs == 12
+    kit = reopened(stopped)
+    assert kit.held(7) == ids((0, 104)) and kit.storage.report.index_rebuilt
+    kit.storage.close()
+
+
+def test_damage_in_the_log_is_named_and_the_files_behind_it_are_read(stopped: Path) -> None:
+    log = stopped / "ledger-0/log/0000000001.log"
+    content = bytearray(log.read_bytes())
+    content[5000:5004] = b"\xff" * 4
+    log.write_bytes(content)
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+    assert len(report.damage) == 1 and "0000000001.log" in report.damage[0]
+    kit = reopened(stopped)
+    assert kit.held(7) and not ids((0, 9)) <= kit.held(7) and kit.storage.report.index_rebuilt
+    kit.storage.close()
+
+
+def test_an_interrupted_rebuild_refuses_to_boot_until_it_is_repeated(stopped: Path) -> None:
+    directory = stopped / "ledger-0"
+    for step in range(100):
+        try:
+            rebuild_index(directory, disk=InterruptedDisk(step))
+        except StorageError:
+            boots_or_refuses(stopped)
+            continue
+        break
+    assert 5 < step < 100
+    kit = reopened(stopped)
+    assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
+    assert not list(directory.glob("*.old*")) and not list(directory.glob("*.new*"))
+    kit.storage.close()
+
+
+def boots_or_refuses(root: Path) -> None:
+    """A boot in between finds the old index whole, the new one whole, or says it is missing."""
+    try:
+        kit = reopened(root)
+    except CorruptError as error:
+        assert "bookie index rebuild" in str(error)
+        return
+    assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
+    kit.storage.close()
+
+
+def test_a_rebuild_tells_how_far_it_is(stopped: Path) -> None:
+    seen: list[int] = []
+    rebuild_index(stopped / "ledger-0", disk=RealDisk(), on_progress=seen.append)
+    assert seen == [11]
+
+
+def test_a_folder_that_is_no_ledger_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match="no ledger directory"):
+        rebuild_index(tmp_path, disk=RealDisk())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_torn_log_is_still_torn_after_a_rebuild(stopped: Path) -> None:
+    last = max((stopped / "ledger-0/log").glob("*.log"))
+    with last.open("ab") as file:
+        file.write(bytes(run(7, 200).buffer)[:60])
+    assert rebuild_index(stopped / "ledger-0", disk=RealDisk()).torn
+    kit = StorageKit(stopped, DurabilityMode.SYNC, disk=RealDisk(), disks=1)
+    assert kit.storage.report.torn and kit.storage.report.index_rebuilt
+    kit.storage.close()

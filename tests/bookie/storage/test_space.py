@@ -1,0 +1,103 @@
+"""Full before it is too late, and room again: marks, hysteresis, and what is never lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import DiskFullError, SettingsError
+from bookie.protocol.ids import LedgerId
+from bookie.storage.disk import DiskSpace
+from bookie.storage.engine import DurabilityMode, LedgerRecord
+from bookie.storage.space import SpaceMarks, SpaceWatch
+from storage_kit import KIB, ScarceDisk, StorageKit, ids, run
+
+L7 = LedgerId(7)
+GIB = 1024**3
+MARKS = SpaceMarks(files_min=2, fraction_min=0.05)
+
+
+def test_full_below_two_files_or_a_part_of_the_disk_whichever_is_more() -> None:
+    assert MARKS.low_bytes(DiskSpace(0, 10 * GIB), file_bytes=GIB) == 2 * GIB
+    assert MARKS.low_bytes(DiskSpace(0, 60 * GIB), file_bytes=GIB) == 3 * GIB
+    assert MARKS.low_bytes(DiskSpace(0, 6000 * GIB), file_bytes=GIB) == 4 * GIB
+
+
+def test_a_full_disk_takes_adds_again_only_when_clearly_more_is_free() -> None:
+    disk = ScarceDisk()
+    watch = SpaceWatch(Path("/d"), disk=disk, marks=MARKS, file_bytes=64 * KIB)
+    seen = []
+    low = MARKS.low_bytes(DiskSpace(0, 1 << 30), file_bytes=64 * KIB)
+    for free in (low, low - 1, low, int(low * 1.24), int(low * 1.25) + 1, low):
+        disk.free_bytes = free
+        watch.measure()
+        seen.append(watch.is_full)
+    assert seen == [False, True, True, True, False, False]
+
+
+@pytest.mark.parametrize("wrong", [{"files_min": 0}, {"fraction_min": 1.0}, {"resume_factor": 0.9}])
+def test_marks_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(SettingsError):
+        SpaceMarks(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=list(DurabilityMode), ids=lambda mode: mode.value)
+def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StorageKit]:
+    opened = StorageKit(tmp_path / "bookie", request.param, disk=ScarceDisk(), disks=1)
+    yield opened
+    opened.end()
+
+
+def free(kit: StorageKit, amount: int) -> None:
+    assert isinstance(kit.disk, ScarceDisk)
+    kit.disk.free_bytes = amount
+
+
+def test_a_storage_is_full_from_the_low_mark_on_and_says_so_in_its_usage(kit: StorageKit) -> None:
+    seen = []
+    for amount in (1 << 30, 63 * KIB, 1 << 30):
+        free(kit, amount)
+        kit.storage.checkpoint()
+        seen.append((kit.storage.is_full, {usage.is_full for usage in kit.storage.usage()}))
+    assert seen == [(False, {False}), (True, {True}), (False, {False})]
+
+
+def test_a_disk_that_fills_up_refuses_and_keeps_all_it_acknowledged(kit: StorageKit) -> None:
+    taken = 0
+    free(kit, 0)
+    while True:
+        answers = kit.start(run(7, taken, fill=b"y" * 6000))
+        kit.pump(lambda answers=answers: bool(answers))  # type: ignore[misc]
+        if answers != [None]:
+            break
+        taken += 1
+    assert isinstance(answers[0], DiskFullError) and taken > 5
+    assert kit.storage.is_full and kit.storage.failure is None
+    assert ids((0, taken - 1)) <= kit.held(7)
+    free(kit, 1 << 30)
+    kit.storage.checkpoint()
+    kit.storage.compact()
+    kit = kit.reopened()
+    kit.add(run(7, taken))
+    assert kit.read(7, 0, taken, bytes_max=1 << 20)[0] == ids((0, taken))
+
+
+def test_a_full_disk_still_takes_fences_and_checkpoints(kit: StorageKit) -> None:
+    kit.add(run(7, 0))
+    free(kit, 0)
+    kit.put(LedgerRecord(L7, fenced=True))
+    kit.storage.checkpoint()
+    kit = kit.reopened()
+    record = kit.storage.record(L7)
+    assert record is not None and record.fenced and kit.held(7) == ids((0, 0))
+
+
+def test_adds_go_on_by_themselves_once_there_is_space(tmp_path: Path) -> None:
+    kit = StorageKit(tmp_path / "bookie", disk=ScarceDisk(), disks=1)
+    free(kit, 0)
+    kit.add(*(run(7, first, fill=b"y" * 6000) for first in range(5)))
+    with pytest.raises(AssertionError):
+        kit.add(*(run(7, first, fill=b"y" * 6000) for first in range(5, 50)))
+    free(kit, 1 << 30)
+    kit.storage.checkpoint()
+    kit.add(run(7, 100, fill=b"y" * 6000))
+    kit.end()
