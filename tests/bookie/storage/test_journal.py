@@ -101,6 +101,7 @@ def test_one_sync_answers_all_appends_before_it(disk: SimDisk) -> None:
 
 def test_what_arrives_during_a_sync_waits_for_the_next_one(disk: SimDisk) -> None:
     told: list[int] = []
+    journal: Journal
     journal = Journal.open(
         HOME, disk=disk, settings=SMALL, notify=lambda: told.append(journal.synced_to())
     )

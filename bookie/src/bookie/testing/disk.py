@@ -399,8 +399,10 @@ class SimFile:
                 self._disk.sync_count += 1
         except Exception:
             # Like the page cache: after a failed sync the pages count as clean, a second sync
-            # would succeed, and what they held is never written.
-            self._inode.pending.clear()
+            # would succeed, and what they held is never written. (A dead disk fails nothing: its
+            # files may live on in the one that came after it.)
+            if not self._disk._dead:
+                self._inode.pending.clear()
             raise
 
     def truncate(self, size: int) -> None:
