@@ -54,4 +54,4 @@ def held_by_position(
     ends = np.minimum(starts + (write_quorum - 1), last)
     starts = np.maximum(starts, first)
     real = starts <= ends
-    return EntrySet.from_bounds(starts[real], ends[real])
+    return EntrySet(starts[real], ends[real])  # Qw < E: two sequences never touch

@@ -7,6 +7,7 @@ sequence start, sequence size, period). Written canonically: as few groups as me
 gives; read in any form, also the unmerged one that other bookies send.
 """
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +34,8 @@ PATTERN_MAX: Final = 2**16 - 1
 
 _VERSION: Final = 0
 _INT32_MAX: Final = 2**31 - 1
+_HEAD: Final = struct.Struct(">ii")
+_ONE_GROUP: Final = struct.Struct(">qqii")
 _HEADER: Final = np.dtype([("version", ">i4"), ("groups", ">i4")])
 _GROUP: Final = np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("period", ">i4")])
 
@@ -65,6 +68,8 @@ class EntrySet:
             return EMPTY
         if (starts < 0).any() or (ends < starts).any() or (ends > ENTRY_ID_MAX).any():
             raise FrameError(f"entry ranges need 0 <= first <= last <= {ENTRY_ID_MAX}")
+        if (starts[1:] > ends[:-1] + 1).all():  # as they mostly are: nothing to sort or merge
+            return cls(starts.astype(np.int64), ends.astype(np.int64))
         order = np.argsort(starts, kind="stable")
         starts = starts[order].astype(np.int64, copy=False)
         reach = np.maximum.accumulate(ends[order].astype(np.int64, copy=False))
@@ -137,6 +142,11 @@ class EntrySet:
         more = f", ... {len(self.starts)} ranges" if len(self.starts) > 8 else ""
         return f"EntrySet({', '.join(shown)}{more})"
 
+    def covers(self, first: int, last: int) -> bool:
+        """True when every id of `first`..`last` is in the set; cheap, for one interval."""
+        at = int(np.searchsorted(self.ends, last))
+        return at < len(self.starts) and int(self.starts[at]) <= first
+
     def __or__(self, other: "EntrySet") -> "EntrySet":
         if not self or not other:
             return self or other
@@ -145,6 +155,8 @@ class EntrySet:
         )
 
     def __and__(self, other: "EntrySet") -> "EntrySet":
+        if self == other:
+            return self
         # Each interval of self meets the intervals low..high-1 of other; one row per meeting.
         low = np.searchsorted(other.ends, self.starts, "left")
         meetings = np.searchsorted(other.starts, self.ends, "right") - low
@@ -159,6 +171,8 @@ class EntrySet:
     def __sub__(self, other: "EntrySet") -> "EntrySet":
         if not self or not other:
             return self
+        if self == other:
+            return EMPTY
         return self & other._complement()
 
     def __le__(self, other: "EntrySet") -> bool:
@@ -211,6 +225,8 @@ class EntrySet:
 
         An empty byte string is no blob: "nothing" has to be said, it is never inferred.
         """
+        if len(blob) == HEADER_BYTES + _ONE_GROUP.size and (single := _single_interval(blob)):
+            return single
         groups = _parsed_groups(blob)
         first, last = groups["first"].astype(np.int64), groups["last"].astype(np.int64)
         size, period = groups["size"].astype(np.int64), groups["period"].astype(np.int64)
@@ -267,6 +283,16 @@ def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
     merged["first"], merged["last"] = starts[table[:, 0]], starts[table[:, 1]]
     merged["size"], merged["period"] = sizes[table[:, 0]], table[:, 2]
     return merged
+
+
+def _single_interval(blob: Buffer) -> EntrySet | None:
+    """The set in a blob of one consecutive sequence, by far the most common; None for others."""
+    version, groups = _HEAD.unpack_from(blob)
+    first, last, size, period = _ONE_GROUP.unpack_from(blob, HEADER_BYTES)
+    plain = (version, groups, period, last) == (_VERSION, 1, 0, first)
+    if not plain or not 0 <= first <= ENTRY_ID_MAX - _INT32_MAX or size <= 0:
+        return None
+    return EntrySet(np.array((first,), np.int64), np.array((first + size - 1,), np.int64))
 
 
 def _parsed_groups(blob: Buffer) -> NDArray[np.void]:
