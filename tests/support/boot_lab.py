@@ -41,6 +41,7 @@ class BootLab:
         self.store: MetadataStore = store or MemoryStore(self.cluster)
         self.disk: Disk = disk or RealDisk()
         self.steps: list[str] = []
+        self.asked = asyncio.Event()
         self.pending: Boot | None = None
         self.now: Booted | None = None
         self.mode = DurabilityMode.MEMORY
@@ -73,14 +74,20 @@ class BootLab:
         def call_soon(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
 
+        def on_step(step: str) -> None:
+            self.steps.append(step)
+            if step == "awaiting approval":
+                self.asked.set()
+
         self.steps = []
+        self.asked.clear()
         self.pending = Boot(
             self.settings(policy=policy, uids=uids),
             self.store,
             disk=self.disk,
             call_soon=call_soon,
             started_at_ms=1,
-            on_step=self.steps.append,
+            on_step=on_step,
         )
         return self.pending
 

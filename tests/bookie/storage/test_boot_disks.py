@@ -1,0 +1,259 @@
+"""Replaced, wiped, swapped, cloned and foreign disks at a boot, and who decides about them."""
+
+import asyncio
+import shutil
+
+import pytest
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import Versioned
+from bookie.protocol.errors import BootRefusedError
+from bookie.storage.boot import Boot, Booted, FixPolicy
+from bookie.storage.stamps import STAMP_NAME, read_stamp, write_stamp
+from bookie.storage.verdicts import DiskVerdict
+from bookie.testing.metadata import FaultyStore
+from boot_lab import ME, BootLab
+from storage_kit import ids
+
+AUTO, APPROVE, NEVER = FixPolicy.AUTO, FixPolicy.APPROVE, FixPolicy.NEVER
+UIDS = ("uid-j", "uid-0", "uid-1")
+
+
+async def settled(lab: BootLab) -> None:
+    """Booted once and stopped in order, with one open and one closed ledger that name it."""
+    await lab.boot(uids=UIDS)
+    await lab.ledger()
+    await lab.ledger(closed_at=4)
+    await lab.stop()
+
+
+async def refused(lab: BootLab, *, policy: FixPolicy = AUTO) -> str:
+    with pytest.raises(BootRefusedError) as caught:
+        await lab.boot(policy=policy, uids=UIDS)
+    return str(caught.value)
+
+
+async def asked(lab: BootLab, policy: FixPolicy) -> "tuple[Boot, asyncio.Task[Booted]]":
+    """A boot that has come to its question."""
+    boot = lab.begin(policy=policy, uids=UIDS)
+    running = asyncio.create_task(boot.run())
+    asking = asyncio.create_task(lab.asked.wait())
+    await asyncio.wait({running, asking}, return_when=asyncio.FIRST_COMPLETED)
+    assert asking.done() and not running.done()
+    return boot, running
+
+
+async def cancelled(running: "asyncio.Task[Booted]") -> None:
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+# ---- replaced -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_s39_one_empty_directory_makes_all_ledgers_unknown(lab: BootLab, place: int) -> None:
+    await settled(lab)
+    lab.wipe(place)
+    booted = await lab.boot(uids=UIDS)
+    record = booted.record
+    assert (record.clean, record.reason, record.cookie_fixed) == (False, "DiskReplaced", True)
+    assert (record.ledgers_in_limbo, record.ledgers_unchecked) == (1, 1)
+    assert all(booted.storage.is_unchecked(i) for i in booted.unchecked)
+    verdicts = lab.pending and lab.pending.progress.verdicts
+    assert verdicts and verdicts[place] is DiskVerdict.EMPTY
+
+
+async def test_a_fixed_disk_is_ours_at_the_next_boot(lab: BootLab) -> None:
+    await settled(lab)
+    before = await lab.store.read_cookie(ME)
+    lab.wipe(1)
+    await lab.boot(uids=UIDS)
+    await lab.stop()
+    after = await lab.store.read_cookie(ME)
+    assert before and after and after.version == before.version + 1
+    assert (await lab.boot(policy=NEVER, uids=UIDS)).record.clean
+
+
+async def test_the_other_disk_keeps_what_it_had(lab: BootLab) -> None:
+    await lab.boot()
+    ledgers = [await lab.ledger() for _ in range(8)]
+    for ledger in ledgers:
+        await lab.add(ledger, 0, 3)
+    await lab.stop()
+    lab.wipe(1)
+    booted = await lab.boot()
+    held = [booted.storage.held(ledger) for ledger in ledgers]
+    assert {h.is_empty for h in held} == {True, False}
+    assert all(h == ids((0, 2)) for h in held if not h.is_empty)
+
+
+async def test_only_the_stamp_is_left_counts_as_empty(lab: BootLab) -> None:
+    await settled(lab)
+    stamp = read_stamp(lab.disk, lab.directory(1))
+    lab.wipe(1)
+    assert stamp is not None
+    write_stamp(lab.disk, lab.directory(1), stamp)
+    assert (await lab.boot(uids=UIDS)).record.reason == "DiskReplaced"
+
+
+# ---- policies -----------------------------------------------------------------------------------
+
+
+async def test_never_refuses_before_anything_is_touched(lab: BootLab) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    message = await refused(lab, policy=NEVER)
+    assert "ledger 0" in message and "policy is Never" in message
+    assert list(lab.directory(1).iterdir()) == []
+
+
+async def test_approve_marks_first_and_stamps_only_after_the_word(lab: BootLab) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    boot, running = await asked(lab, APPROVE)
+    assert boot.progress.plan is not None and boot.progress.plan.disks == (1,)
+    assert read_stamp(lab.disk, lab.directory(1)) is None
+    assert boot.approve("another plan", "me") != ""
+    assert not running.done()
+    assert boot.approve(boot.progress.plan.plan_id, "me") == ""
+    lab.now = await running
+    assert lab.now.record.cookie_fixed
+    assert boot.progress.plan is None
+
+
+async def test_a_stop_while_it_waits_changes_nothing_and_the_question_stays_the_same(
+    lab: BootLab,
+) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    first, running = await asked(lab, APPROVE)
+    await cancelled(running)
+    assert read_stamp(lab.disk, lab.directory(1)) is None
+    second, running = await asked(lab, APPROVE)
+    assert first.progress.plan == second.progress.plan
+    await cancelled(running)
+
+
+async def test_nothing_to_approve_is_said_so(lab: BootLab) -> None:
+    assert "no cookie fix waits" in lab.begin().approve("plan")
+
+
+@pytest.mark.parametrize("policy", [AUTO, APPROVE])
+async def test_a_stale_disk_is_a_persons_decision_under_every_policy(
+    lab: BootLab, policy: FixPolicy
+) -> None:
+    await settled(lab)
+    snapshot = lab.root / "snapshot"
+    shutil.copytree(lab.directory(1), snapshot)
+    await lab.boot(uids=UIDS)
+    await lab.stop()
+    shutil.rmtree(lab.directory(1))
+    snapshot.rename(lab.directory(1))
+    boot, running = await asked(lab, policy)
+    assert boot.progress.plan is not None and "snapshot" in boot.progress.plan.description
+    boot.approve(boot.progress.plan.plan_id)
+    lab.now = await running
+    assert (lab.now.record.reason, lab.now.record.ledgers_in_limbo) == ("DiskStale", 1)
+
+
+async def test_a_stale_disk_under_never_is_refused(lab: BootLab) -> None:
+    await settled(lab)
+    stamp = read_stamp(lab.disk, lab.directory(1))
+    assert stamp is not None
+    await lab.boot(uids=UIDS)
+    await lab.stop()
+    write_stamp(lab.disk, lab.directory(1), stamp)
+    assert "stamped by boot 1, the last was 2" in await refused(lab, policy=NEVER)
+
+
+async def test_our_stamp_on_another_volume_is_asked_for(lab: BootLab) -> None:
+    await settled(lab)
+    boot = lab.begin(policy=NEVER, uids=("uid-j", "uid-clone", "uid-1"))
+    with pytest.raises(BootRefusedError, match="stamped on volume uid-0, found on uid-clone"):
+        await boot.run()
+
+
+# ---- refused ------------------------------------------------------------------------------------
+
+
+async def test_swapped_disks_are_refused_and_boot_again_once_put_back(lab: BootLab) -> None:
+    await settled(lab)
+    lab.swap(1, 2)
+    assert "the disks are swapped" in await refused(lab)
+    lab.swap(1, 2)
+    assert (await lab.boot(uids=UIDS)).record.clean
+
+
+async def test_another_count_of_directories_is_refused(lab: BootLab) -> None:
+    await settled(lab)
+    lab.ledger_disks = 3
+    message = await refused(lab)
+    assert "stamped with 2" in message and "fixed for a bookie's life" in message
+    assert not lab.directory(3).exists() or list(lab.directory(3).iterdir()) == []
+
+
+async def test_a_metadata_store_of_another_cluster_is_refused(lab: BootLab) -> None:
+    await settled(lab)
+    lab.store = MemoryStore()
+    await lab.store.initialise()
+    assert "the metadata store was reset or is another one" in await refused(lab)
+
+
+async def test_an_empty_metadata_store_beside_stamped_disks_is_refused_and_left_empty(
+    lab: BootLab,
+) -> None:
+    await settled(lab)
+    lab.store = MemoryStore()
+    assert "cluster (none)" in await refused(lab)
+    assert await lab.store.instance_id() is None
+
+
+async def test_a_deleted_cookie_is_refused(lab: BootLab) -> None:
+    await settled(lab)
+    del lab.cluster.cookies[ME]
+    assert "restore the cookie, never delete the stamps" in await refused(lab)
+
+
+async def test_an_unreadable_stamp_is_refused(lab: BootLab) -> None:
+    await settled(lab)
+    (lab.directory(2) / STAMP_NAME).write_bytes(b'{"instance_id": ')
+    message = await refused(lab)
+    assert "is no stamp" in message and "restore the file" in message
+
+
+async def test_a_directory_of_something_else_is_refused(lab: BootLab) -> None:
+    (lab.directory(1) / "letters.txt").write_text("dear")
+    message = await refused(lab)
+    assert "letters.txt" in message and "name the right directory" in message
+
+
+async def test_a_cookie_changed_meanwhile_is_a_rival(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await settled(lab)
+    lab.wipe(1)
+
+    async def rival(name: str) -> None:
+        if name == "write_cookie":
+            store.before = None
+            found = await store.inner.read_cookie(ME)
+            assert isinstance(found, Versioned)
+            await store.inner.write_cookie(found.value, version=found.version)
+
+    store.before = rival
+    assert "another process uses this bookie id" in await refused(lab)
+
+
+async def test_the_cookie_comes_after_the_marks_and_the_epoch_last(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await settled(lab)
+    lab.wipe(1)
+    store.calls.clear()
+    await lab.boot(uids=UIDS)
+    order = [c for c in store.calls if c in ("ledger_ids", "write_cookie", "write_boot_epoch")]
+    assert order == ["ledger_ids", "write_cookie", "write_boot_epoch"]
+    assert lab.steps == ["replaying", "marking", "fixing the cookie", "stamping"]

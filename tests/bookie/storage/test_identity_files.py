@@ -1,0 +1,241 @@
+"""Stamps, markers and the lock: the small files that say whose folders these are."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import BootRefusedError, CorruptError, StorageError
+from bookie.storage.disk import RealDisk
+from bookie.storage.lock import FolderLock
+from bookie.storage.looking import look_at_disks
+from bookie.storage.marker import (
+    MARKER_NAME,
+    NO_MARKER,
+    UNREADABLE_MARKER,
+    FoundMarker,
+    Marker,
+    clear_markers,
+    read_marker,
+    write_markers,
+)
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.stamps import STAMP_NAME, Stamp, read_stamp, write_stamp
+from bookie.testing.disk import SimDisk
+
+STAMP = Stamp("cluster-a", "bookie-0", "ledger", 1, 2, 1, "d15c", 7, ("uid-j", "uid-0", "uid-1"))
+MARKER = Marker(7, DurabilityMode.MEMORY)
+REAL = RealDisk()
+CRASHES = range(20)
+
+
+def simulated() -> tuple[SimDisk, tuple[Path, Path]]:
+    disk, paths = SimDisk(), (Path("/one"), Path("/two"))
+    for path in paths:
+        disk.make_directory(path)
+    return disk, paths
+
+
+Work = Callable[[SimDisk, tuple[Path, Path]], None]
+
+
+def crash_images(before: Work, work: Work, *, seed: int) -> Iterator[tuple[SimDisk, Path, Path]]:
+    """What a power cut leaves when it comes before each single operation of `work`."""
+    for step in itertools.count(1):
+        disk, paths = simulated()
+        before(disk, paths)
+        left = itertools.count(1 - step)
+
+        def cut(operation: str, path: Path, left: Iterator[int] = left) -> None:
+            if next(left) == 0:
+                raise OSError(f"the power is cut before {operation} of {path}")
+
+        disk.watch(cut)
+        try:
+            work(disk, paths)
+        except StorageError:
+            yield disk.crash(seed), *paths
+        else:
+            yield disk.crash(seed), *paths
+            return
+
+
+# ---- stamps -------------------------------------------------------------------------------------
+
+
+def test_a_stamp_comes_back_whole(tmp_path: Path) -> None:
+    assert read_stamp(REAL, tmp_path) is None
+    write_stamp(REAL, tmp_path, STAMP)
+    assert read_stamp(REAL, tmp_path) == STAMP
+    assert STAMP.volume_uid == "uid-1"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"7",
+        b"{}",
+        b'{"instance_id": "x"}',
+        json.dumps({**dict.fromkeys(STAMP.__slots__, "x")}).encode(),
+    ],
+)
+def test_a_stamp_that_makes_no_sense_is_an_error_not_an_absence(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / STAMP_NAME).write_bytes(content)
+    with pytest.raises(CorruptError, match="restore the file, or empty the directory"):
+        read_stamp(REAL, tmp_path)
+
+
+def test_a_stamp_that_the_disk_cannot_give_is_an_error_not_an_absence() -> None:
+    disk, (path, _) = simulated()
+    write_stamp(disk, path, STAMP)
+    disk.fail("read", pattern=STAMP_NAME)
+    with pytest.raises(StorageError):
+        read_stamp(disk, path)
+
+
+@pytest.mark.parametrize("seed", CRASHES)
+def test_a_crash_while_stamping_leaves_the_old_stamp_or_the_new(seed: int) -> None:
+    old = replace(STAMP, boot_epoch=6)
+    images = crash_images(
+        lambda disk, paths: write_stamp(disk, paths[0], old),
+        lambda disk, paths: write_stamp(disk, paths[0], STAMP),
+        seed=seed,
+    )
+    found = [read_stamp(image, path) for image, path, _ in images]
+    assert len(found) > 4
+    assert found[0] == old and found[-1] == STAMP
+    assert set(found) == {old, STAMP}
+
+
+# ---- markers ------------------------------------------------------------------------------------
+
+
+def test_a_marker_comes_back_with_epoch_and_mode(tmp_path: Path) -> None:
+    assert read_marker(REAL, tmp_path) == NO_MARKER
+    write_markers(REAL, [tmp_path], MARKER)
+    assert read_marker(REAL, tmp_path) == FoundMarker(True, MARKER)
+    clear_markers(REAL, [tmp_path])
+    assert read_marker(REAL, tmp_path) == NO_MARKER
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b'{"bootEpoch": 1, "mode": "other"}', b"\xff"]
+)
+def test_a_marker_that_makes_no_sense_is_dirty(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MARKER_NAME).write_bytes(content)
+    assert read_marker(REAL, tmp_path) == UNREADABLE_MARKER
+
+
+@pytest.mark.parametrize("operation", ["stat", "open", "read"])
+def test_a_marker_that_the_disk_cannot_give_is_dirty(operation: str) -> None:
+    disk, (path, _) = simulated()
+    disk.fail(operation, pattern=MARKER_NAME)
+    if operation != "stat":
+        write_markers(disk, [path], MARKER)
+    assert read_marker(disk, path).is_dirty
+
+
+@pytest.mark.parametrize("seed", CRASHES)
+def test_s27_once_written_markers_survive_every_crash(seed: int) -> None:
+    disk, paths = simulated()
+    write_markers(disk, paths, MARKER)
+    image = disk.crash(seed)
+    assert [read_marker(image, path) for path in paths] == [FoundMarker(True, MARKER)] * 2
+
+
+@pytest.mark.parametrize("seed", CRASHES)
+def test_a_crash_while_markers_are_renewed_never_shows_a_clean_stop(seed: int) -> None:
+    images = crash_images(
+        lambda disk, paths: write_markers(disk, paths, Marker(6, DurabilityMode.SYNC)),
+        lambda disk, paths: write_markers(disk, paths, MARKER),
+        seed=seed,
+    )
+    for image, *paths in images:
+        assert all(read_marker(image, path).marker is not None for path in paths)
+
+
+def test_cleared_markers_are_gone_after_a_power_cut() -> None:
+    disk, paths = simulated()
+    write_markers(disk, paths, MARKER)
+    clear_markers(disk, paths)
+    image = disk.power_cut()
+    assert [read_marker(image, path) for path in paths] == [NO_MARKER] * 2
+
+
+# ---- the lock -----------------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from bookie.storage.lock import FolderLock
+with FolderLock([Path(sys.argv[1])]):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.process
+def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(BootRefusedError, match=f"pid {holder.pid}"):
+            FolderLock([tmp_path]).acquire()
+        holder.kill()
+    with FolderLock([tmp_path]):
+        assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_lock_that_fails_halfway_holds_nothing(tmp_path: Path) -> None:
+    free, taken = tmp_path / "free", tmp_path / "taken"
+    free.mkdir()
+    taken.mkdir()
+    with FolderLock([taken]):
+        with pytest.raises(BootRefusedError):
+            FolderLock([free, taken]).acquire()
+        with FolderLock([free]):
+            pass
+
+
+def test_the_same_folder_locks_again_after_a_release(tmp_path: Path) -> None:
+    for _ in range(2):
+        with FolderLock([tmp_path]):
+            pass
+
+
+# ---- looking ------------------------------------------------------------------------------------
+
+
+def test_what_lies_in_directories_is_told_apart(tmp_path: Path) -> None:
+    journal, ours, strange = (tmp_path / name for name in ("journal", "ours", "strange"))
+    for path in (journal, ours / "log", strange, journal / "lost+found"):
+        path.mkdir(parents=True)
+    (ours / "index.sqlite-wal").touch()
+    (strange / "letters.txt").touch()
+    (strange / ".hidden").touch()
+    found = look_at_disks(REAL, [journal, ours, strange], volume_uids=["uid-j"])
+    assert [(d.role, d.index, d.holds_store, d.strange) for d in found] == [
+        ("journal", 0, False, ()),
+        ("ledger", 0, True, ()),
+        ("ledger", 1, False, ("letters.txt",)),
+    ]
+    assert [d.volume_uid for d in found] == ["uid-j", "", ""]
+
+
+def test_an_unreadable_stamp_is_kept_as_a_problem_of_its_disk(tmp_path: Path) -> None:
+    (tmp_path / STAMP_NAME).write_bytes(b"{")
+    (found,) = look_at_disks(REAL, [tmp_path], volume_uids=[])
+    assert found.stamp is None and "is no stamp" in found.problem
