@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.entry import DigestType, EntryCodec, master_key
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
@@ -147,3 +147,20 @@ async def test_a_recorded_loss_is_shown_with_the_availability(
     holding = (await control.availability(fleet.ids[0], [LEDGER]))[LEDGER]
     assert holding.lost == lost
     assert (await control.availability(fleet.ids[0], [LedgerId(8)]))[LedgerId(8)].lost == EMPTY
+
+
+async def test_another_bookie_at_the_address_answers_nothing_and_is_changed_by_nothing(
+    fleet: FakeFleet, store: MetadataStore
+) -> None:
+    fake = FakeControl(fleet, store)
+    put(fleet, 1, 0, 3)
+    async with served_control(fake) as ports:
+        endpoint = Endpoint(ADMIN_ENDPOINT, "127.0.0.1", ports[fleet.ids[1]], "grpc")
+        await store.register(BookieInfo(fleet.ids[0], (endpoint,)))
+        client = AdminClient(store, settings=SETTINGS)
+        answer = await client.availability(fleet.ids[0], [LEDGER])
+        assert answer[LEDGER].status is Status.UNREACHABLE
+        assert await client.flush(fleet.ids[0]) is Status.UNREACHABLE
+        assert (await client.list_marks(fleet.ids[0])).message.startswith("this is bookie")
+        await client.close()
+    assert fake.asked == []

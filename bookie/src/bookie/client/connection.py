@@ -1,8 +1,9 @@
 """The bookies of a cluster over the native wire: the real `client.peers.Peers`.
 
-One connection per bookie, opened when first needed; requests are pipelined and matched by id. All
-that goes wrong (no address, refused, cut off, timed out, garbage) is answered UNREACHABLE: unknown,
-never a denial (R7). One timer per pool sweeps for requests that have waited too long.
+One connection per bookie, opened when first needed and greeted by name, since other bookies use
+addresses again; requests are pipelined and matched by id. All that goes wrong (no address, refused,
+another bookie there, cut off, timed out, garbage) is answered UNREACHABLE: unknown, never a denial
+(R7). One timer per pool sweeps for requests that have waited too long.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from bookie.wire.native import (
     Op,
     ReadReply,
     ReadRequest,
+    encode_hello,
     envelope_header,
 )
 
@@ -56,6 +58,8 @@ class PoolSettings:
 Reply = TypeVar("Reply")
 OnAnswer = Callable[[Status, memoryview], None]
 _NOTHING: Final = memoryview(b"")
+WORDS_BYTES_MAX: Final = 1024
+"""Of a refused greeting, for the log."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,6 +144,9 @@ class _Link:
             self._lost("connection lost at once")
             return
         self._channel = channel
+        now = self._loop.time()
+        for request in self._requests.values():
+            request.sent_at = now
         unsent, self._unsent = self._unsent, []
         for head, body in unsent:
             channel.send(head, body)
@@ -148,13 +155,44 @@ class _Link:
         endpoint = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
         if endpoint is None:
             raise UnavailableError(f"bookie {self._bookie_id} is not registered")
+        greeting: asyncio.Future[None] = self._loop.create_future()
         async with asyncio.timeout(self._settings.connect_timeout_s):
             _transport, channel = await self._loop.create_connection(
-                lambda: Channel(on_message=self._answered, on_lost=self._channel_lost),
+                lambda: Channel(
+                    on_message=partial(self._heard, greeting),
+                    on_lost=partial(self._ended, greeting),
+                ),
                 endpoint.host,
                 endpoint.port,
             )
+            await self._greet(channel, greeting)
         return channel
+
+    async def _greet(self, channel: Channel, greeting: "asyncio.Future[None]") -> None:
+        """Nothing is sent before the other side has said that it is the bookie meant."""
+        body = encode_hello(self._bookie_id)
+        channel.send(envelope_header(Op.HELLO, 0, 0, len(body)), body)
+        try:
+            await greeting
+        except BaseException:
+            channel.abort(UnavailableError("not greeted"))
+            raise
+
+    def _heard(self, greeting: "asyncio.Future[None]", envelope: Envelope) -> None:
+        if greeting.done():
+            self._answered(envelope)
+        elif envelope.op is Op.HELLO and envelope.code == Status.OK:
+            greeting.set_result(None)
+        else:
+            words = bytes(envelope.body[:WORDS_BYTES_MAX]).decode(errors="replace")
+            greeting.set_exception(UnavailableError(f"another answers at its address: {words}"))
+
+    def _ended(
+        self, greeting: "asyncio.Future[None]", channel: Channel, error: Exception | None
+    ) -> None:
+        if not greeting.done():
+            greeting.set_exception(error or UnavailableError("the bookie closed the connection"))
+        self._channel_lost(channel, error)
 
     def _channel_lost(self, channel: Channel, error: Exception | None) -> None:
         if channel is self._channel:

@@ -22,6 +22,7 @@ from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding, no_answer
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+from bookie.wire.admin.identity import metadata_for
 
 Reply = TypeVar("Reply")
 
@@ -37,7 +38,6 @@ _OPTIONS: Final = (
 )
 _STATUS_OF_CODE: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: Status.OVERLOADED,
-    grpc.StatusCode.FAILED_PRECONDITION: Status.NOT_READY,
     grpc.StatusCode.INVALID_ARGUMENT: Status.BAD_REQUEST,
     grpc.StatusCode.UNIMPLEMENTED: Status.BAD_REQUEST,
 }
@@ -182,7 +182,8 @@ class AdminClient:
             async with self._line(bookie_id) as line:
                 if line is None:
                     return Status.UNREACHABLE, None, f"{bookie_id} is not registered"
-                reply = await send(line.stub, timeout=deadline_s)
+                # Another bookie at the address refuses, which is no answer of this one.
+                reply = await send(line.stub, timeout=deadline_s, metadata=metadata_for(bookie_id))
         except grpc.aio.AioRpcError as error:
             status = _STATUS_OF_CODE.get(error.code(), Status.UNREACHABLE)
             return status, None, str(error.details() or error.code().name)

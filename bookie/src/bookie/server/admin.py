@@ -17,6 +17,7 @@ from bookie.protocol.status import Status
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
+from bookie.wire.admin.identity import BOOKIE_ID_KEY
 
 LIMBO_PAGE = 10_000
 LEDGERS_MAX = 10_000
@@ -164,20 +165,40 @@ class AdminServicer(rpc.BookieAdminServicer):
         return await _answer(context, work)
 
 
+class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
+    """Refuses calls that are meant for another bookie."""
+
+    def __init__(self, bookie_id: str) -> None:
+        self._bookie_id = bookie_id
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        meant = dict(handler_call_details.invocation_metadata).get(BOOKIE_ID_KEY)
+        if meant in (None, self._bookie_id):
+            return await continuation(handler_call_details)
+        words = f"this is bookie {self._bookie_id}, not {meant}: look up the address again"
+
+        async def refuse(_request: bytes, context: Any) -> None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, words)
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
 class AdminServer:
     """Listens on the control plane's port."""
 
-    def __init__(self, bookie: ControlledBookie) -> None:
+    def __init__(self, bookie: ControlledBookie, *, bookie_id: str) -> None:
         self._servicer = AdminServicer(bookie)
+        self._guard = IdentityGuard(bookie_id)
         self._server: Any = None
 
     async def start(self, host: str, port: int) -> int:
         self._server = grpc.aio.server(
+            interceptors=[self._guard],
             options=[
                 ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
                 ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
                 ("grpc.so_reuseport", 0),
-            ]
+            ],
         )
         rpc.add_BookieAdminServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
         chosen: int = self._server.add_insecure_port(f"{host}:{port}")

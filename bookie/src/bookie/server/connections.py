@@ -54,6 +54,9 @@ class RunConnection(asyncio.BufferedProtocol):
         self._end = 0
         self._blocked = False
         self._write_paused = False
+        self._is_closing = False
+        self.is_greeted = False
+        """The client said that it means this bookie."""
         self._replies: list[Buffer] = []
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -66,6 +69,7 @@ class RunConnection(asyncio.BufferedProtocol):
         self._service.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
         self._transport = None
         self._replies.clear()
         self._service.closed(self)
@@ -111,13 +115,11 @@ class RunConnection(asyncio.BufferedProtocol):
         self.reply(envelope.op, status, envelope.request_id, (message.encode(),))
 
     def close(self) -> None:
+        """Send what was answered, take nothing more."""
+        self._is_closing = True
         if self._transport is not None:
             self._flush()
             self._transport.close()
-
-    @property
-    def is_open(self) -> bool:
-        return self._transport is not None
 
     # Inside
     def _take_messages(self) -> None:
@@ -130,7 +132,7 @@ class RunConnection(asyncio.BufferedProtocol):
 
     def _take_whole_messages(self) -> None:
         view = memoryview(self._buffer)
-        while not self._blocked and not self._write_paused and self._transport is not None:
+        while not (self._blocked or self._write_paused or self._is_closing):
             held = self._end - self._start
             if held < ENVELOPE_BYTES:
                 break

@@ -91,7 +91,7 @@ class Bookie:
     @contextlib.asynccontextmanager
     async def _control_plane(self) -> AsyncIterator[None]:
         host, ports = self._settings.bind_host, self._settings.ports
-        admin = AdminServer(self.control)
+        admin = AdminServer(self.control, bookie_id=self._settings.bookie_id)
         probes = ProbeServer(self._state, self.control.gauges)
         try:
             self.ports["admin"] = await admin.start(host, ports.admin)

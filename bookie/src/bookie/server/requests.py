@@ -43,6 +43,7 @@ from bookie.wire.native import (
     ReadReply,
     ReadRequest,
     parse_add,
+    refuse_hello,
 )
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,9 @@ class RunService:
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         """Take one message; False when there is no room for it now."""
+        if envelope.op is Op.HELLO or not connection.is_greeted:
+            self._greet(envelope, connection)
+            return True
         if not self._state.phase.serves:
             self._refuse(connection, envelope, Status.NOT_READY, self._state.phase.name)
             return True
@@ -116,6 +120,19 @@ class RunService:
         if not taken:
             self._waiting.append(connection)
         return taken
+
+    def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
+        """Whoever means another bookie, or does not say, must not take our answers for its."""
+        refusal = "the first message of a connection must be HELLO"
+        if envelope.op is Op.HELLO:
+            refusal = refuse_hello(envelope.body, own_id=self._state.bookie_id)
+        if refusal:
+            log.warning("refuse a connection: %s", refusal)
+            self._refuse(connection, envelope, Status.BAD_REQUEST, refusal)
+            connection.close()
+            return
+        connection.is_greeted = True
+        connection.reply(Op.HELLO, Status.OK, envelope.request_id)
 
     # Facts
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:

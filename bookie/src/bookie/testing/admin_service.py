@@ -10,6 +10,7 @@ from bookie.metadata.store import ADMIN_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endp
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
+from bookie.server.admin import IdentityGuard
 from bookie.testing.control import FakeControl
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import (
@@ -96,7 +97,7 @@ async def served_control(
     """Serve and register the control plane of every bookie of the fleet; their ports."""
     servers: dict[BookieId, tuple[Any, int]] = {}
     for bookie_id in control.fleet.ids:
-        server = grpc.aio.server()
+        server = grpc.aio.server(interceptors=[IdentityGuard(bookie_id)])
         service = FakeAdminService(control, bookie_id, marks_per_page=marks_per_page)
         add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         servers[bookie_id] = (server, server.add_insecure_port("127.0.0.1:0"))

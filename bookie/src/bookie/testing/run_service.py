@@ -25,6 +25,7 @@ from bookie.wire.native import (
     envelope_header,
     message_bytes,
     parse_envelope,
+    refuse_hello,
 )
 
 
@@ -84,6 +85,9 @@ def _answer(bookie: FakeBookie, request: Envelope) -> list[Buffer]:
 
 def _act(bookie: FakeBookie, request: Envelope) -> tuple[Status, list[Buffer]]:
     body, fence = request.body, bool(request.code & FLAG_FENCE)
+    if request.op is Op.HELLO:
+        refusal = refuse_hello(body, own_id=bookie.bookie_id)
+        return (Status.BAD_REQUEST if refusal else Status.OK), [refusal.encode()]
     if request.op is Op.ADD_RUN:
         return bookie.add_run(bytes(body[:MASTER_KEY_BYTES]), bytes(body[MASTER_KEY_BYTES:])), []
     if request.op is Op.READ:

@@ -3,7 +3,9 @@
 Envelope, big-endian, 16 bytes: body bytes (uint32), op (uint8), flags or status (uint8), zero
 (uint16), request id (uint64), then the body. A reply echoes op and request id. Requests on one
 connection may be answered in any order. Every request names the ledger's master key (20 bytes), so
-a bookie needs no session state.
+a bookie needs no session state but this: the first message of a connection is HELLO, which says
+whom the client means to talk to. Addresses are used again by others, and an answer of the wrong
+bookie could pass for a denial.
 """
 
 import struct
@@ -14,7 +16,7 @@ from typing import Final
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import FRAME_BYTES_MAX, RunFrame, frame_bytes, parse_run
 from bookie.protocol.status import Status
 
@@ -23,6 +25,7 @@ ENVELOPE_BYTES: Final = ENVELOPE.size
 MASTER_KEY_BYTES: Final = 20
 MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
 """Largest body of a message, either way."""
+BOOKIE_ID_BYTES_MAX: Final = 1024
 
 
 class Op(IntEnum):
@@ -38,6 +41,9 @@ class Op(IntEnum):
     """Long poll. Body: LacRequest: answer when the LAC exceeds `lac` or after `timeout_ms`."""
     FORCE = 6
     """Body: LacRequest. OK only when every acked entry of the ledger is durable here."""
+    HELLO = 7
+    """Body: id of the bookie meant, UTF-8. Reply OK, or BAD_REQUEST and the end of the connection.
+    Reply body: empty, or why not. Requests may follow without waiting for the reply."""
 
 
 FLAG_FENCE: Final = 1
@@ -83,6 +89,22 @@ def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
     return bytes(body[:MASTER_KEY_BYTES]), parse_run(body[MASTER_KEY_BYTES:])
 
 
+def encode_hello(bookie_id: BookieId) -> bytes:
+    """Body of a HELLO."""
+    return bookie_id.encode()
+
+
+def refuse_hello(body: Buffer, *, own_id: str) -> str:
+    """Why this HELLO is not for the bookie `own_id`, empty when it is."""
+    try:
+        meant = str(memoryview(body)[:BOOKIE_ID_BYTES_MAX], "utf-8")
+    except UnicodeDecodeError:
+        return "a HELLO body is the UTF-8 id of the bookie meant, found other bytes"
+    if meant == own_id:
+        return ""
+    return f"this is bookie {own_id}, not {meant}: look up the address again"
+
+
 _READ: Final = struct.Struct(">20sqqqI")
 
 
@@ -103,6 +125,7 @@ class ReadRequest:
     def decode(cls, body: Buffer) -> "ReadRequest":
         _expect(body, _READ.size, "read")
         key, ledger, first, last, bytes_max = _READ.unpack_from(body)
+        _expect_ledger(ledger)
         if not 0 <= first <= last:
             raise FrameError(f"a read needs 0 <= first <= last, found {first}..{last}")
         return cls(LedgerId(ledger), EntryId(first), EntryId(last), bytes_max, key)
@@ -176,6 +199,9 @@ class LacRequest:
     def decode(cls, body: Buffer) -> "LacRequest":
         _expect(body, _LAC.size, "LAC request")
         key, ledger, lac, timeout_ms = _LAC.unpack_from(body)
+        _expect_ledger(ledger)
+        if lac < NO_ENTRY:
+            raise FrameError(f"a LAC is {NO_ENTRY} or more, found {lac}")
         return cls(LedgerId(ledger), key, EntryId(lac), timeout_ms)
 
 
@@ -201,6 +227,11 @@ class LacReply:
 def _expect(body: Buffer, size: int, what: str) -> None:
     if len(body) < size:
         raise FrameError(f"a {what} body has {size} bytes, found {len(body)}")
+
+
+def _expect_ledger(ledger_id: int) -> None:
+    if ledger_id < 0:
+        raise FrameError(f"a ledger id is 0 or more, found {ledger_id}")
 
 
 def total_bytes(buffers: Sequence[Buffer]) -> int:

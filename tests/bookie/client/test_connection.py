@@ -1,0 +1,291 @@
+"""The pool over real sockets: matching, order, and every failure answered UNREACHABLE."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+from bookie.client.connection import BookiePool, PoolSettings
+from bookie.metadata.memory import MemoryStore
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.runs import FRAME_BYTES_MAX, build_run
+from bookie.protocol.status import Status
+from bookie.wire.native import (
+    ENVELOPE,
+    MASTER_KEY_BYTES,
+    Envelope,
+    LacReply,
+    LacRequest,
+    Op,
+    ReadReply,
+    ReadRequest,
+)
+from run_server import RunServer, register, reply_to
+
+B0 = BookieId("b0")
+KEY = bytes(20)
+QUICK = PoolSettings(request_timeout_s=0.05, sweep_interval_s=0.01, backoff_min_s=0.001)
+LAC = LacRequest(LedgerId(1), KEY)
+
+
+class Bench:
+    """One scripted bookie and a pool that knows its address."""
+
+    def __init__(self, settings: PoolSettings | None = None) -> None:
+        self.store = MemoryStore()
+        self.server = RunServer()
+        self.pool = BookiePool(self.store, settings=settings)
+
+    async def start(self) -> "Bench":
+        await register(self.store, B0, await self.server.start())
+        return self
+
+    async def stop(self) -> None:
+        await self.pool.close()
+        await self.server.stop()
+
+    def add(self, frame: bytes, bookie: BookieId = B0) -> "asyncio.Future[Status]":
+        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self.pool.add_run(bookie, master_key=KEY, frame=frame, on_reply=answer.set_result)
+        return answer
+
+    async def until_ok(self) -> None:
+        """Add again until it works: through the back-off, a turn of the loop at a time."""
+        while await self.add(b"again") is not Status.OK:
+            pass
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = await Bench().start()
+    yield bench
+    await bench.stop()
+
+
+@pytest.fixture
+async def quick() -> AsyncIterator[Bench]:
+    bench = await Bench(QUICK).start()
+    yield bench
+    await bench.stop()
+
+
+async def test_an_add_carries_key_and_frame_verbatim(bench: Bench) -> None:
+    assert await bench.add(b"frame") is Status.OK
+    assert bench.server.requests == [(Op.ADD_RUN, KEY + b"frame")]
+
+
+async def test_adds_arrive_in_the_order_of_their_calls(bench: Bench) -> None:
+    frames = [b"%d" % index * (index % 7 * 9000 + 1) for index in range(60)]
+    answers = [bench.add(frame) for frame in frames]
+    await asyncio.gather(*answers)
+    assert [body[MASTER_KEY_BYTES:] for _op, body in bench.server.requests] == frames
+    assert bench.server.connections == 1
+
+
+async def test_replies_in_any_order_find_their_requests(bench: Bench) -> None:
+    held: list[Envelope] = []
+
+    def backwards(request: Envelope) -> Any:
+        held.append(request)
+        if len(held) < 3:
+            return None
+        return [b for one in reversed(held) for b in reply_to(one, one.request_id % 3)]
+
+    bench.server.script = backwards
+    answers = await asyncio.gather(*[bench.add(b"x") for _ in range(3)])
+    assert answers == [Status(request.request_id % 3) for request in held]
+
+
+async def test_a_reply_larger_than_the_receive_buffer_comes_whole(bench: Bench) -> None:
+    run = build_run(LedgerId(1), EntryId(0), [bytes(FRAME_BYTES_MAX - 60)], lac=EntryId(-1))
+    reply = ReadReply(EntryId(3), EntryId(4), EntryId(0), Status.NO_SUCH_ENTRY, ((5, 6),), (run,))
+    bench.server.script = lambda request: reply_to(request, 0, *reply.encode())
+    request = ReadRequest(LedgerId(1), EntryId(0), EntryId(0), 1, KEY)
+    for _ in range(2):
+        status, found = await bench.pool.read(B0, request)
+        assert status is Status.OK and found is not None
+        assert (bytes(found.runs[0]), found.unknown, found.lac) == (run, ((5, 6),), 3)
+
+
+async def test_lac_requests_and_their_flags(bench: Bench) -> None:
+    body = LacReply(EntryId(7), EntryId(9)).encode()
+    bench.server.script = lambda request: reply_to(request, 0, body if request.code == 1 else b"")
+    assert await bench.pool.read_lac(B0, LAC, fence=True) == (
+        Status.OK,
+        LacReply(EntryId(7), EntryId(9)),
+    )
+    assert await bench.pool.write_lac(B0, LAC) is Status.OK
+    assert await bench.pool.force(B0, LAC) is Status.OK
+
+
+async def test_a_refusal_has_no_reply_body(bench: Bench) -> None:
+    bench.server.script = lambda request: reply_to(request, Status.UNKNOWN)
+    assert await bench.pool.read_lac(B0, LAC) == (Status.UNKNOWN, None)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        lambda request: [ENVELOPE.pack(2**31, request.op, 0, 0, request.request_id)],
+        lambda request: [ENVELOPE.pack(0, 99, 0, 0, request.request_id)],
+        lambda request: [ENVELOPE.pack(0, Op.FORCE, 0, 0, request.request_id)],
+        lambda request: reply_to(request, 77),
+        lambda request: reply_to(request, 0, b"short"),
+    ],
+    ids=["oversize", "unknown op", "other op", "unknown status", "short body"],
+)
+async def test_garbage_is_unreachable(
+    bench: Bench, garbage: Callable[[Envelope], list[bytes]]
+) -> None:
+    bench.server.script = garbage
+    assert await bench.pool.read_lac(B0, LAC) == (Status.UNREACHABLE, None)
+
+
+async def test_a_bookie_nobody_registered_is_unreachable(bench: Bench) -> None:
+    assert await bench.add(b"x", BookieId("nobody")) is Status.UNREACHABLE
+
+
+async def test_a_callback_never_comes_within_the_call(quick: Bench) -> None:
+    await quick.pool.close()
+    answer = quick.add(b"x")
+    assert not answer.done()
+    assert await answer is Status.UNREACHABLE
+
+
+async def test_a_cut_connection_answers_everything_under_way_and_comes_back(quick: Bench) -> None:
+    quick.server.script = lambda request: quick.server.cut()
+    answers = await asyncio.gather(quick.add(b"a"), quick.add(b"b"))
+    assert set(answers) == {Status.UNREACHABLE}
+    quick.server.script = reply_to
+    await quick.until_ok()
+    assert quick.server.connections == 2
+
+
+async def test_a_bookie_that_moved_is_found_again(quick: Bench) -> None:
+    assert await quick.add(b"a") is Status.OK
+    await quick.server.stop()
+    await register(quick.store, B0, await quick.server.start())
+    await quick.until_ok()
+
+
+async def test_requests_fail_at_once_while_backing_off() -> None:
+    bench = await Bench(PoolSettings(backoff_min_s=60)).start()
+    await bench.server.stop()
+    assert await bench.add(b"a") is Status.UNREACHABLE
+    assert await bench.add(b"b") is Status.UNREACHABLE
+    assert bench.server.connections == 0
+    await bench.stop()
+
+
+async def test_no_answer_in_time_is_unreachable_and_a_silent_connection_is_cut(
+    quick: Bench,
+) -> None:
+    quick.server.script = lambda request: None
+    assert await quick.add(b"a") is Status.UNREACHABLE
+    quick.server.script = reply_to
+    await quick.until_ok()
+    assert quick.server.connections == 2
+
+
+async def test_a_long_poll_may_take_longer_than_the_request_timeout(quick: Bench) -> None:
+    reply = LacReply(EntryId(1), EntryId(1)).encode()
+
+    def later(request: Envelope) -> None:
+        writer = quick.server.writers[-1]
+        message = b"".join(map(bytes, reply_to(request, 0, reply)))
+        asyncio.get_running_loop().call_later(0.1, writer.write, message)
+
+    quick.server.script = later
+    request = LacRequest(LedgerId(1), KEY, EntryId(0), timeout_ms=5000)
+    assert (await quick.pool.wait_lac(B0, request))[0] is Status.OK
+
+
+async def test_bytes_under_way_to_one_bookie_are_bounded() -> None:
+    bench = await Bench(PoolSettings(in_flight_bytes_max=1000)).start()
+    bench.server.script = lambda request: None
+    first = bench.add(bytes(900))
+    assert await bench.add(bytes(900)) is Status.UNREACHABLE
+    assert not first.done()
+    await bench.stop()
+    assert await first is Status.UNREACHABLE
+
+
+class StoreAway(MemoryStore):
+    async def bookies(self) -> Any:
+        raise UnavailableError("away")
+
+
+async def test_without_the_store_and_an_address_a_bookie_is_unreachable() -> None:
+    pool = BookiePool(StoreAway(), settings=QUICK)
+    assert (await pool.read_lac(B0, LAC))[0] is Status.UNREACHABLE
+    await pool.close()
+
+
+async def test_known_addresses_outlive_the_store(quick: Bench) -> None:
+    assert await quick.add(b"a") is Status.OK
+    await quick.store.unregister(B0)
+    quick.server.cut()
+    await quick.until_ok()
+
+
+async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
+    bench.server.script = lambda request: None
+    task = asyncio.create_task(bench.pool.read_lac(B0, LAC))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    bench.server.script = reply_to
+    assert await bench.add(b"a") is Status.OK
+
+
+def test_works_on_uvloop() -> None:
+    async def story() -> None:
+        bench = await Bench().start()
+        frames = [bytes([index]) * 300_000 for index in range(20)]
+        assert set(await asyncio.gather(*map(bench.add, frames))) == {Status.OK}
+        assert [body[MASTER_KEY_BYTES:] for _op, body in bench.server.requests] == frames
+        await bench.stop()
+
+    def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main())
+
+    run(story)
+    gc.collect()
+
+
+async def test_another_bookie_at_the_address_is_unreachable_and_gets_no_request(
+    quick: Bench,
+) -> None:
+    quick.server.greet = lambda request: reply_to(request, Status.BAD_REQUEST, b"this is b1")
+    assert await quick.add(b"x") is Status.UNREACHABLE
+    assert quick.server.requests == []
+
+
+async def test_a_connection_that_ends_instead_of_a_greeting_is_unreachable(quick: Bench) -> None:
+    quick.server.greet = lambda request: quick.server.cut() or ()  # type: ignore[func-returns-value]
+    assert await quick.add(b"x") is Status.UNREACHABLE
+
+
+async def test_a_bookie_that_does_not_greet_in_time_is_unreachable() -> None:
+    bench = await Bench(PoolSettings(connect_timeout_s=0.01)).start()
+    bench.server.greet = lambda request: ()
+    assert await bench.add(b"x") is Status.UNREACHABLE
+    await bench.stop()
+
+
+async def test_every_connection_says_whom_it_means(quick: Bench) -> None:
+    greetings: list[bytes] = []
+
+    def note(request: Envelope) -> Any:
+        greetings.append(bytes(request.body))
+        return reply_to(request)
+
+    quick.server.greet = note
+    await quick.until_ok()
+    quick.server.cut()
+    await quick.until_ok()
+    assert greetings == [b"b0", b"b0"]
