@@ -99,6 +99,7 @@ class AppendStream:
         notify: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._append_bytes_max = settings.append_bytes_max
         self._next_id = next_id
         self._begin = begin
         self._notify = notify
@@ -163,9 +164,9 @@ class AppendStream:
             return self._find_room(length) is not None
 
     def _refuse_oversize(self, length: int) -> None:
-        if length > self._settings.append_bytes_max:
+        if length > self._append_bytes_max:
             raise FrameError(
-                f"a record of {length} bytes exceeds {self._settings.append_bytes_max}, which "
+                f"a record of {length} bytes exceeds {self._append_bytes_max}, which "
                 "half the ring and one file must hold; raise ring_bytes or file_bytes"
             )
 
