@@ -13,6 +13,8 @@ from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId
 
 QUARANTINE_S: Final = 30.0
+COOL_S: Final = 2.0
+"""A bookie that failed so recently is no replacement: asking it again at once would only spin."""
 
 
 class Placement:
@@ -48,13 +50,14 @@ class Placement:
         Where nothing else is left, a registered bookie that is out of quarantine gets its own
         position back.
         """
-        candidates = await self._candidates(exclude=ensemble)
-        chosen = dict(zip(positions, candidates, strict=False))
-        registered = set(await self._candidates(exclude=()))
+        usable = [
+            b for b in await self._candidates(exclude=()) if not self._failed_within(b, COOL_S)
+        ]
+        others = [bookie_id for bookie_id in usable if bookie_id not in ensemble]
+        chosen = dict(zip(positions, others, strict=False))
         for position in positions:
-            own = ensemble[position]
-            if position not in chosen and own in registered and not self._is_quarantined(own):
-                chosen[position] = own
+            if position not in chosen and ensemble[position] in usable:
+                chosen[position] = ensemble[position]
         return chosen
 
     async def _candidates(self, *, exclude: Collection[BookieId]) -> list[BookieId]:
@@ -65,10 +68,8 @@ class Placement:
         return sorted(found, key=self._is_quarantined)
 
     def _is_quarantined(self, bookie_id: BookieId) -> bool:
+        return self._failed_within(bookie_id, QUARANTINE_S)
+
+    def _failed_within(self, bookie_id: BookieId, seconds: float) -> bool:
         failed_at = self._failed_at.get(bookie_id)
-        if failed_at is None:
-            return False
-        if self._clock() - failed_at < QUARANTINE_S:
-            return True
-        del self._failed_at[bookie_id]
-        return False
+        return failed_at is not None and self._clock() - failed_at < seconds

@@ -51,8 +51,8 @@ class WriterSettings:
     """Bounds of one writer; times in seconds.
 
     `unacked_bytes_max`: beyond it `room` waits. `stall_s`: how long an ensemble below its ack
-    quorum or a silent metadata store is waited for before pending adds fail. `explicit_lac_s`: an idle
-    writer tells the bookies its LAC after so long, so that readers see the last entries too.
+    quorum or a silent metadata store is waited for before pending adds fail. `explicit_lac_s`: an
+    idle writer tells the bookies its LAC after so long, so that readers see the last entries too.
     """
 
     limits: WriterLimits = field(default_factory=WriterLimits)
