@@ -1,0 +1,47 @@
+"""What only the real disk can get wrong: short writes, names that cannot be asked about."""
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import StorageError
+from bookie.storage.disk import RealDisk
+
+LIMIT_BYTES = 6000
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """While it lasts the system cuts writes off at LIMIT_BYTES of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_write_cut_short_goes_on_and_its_error_is_seen(tmp_path: Path, small_files: None) -> None:
+    file = RealDisk().create(tmp_path / "a")
+    with pytest.raises(StorageError, match="cannot write"):
+        file.pwrite([b"x" * 4000, b"y" * 4000], 0)
+    assert file.pread(9000, 0) == b"x" * 4000 + b"y" * 2000
+    file.close()
+
+
+def test_a_write_within_the_limit_is_whole(tmp_path: Path, small_files: None) -> None:
+    file = RealDisk().create(tmp_path / "a")
+    file.pwrite([b"x" * 4000, b"y" * 2000], 0)
+    assert file.size() == LIMIT_BYTES
+    file.close()
+
+
+def test_a_name_that_cannot_be_asked_about_is_an_error_and_not_absent(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot stat"):
+        RealDisk().exists(tmp_path / "file" / "below")
+
+
+def test_closing_twice_is_allowed(tmp_path: Path) -> None:
+    file = RealDisk().create(tmp_path / "a")
+    file.close()
+    file.close()

@@ -1,0 +1,71 @@
+"""The pool of open files: bounded, and never closing a file in use."""
+
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import StorageError
+from bookie.storage.disk import DiskFile, write_file
+from bookie.storage.readers import READERS_MAX, ReaderPool
+from bookie.testing.disk import SimDisk
+
+HOME = Path("/home")
+
+
+@pytest.fixture
+def opened() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def pool(opened: list[int]) -> ReaderPool:
+    disk = SimDisk()
+    disk.make_directory(HOME)
+    for file_id in range(READERS_MAX + 2):
+        write_file(disk, HOME / str(file_id), b"x")
+
+    def open_file(file_id: int) -> DiskFile:
+        opened.append(file_id)
+        return disk.open(HOME / str(file_id))
+
+    return ReaderPool(open_file)
+
+
+def touch(pool: ReaderPool, file_id: int) -> DiskFile:
+    with pool.borrow(file_id) as file:
+        return file
+
+
+def test_a_file_is_opened_once(pool: ReaderPool, opened: list[int]) -> None:
+    assert touch(pool, 0) is touch(pool, 0)
+    assert opened == [0]
+
+
+def test_two_readers_at_once_get_a_file_each(pool: ReaderPool) -> None:
+    with pool.borrow(0) as one, pool.borrow(0) as two:
+        assert one is not two
+        assert one.pread(1, 0) == two.pread(1, 0) == b"x"
+
+
+def test_the_file_longest_unused_is_closed(pool: ReaderPool, opened: list[int]) -> None:
+    for file_id in range(READERS_MAX):
+        touch(pool, file_id)
+    touch(pool, 0)
+    touch(pool, READERS_MAX)
+    opened.clear()
+    touch(pool, 0)
+    touch(pool, 1)
+    assert opened == [1]
+
+
+@pytest.mark.parametrize("method", ["forget", "close"])
+def test_a_file_in_use_stays_open(pool: ReaderPool, method: str) -> None:
+    with pool.borrow(0) as file:
+        pool.close() if method == "close" else pool.forget(0)
+        assert file.pread(1, 0) == b"x"
+
+
+def test_closed_files_are_closed(pool: ReaderPool) -> None:
+    file = touch(pool, 0)
+    pool.close()
+    with pytest.raises(StorageError):
+        file.pread(1, 0)
