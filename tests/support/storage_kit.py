@@ -121,6 +121,12 @@ class StorageKit:
         while not until():
             self._calls.get(timeout=WAIT_S)()
 
+    def drain(self) -> None:
+        """Runs the callbacks that are there and waits for none."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._calls.get_nowait()()
+
     def start(self, frame: RunFrame) -> list[StorageError | None]:
         """Adds a run, waiting for room; the list has one element once it is answered."""
         answers: list[StorageError | None] = []

@@ -16,7 +16,7 @@ from bookie.storage.routing import route
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from storage_kit import StorageKit, ids, run, settings
+from storage_kit import WAIT_S, StorageKit, ids, run, settings
 
 L7 = LedgerId(7)
 MODES = list(DurabilityMode)
@@ -44,6 +44,21 @@ def test_a_run_is_readable_when_it_was_taken_and_before_it_is_acknowledged(
     assert kit.read(7, 0, 9) == (ids((0, 4)), ids(), 9)
     kit.pump(lambda: bool(answers))
     assert answers == [None]
+
+
+@pytest.mark.parametrize("mode", [DurabilityMode.SYNC, DurabilityMode.JOURNAL])
+def test_no_add_is_acknowledged_before_its_sync_has_ended(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0))
+    with kit.sim.held_syncs() as is_syncing:
+        answers = kit.start(run(7, 1))
+        assert is_syncing.wait(WAIT_S)
+        kit.drain()
+        assert not answers and kit.read(7, 0, 1)[0] == ids((0, 1))
+    kit.pump(lambda: bool(answers))
+    kit.end()
 
 
 def test_frames_are_read_back_verbatim_from_memory_and_from_the_index(kit: StorageKit) -> None:

@@ -129,12 +129,14 @@ class LedgerDirectory:
 
     def note(self, frame: RunFrame, position: Position) -> None:
         """Locked. A frame lies at `position`."""
-        self._active.add(frame, position)
+        row = self._active.add(frame, position)
         tail = self._tails.get(frame.ledger_id)
         if tail is None:
             tail = self._tails[frame.ledger_id] = LedgerTail()
-        tail.last = max(tail.last, frame.last_entry_id)
-        tail.lac = max(tail.lac, frame.lac)
+        if row.last > tail.last:
+            tail.last = EntryId(row.last)
+        if frame.lac > tail.lac:
+            tail.lac = frame.lac
 
     @property
     def pending_rows(self) -> int:

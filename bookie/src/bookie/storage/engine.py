@@ -169,7 +169,9 @@ class Storage:
             ledger_id = next(iter(self._unwritten))
             payload = self._ledgers.records[ledger_id].encode()
             try:
-                sequence = self._journal.append(RecordKind.LEDGER, [payload])
+                # Asked first also here: what has_room spares is what a trim needs on a full disk.
+                has_room = self._journal.has_room(len(payload))
+                sequence = self._journal.append(RecordKind.LEDGER, [payload]) if has_room else None
             except StorageError as error:
                 waiting, self._unwritten = self._unwritten, {}
                 return [(done, error) for dones in waiting.values() for done in dones]
@@ -235,8 +237,8 @@ class Storage:
     def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
         """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
         directory = self._directories[index]
-        if (failure := self._upkeep.failure) is not None:
-            raise failure
+        if self._upkeep.own_failure is not None:
+            raise self._upkeep.own_failure  # those of the streams come from their appends
         if directory.rows_in_memory >= self._settings.rows_max:
             return False
         journals = self._settings.mode is DurabilityMode.JOURNAL

@@ -29,9 +29,13 @@ class LedgerRows:
             insort(rows, row)
         else:
             rows.append(row)
-        self.span = max(self.span, row.last - row.first)
-        self.last = max(self.last, EntryId(row.last))
-        self.lac = max(self.lac, lac)
+        # Compared, not max(): this runs for every run that is added.
+        if row.last - row.first > self.span:
+            self.span = row.last - row.first
+        if row.last > self.last:
+            self.last = EntryId(row.last)
+        if lac > self.lac:
+            self.lac = lac
 
     def overlapping(self, first: int, last: int) -> list[RunRow]:
         """Rows whose span touches `first`..`last`, by first id."""
@@ -55,12 +59,14 @@ class Memtable:
         self.ledgers: dict[LedgerId, LedgerRows] = {}
         self.count = 0
 
-    def add(self, frame: RunFrame, position: Position) -> None:
+    def add(self, frame: RunFrame, position: Position) -> RunRow:
         rows = self.ledgers.get(frame.ledger_id)
         if rows is None:
             rows = self.ledgers[frame.ledger_id] = LedgerRows()
-        rows.add(row_of(frame, position), frame.lac)
+        row = row_of(frame, position)
+        rows.add(row, frame.lac)
         self.count += 1
+        return row
 
     def overlapping(self, ledger_id: LedgerId, *, first: int, last: int) -> list[RunRow]:
         rows = self.ledgers.get(ledger_id)

@@ -47,7 +47,8 @@ class Upkeep:
         self._spaces = spaces
         self._maintenance = threading.Lock()
         self._compacting = threading.Lock()
-        self._failure: StorageError | None = None
+        self.own_failure: StorageError | None = None
+        """What a blocking operation met; `failure` knows those of log and journal as well."""
         self._closed = False
         self.is_short = False
         """A disk had no space for what had to be written; until a checkpoint succeeds."""
@@ -59,7 +60,7 @@ class Upkeep:
     @property
     def failure(self) -> StorageError | None:
         """Sticky: a disk failed, nothing is promised any more."""
-        found = [self._failure, self._journal.failure()]
+        found = [self.own_failure, self._journal.failure()]
         found += [directory.log.failure() for directory in self._directories]
         return next((failure for failure in found if failure is not None), None)
 
@@ -76,7 +77,7 @@ class Upkeep:
             if isinstance(error, DiskFullError):
                 self.is_short = True  # passes: the transaction was rolled back, nothing is lost
             else:
-                self._failure = self._failure or error
+                self.own_failure = self.own_failure or error
             self._progress.notify()
             raise
 
@@ -125,7 +126,6 @@ class Upkeep:
     def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, unchecked: bool) -> None:
         """See Storage.mark."""
         with self._maintenance, self._operation():
-            self._checkpoint()  # so that what is marked next is the latest state there is
             with self._lock:
                 marked = [self._marked(ledger_id, boundary.epoch) for ledger_id in limbo]
                 self._ledgers.cover(boundary, unchecked=unchecked)
