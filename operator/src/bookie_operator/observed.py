@@ -139,6 +139,7 @@ class JobKind(StrEnum):
 class RepairReport:
     """What a repair said it did. Counts for people; completion is the bookies' to tell."""
 
+    entries_recovered: int = 0
     entries_copied: int = 0
     entries_copied_closed: int = 0
     ledgers_recovered: int = 0

@@ -23,6 +23,7 @@ _CLASSES: Final = (
 
 def repair_report(tree: Mapping[str, Any]) -> RepairReport:
     return RepairReport(
+        entries_recovered=_count(tree, "entries_recovered"),
         entries_copied=_count(tree, "entries_copied"),
         entries_copied_closed=_count(tree, "entries_copied_closed"),
         ledgers_recovered=_count(_part(tree, "ledgers"), "recovered"),

@@ -70,7 +70,7 @@ def _bookies(status: ClusterStatus) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("BOOKIE", "STATE", "EPOCH", "LAST STOP", "LIMBO", "UNCHECKED", "REPAIR", "DISKS"):
         is_number = name in ("EPOCH", "LIMBO", "UNCHECKED")
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=name != "DISKS")
     for bookie in status.bookies:
         table.add_row(
             bookie.id,

@@ -158,7 +158,10 @@ class Incident(Resource):
     seconds_to_detect: float | None = None
     """From the stop (else from the start of the boot that found it) to the detection."""
     seconds_to_clear: float | None = None
+    entries_recovered: Count = 0
+    """Written back by recoveries, before the ledgers were closed."""
     entries_copied: Count = 0
+    """Copied to bookies that lacked them, after their ledgers were closed."""
     entries_copied_closed: Count = 0
     """Of those, entries of ledgers that were CLOSED before the repair."""
     ledgers_recovered: Count = 0

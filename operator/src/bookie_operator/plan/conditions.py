@@ -24,6 +24,7 @@ from bookie_operator.model.status import (
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
+from bookie_operator.plan.disks import pending_fix
 from bookie_operator.plan.repair import Repairs
 from bookie_operator.plan.states import Judged, marks_total
 
@@ -108,6 +109,8 @@ def possible_data_loss(
             and incident.cleared_at is None
             and (incident.ledgers_in_limbo or incident.ledgers_unchecked)
         }
+        # A disk is known to be gone before the boot that found it has ended.
+        | {bookie_id for bookie_id, one in judged.items() if pending_fix(one) is not None}
     )
     quorum = cluster.spec.quorum.ack
     if len(overlapping) >= quorum:

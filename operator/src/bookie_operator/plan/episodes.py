@@ -26,6 +26,12 @@ from bookie_operator.plan.states import Judged
 DISK_KINDS: Final = frozenset({"DiskReplaced", "DiskWiped", "DiskStale"})
 LIMBO_FOUND: Final = "LimboFound"
 """Limbo without a boot record that explains it: an earlier boot's, and its incident is lost."""
+_SUMS: Final = (
+    "entries_recovered",
+    "entries_copied",
+    "entries_copied_closed",
+    "ledgers_recovered",
+)
 _HARMLESS: Final = frozenset({"CleanStop", "FirstBoot"})
 
 
@@ -175,7 +181,7 @@ def _with_reports(incident: Incident, jobs: Sequence[Job]) -> dict[str, Any]:
     for job in fresh:
         report = job.repair
         assert report is not None
-        for name in ("entries_copied", "entries_copied_closed", "ledgers_recovered"):
+        for name in _SUMS:
             update[name] = update.get(name, getattr(incident, name)) + getattr(report, name)
         update["engine"] = report.engine
         if report.spark_app_id:

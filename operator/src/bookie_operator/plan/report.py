@@ -66,6 +66,8 @@ def _disks(
     spec: ClusterSpec, one: Judged, *, before: BookieStatus, health: Health | None
 ) -> tuple[DiskStatus, ...]:
     known = {disk.name: disk for disk in before.disks}
+    # The volumes of the boot whose record is known: an incident is told from the boot before it.
+    has_boot_record = health is not None and health.boot is not None
     disks = []
     ledgers = 0
     for wanted in spec.storage.disks:
@@ -78,7 +80,7 @@ def _disks(
             DiskStatus(
                 name=wanted.name,
                 role=wanted.role.value,
-                volume_uid=told.volume_uid if told else old.volume_uid,
+                volume_uid=told.volume_uid if told and has_boot_record else old.volume_uid,
                 disk_id=told.disk_id if told else old.disk_id,
                 verdict=told.verdict if told else old.verdict,
                 total_bytes=told.total_bytes if told else old.total_bytes,

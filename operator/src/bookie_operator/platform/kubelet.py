@@ -46,7 +46,7 @@ def bookie_command(settings: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One bookie as the kubelet remembers it. `row`: ends in a row, without a steady run."""
+    """One bookie as the kubelet remembers it. `row`: bad ends without a steady run."""
 
     template: BookieTemplate
     process: ProcessId | None = None
@@ -159,10 +159,11 @@ class Kubelet:
         self._children.forget(process)
         now = self._clock()
         steady = record.started_at is not None and now - record.started_at >= STEADY
+        row = 1 if steady else record.row + 1
+        if code == 0:
+            row = 0  # it was told to stop, and did
         ended = Exit(at=now, code=code, reason=exit_reason(code))
-        self._save(
-            replace(record, process=None, last_exit=ended, row=1 if steady else record.row + 1)
-        )
+        self._save(replace(record, process=None, last_exit=ended, row=row))
 
     def _start_if_due(self, bookie_id: BookieId) -> None:
         record = self._records[bookie_id]

@@ -1,0 +1,180 @@
+"""A real fleet on this machine, through the command: ZooKeeper, four bookies, crashes, adoption."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bookie.client.ledgers import Client
+from bookie.client.writer import LedgerWriter
+from bookie.metadata.opening import open_store
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import BookieId, EntryId
+from bookie.protocol.status import Status
+from bookie.repair.admin_client import AdminClient
+from bookie_operator.local.down import running_bookies
+from bookie_operator.platform.folders import LocalFolders, operator_pid
+from bookie_operator.platform.processes import identify, send, wait_gone
+from fake_processes import until
+from operator_scenes import manifest
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(170)]
+PATIENCE_S = 60.0
+ENTRIES = 20
+B0 = BookieId("bookie-0")
+
+
+@dataclass
+class Fleet:
+    """One cluster in a directory, driven as a person does."""
+
+    root: Path
+    manifest: Path
+
+    def operator(self, *words: str) -> str:
+        command = [sys.executable, "-m", "bookie_operator", "local", *words]
+        done = subprocess.run(
+            [*command, "--dir", str(self.root)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def up(self) -> str:
+        return self.operator("up", str(self.manifest), "--detach")
+
+    @property
+    def folders(self) -> LocalFolders:
+        return LocalFolders(self.root)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        tree = json.loads((self.root / "status.json").read_text())
+        status: dict[str, Any] = tree["status"]
+        return status
+
+    @property
+    def metadata_url(self) -> str:
+        url: str = self.status["metadata"]["url"]
+        return url
+
+    def bookie(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(b for b in self.status["bookies"] if b["id"] == name)
+        return found
+
+    def condition(self, kind: str) -> str:
+        status: str = next(c["status"] for c in self.status["conditions"] if c["type"] == kind)
+        return status
+
+    def incident(self, name: str, epoch: int) -> dict[str, Any]:
+        for incident in self.status["incidents"]:
+            if (incident["bookie"], incident["bootEpochAfter"]) == (name, epoch):
+                found: dict[str, Any] = incident
+                return found
+        return {"outcome": "NotYet"}
+
+    async def wait(self, holds: Callable[[], bool]) -> None:
+        try:
+            await until(holds, patience_s=PATIENCE_S)
+        except TimeoutError:
+            log = self.folders.operator_log.read_text()[-3000:]
+            raise AssertionError(f"{json.dumps(self.status, indent=1)}\n{log}") from None
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    root = tmp_path_factory.mktemp("fleet")
+    path = root / "cluster.yaml"
+    # No flush by time: what is acknowledged is lost with the process, so repairs have work to do.
+    tree = manifest(flushIntervalSeconds=3600, repair={"engine": "inline", "backoffSeconds": 1})
+    path.write_text(yaml.safe_dump(tree))
+    fleet = Fleet(root / "dir", path)
+    try:
+        told = fleet.up()
+        assert fleet.metadata_url in told and str(fleet.root / "status.json") in told
+        yield fleet
+    finally:
+        fleet.operator("down", "--delete-volumes")
+    assert not running_bookies(fleet.folders)
+
+
+def payloads() -> list[bytes]:
+    return [b"entry %d" % number for number in range(ENTRIES)]
+
+
+async def write_ledgers(client: Client, store: MetadataStore) -> list[LedgerWriter]:
+    """Open ledgers whose newest entries bookie-0 holds in memory only."""
+    writers = [
+        await client.create_ledger(ensemble_size=4, write_quorum=3, ack_quorum=2) for _ in range(4)
+    ]
+    first, *others = payloads()
+    for writer in writers:
+        await writer.wait_acked(writer.append_many([first]))
+    control = AdminClient(store)
+    # A log's first entry has its flusher at work: what comes after this stays in memory.
+    assert await control.flush(B0) is Status.OK
+    await control.close()
+    for payload in others:  # one by one, so that all but the last are below the LAC
+        for writer in writers:
+            await writer.wait_acked(writer.append_many([payload]))
+    return writers
+
+
+async def test_a_killed_bookie_is_fenced_repaired_and_cleared(fleet: Fleet) -> None:
+    before = fleet.bookie(B0)["bootEpoch"]
+    store = await open_store(fleet.metadata_url)
+    async with Client(store) as client:
+        writers = await write_ledgers(client, store)
+        fleet.operator("kill", B0)
+        await fleet.wait(lambda: fleet.incident(B0, before + 1)["outcome"] == "Cleared")
+        for writer in writers:
+            reader = await client.recover_ledger(writer.ledger_id)
+            read = await reader.read(EntryId(0), reader.last_entry_id)
+            assert [entry.payload for entry in read] == payloads()
+    await store.close()
+    incident = fleet.incident(B0, before + 1)
+    assert incident["kind"] == "UncleanShutdown"
+    assert incident["ledgersFenced"] > 0 and incident["ledgersInLimbo"] == 4
+    assert incident["entriesCopied"] > 0
+    assert fleet.bookie(B0)["lastShutdown"] == {"clean": False, "reason": "UncleanShutdown"}
+    await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
+    assert fleet.condition("LimboPresent") == "False"
+
+
+async def test_a_replaced_disk_is_approved_and_filled_again(fleet: Fleet) -> None:
+    """Of the closed ledgers above; the bookie asks, the operator answers within its budget."""
+    before = fleet.bookie("bookie-2")["bootEpoch"]
+    fleet.operator("replace-disk", "bookie-2", "ledger-0")
+    await fleet.wait(lambda: fleet.incident("bookie-2", before + 1)["outcome"] == "Cleared")
+    incident = fleet.incident("bookie-2", before + 1)
+    assert incident["kind"] == "DiskReplaced"
+    assert incident["ledgersUnchecked"] > 0 and incident["entriesCopiedClosed"] > 0
+    await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
+
+
+async def test_a_killed_operator_leaves_bookies_running_and_is_followed(fleet: Fleet) -> None:
+    before = running_bookies(fleet.folders)
+    operator = identify(operator_pid(fleet.folders) or 0)
+    assert operator is not None and len(before) == 4
+    send(operator, signal.SIGKILL)
+    assert wait_gone(operator, PATIENCE_S)
+    assert running_bookies(fleet.folders) == before
+    fleet.up()
+    assert running_bookies(fleet.folders) == before
+    assert operator_pid(fleet.folders) != operator.pid
+
+
+async def test_swapped_disks_are_refused_and_can_be_put_back(fleet: Fleet) -> None:
+    swap = ("swap-disks", "bookie-1.ledger-0", "bookie-1.ledger-1")
+    epoch = fleet.bookie("bookie-1")["bootEpoch"]
+    fleet.operator(*swap)
+    await fleet.wait(lambda: fleet.bookie("bookie-1")["state"] == "Refused")
+    assert fleet.condition("Degraded") == "True"
+    fleet.operator(*swap)
+    await fleet.wait(lambda: fleet.bookie("bookie-1")["bootEpoch"] > epoch)
+    await fleet.wait(lambda: fleet.condition("Degraded") == "False")
