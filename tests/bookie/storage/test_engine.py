@@ -11,7 +11,7 @@ from bookie.protocol.runs import Pattern
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage
 from bookie.storage.ledger_log import Position
 from bookie.storage.pieces import RunRow, row_of
-from bookie.storage.reading import RangeRead, candidates
+from bookie.storage.reading import RangeRead
 from bookie.storage.routing import route
 from hypothesis import given
 from hypothesis import settings as examples
@@ -245,8 +245,8 @@ def test_a_read_serves_or_names_every_id_it_speaks_of_and_gets_on(
         return row.offset.to_bytes(10, "big") if good[row.offset] else None
 
     last = first + more
-    reading = RangeRead(bytes_max=10 * budget, fetch=fetch)
-    found = reading.collect(candidates(rows, first=first, last=last), last=last)
+    reading = RangeRead(first=first, last=last, bytes_max=10 * budget, fetch=fetch)
+    found = reading.collect(rows)
     asked = range(first, found.answered_through + 1)
     served = {i for frame in found.runs for i in asked
               if i in rows[int.from_bytes(frame, "big")].entries()}  # fmt: skip

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import CorruptError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import RunFrame
+from bookie.storage.disk import RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import StorageKit, ids, interrupted, run
@@ -76,6 +78,20 @@ def test_nothing_acknowledged_is_lost(
     assert lost(kit, before + after) == {}
     kit = end(kit)
     assert lost(kit, before + after) == {}
+    kit.storage.close()
+
+
+@pytest.mark.parametrize("mode", DURABLE)
+def test_nothing_acknowledged_is_lost_on_a_real_disk_either(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode, disk=RealDisk(), direct_io="auto")
+    acked = some_runs(1)
+    kit.add(*acked)
+    shutil.copytree(kit.root, tmp_path / "image")
+    kit.storage.close()
+    kit = StorageKit(tmp_path / "image", mode, disk=RealDisk(), direct_io="auto")
+    assert lost(kit, acked) == {}
     kit.storage.close()
 
 

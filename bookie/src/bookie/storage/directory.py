@@ -24,7 +24,7 @@ from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow, entries_of
-from bookie.storage.reading import RangeRead, StoredRead, candidates, read_frame
+from bookie.storage.reading import RangeRead, StoredRead, read_frame
 from bookie.storage.records import LedgerRecord
 
 ROWS_PER_READ: Final = 1024
@@ -161,8 +161,13 @@ class LedgerDirectory:
     def read(self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: int) -> StoredRead:
         """See Storage.read."""
         rows, horizon = self._lookup(ledger_id, first, last)
-        reading = RangeRead(bytes_max=bytes_max, fetch=lambda row: self._fetch(ledger_id, row))
-        return reading.collect(candidates(rows, first=first, last=horizon), last=horizon)
+        reading = RangeRead(
+            first=first,
+            last=horizon,
+            bytes_max=bytes_max,
+            fetch=lambda row: self._fetch(ledger_id, row),
+        )
+        return reading.collect(rows)
 
     def _lookup(self, ledger_id: LedgerId, first: int, last: int) -> tuple[list[RunRow], int]:
         """Rows that may hold ids of the range, and the id up to which they are all of them."""

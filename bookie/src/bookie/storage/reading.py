@@ -4,6 +4,7 @@ What the rows claim and the log cannot give is reported as unreadable, never lef
 out would be a denial of entries this bookie has accepted (R8, R10).
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,30 +30,15 @@ class StoredRead:
     unreadable: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A row with the ids it contributes to the range asked for; not empty."""
-
-    row: RunRow
-    wanted: EntrySet
-
-
-def candidates(rows: Sequence[RunRow], *, first: int, last: int) -> list[Candidate]:
-    """The rows that hold an id of the range, by the lowest such id."""
-    found = []
-    for row in rows:
-        wanted = row.entries().clip(first, last)
-        if wanted:
-            found.append(Candidate(row, wanted))
-    found.sort(key=lambda candidate: candidate.wanted.first)
-    return found
-
-
 class RangeRead:
-    """Collects frames in the order of ids until the budget is used up."""
+    """Collects frames for the ids `first`..`last` in their order until the budget is used up."""
 
-    def __init__(self, *, bytes_max: int, fetch: Callable[[RunRow], bytes | None]) -> None:
+    def __init__(
+        self, *, first: int, last: int, bytes_max: int, fetch: Callable[[RunRow], bytes | None]
+    ) -> None:
         """`fetch` gives the checked frame of a row, None when it cannot be read."""
+        self._first = first
+        self._last = last
         self._bytes_max = bytes_max
         self._fetch = fetch
         self._runs: list[bytes] = []
@@ -60,33 +46,69 @@ class RangeRead:
         self._covered = EMPTY
         self._bad = EMPTY
 
-    def collect(self, found: Sequence[Candidate], *, last: int) -> StoredRead:
-        """`found` must hold every row for the ids up to `last`. Takes at least one frame."""
-        through = last
-        for at, candidate in enumerate(found):
-            # The table in memory may repeat what the index has, or heal what the index cannot read.
-            if not candidate.wanted - self._covered:
-                continue
-            if self._runs and self._bytes + candidate.row.length > self._bytes_max:
-                through = self._first_left(found[at:]) - 1
-                break
-            self._take(candidate)
+    def collect(self, rows: Sequence[RunRow]) -> StoredRead:
+        """`rows` must be all that may hold an id of the range. Takes at least one frame."""
+        rows = sorted(rows)
+        through = self._collect_apart(rows) if _are_apart(rows) else self._collect_mixed(rows)
         unreadable = (self._bad - self._covered).clip(0, through)
         return StoredRead(tuple(self._runs), EntryId(through), tuple(unreadable.ranges()))
 
-    def _take(self, candidate: Candidate) -> None:
-        frame = self._fetch(candidate.row)
+    def _collect_apart(self, rows: Sequence[RunRow]) -> int:
+        """The usual case: runs one after the other, no set arithmetic per run."""
+        for row in rows:
+            lowest = self._lowest(row)
+            if lowest is None:
+                continue
+            if self._is_spent(row):
+                return lowest - 1
+            if not self._take(row):
+                self._bad |= self._wanted(row)
+        return self._last
+
+    def _lowest(self, row: RunRow) -> int | None:
+        """The row's lowest id in the range."""
+        if row.first >= self._first:
+            return row.first if row.first <= self._last else None
+        if row.period == 0:
+            return self._first if row.last >= self._first else None
+        wanted = self._wanted(row)
+        return wanted.first if wanted else None
+
+    def _collect_mixed(self, rows: Sequence[RunRow]) -> int:
+        """Interleaved stripes, and the memory's rows that repeat or heal what the index has."""
+        pending = [(row, wanted) for row in rows if (wanted := self._wanted(row))]
+        pending.sort(key=lambda item: item[1].first)
+        for at, (row, wanted) in enumerate(pending):
+            if not wanted - self._covered:
+                continue
+            if self._is_spent(row):
+                left = [ids - self._covered for _, ids in pending[at:]]
+                return min(ids.first for ids in left if ids) - 1
+            if self._take(row):
+                self._covered |= wanted
+            else:
+                self._bad |= wanted
+        return self._last
+
+    def _wanted(self, row: RunRow) -> EntrySet:
+        return row.entries().clip(self._first, self._last)
+
+    def _is_spent(self, row: RunRow) -> bool:
+        # What cannot be read costs nothing: the copy that heals it may come next.
+        return bool(self._runs) and self._bytes + row.length > self._bytes_max
+
+    def _take(self, row: RunRow) -> bool:
+        frame = self._fetch(row)
         if frame is None:
-            # Costs no budget: the copy that heals it may come next and must still be taken.
-            self._bad |= candidate.wanted
-            return
+            return False
         self._runs.append(frame)
         self._bytes += len(frame)
-        self._covered |= candidate.wanted
+        return True
 
-    def _first_left(self, rest: Sequence[Candidate]) -> int:
-        left = (candidate.wanted - self._covered for candidate in rest)
-        return min(wanted.first for wanted in left if wanted)
+
+def _are_apart(rows: Sequence[RunRow]) -> bool:
+    """True when the spans of these rows, sorted by first id, do not overlap."""
+    return all(row.last < following.first for row, following in itertools.pairwise(rows))
 
 
 def read_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
