@@ -88,6 +88,22 @@ async def test_a_copy_that_turned_up_is_recovered_instead(lab: RepairLab) -> Non
     assert (decision.last_entry_id, decision.lost_from) == (5, 6)
 
 
+async def test_entries_beyond_a_hole_are_cut_off_and_not_called_lost(lab: RepairLab) -> None:
+    ledger = await forgotten_tail(lab)
+    lab.write(ledger, [7], on=(1,), lac=4)
+    decision = await accept(lab, ledger)
+    assert decision.last_entry_id == 4
+    assert lab.control.lost[lab.ids[0], ledger.ledger_id].ranges() == [(5, 6)]
+
+
+async def test_refused_while_a_member_lists_the_entry_it_cannot_return(lab: RepairLab) -> None:
+    ledger = await forgotten_tail(lab)
+    lab.write(ledger, [5], on=(1,))
+    lab.fleet[1].fail_reads(ledger.ledger_id, [5])
+    with pytest.raises(UndecidableError, match="lists entry 5"):
+        await accept(lab, ledger)
+
+
 async def test_nothing_is_accepted_when_recovery_can_close(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=5)
     decision = await accept(lab, ledger)

@@ -136,8 +136,9 @@ def put_recovered(fleet: FakeFleet, count: int) -> None:
 
 
 async def test_a_recorded_loss_is_shown_with_the_availability(
-    control: BookieControl, fleet: FakeFleet
+    control: BookieControl, fleet: FakeFleet, store: MetadataStore
 ) -> None:
+    await closed_ledger(fleet, store, last=9)
     put(fleet, 0, 0, 2)
     lost = EntrySet.from_ranges([(2, 3), (7, 7)])
     answer = await control.record_loss(

@@ -177,11 +177,12 @@ async def test_s34_a_definite_loss_is_recorded_and_the_rest_survives() -> None:
         lab.fleet[number].ledgers[ids].durable = keep
     await lab.crash(0, 1, 2, 3, 4)
     first = await run(lab)
-    assert [(x["ledger_id"], x["ranges"]) for x in first["losses"]] == [(ids, [[7, 7]])]
     assert first["undecidable"][0]["possible_loss_from"] == 10
+    assert first["findings"][0]["gone"]["ranges"] == [[7, 7]], "definite, whatever the end will be"
     await accept_loss(lab.cluster, ids, by="jo", reason="power cut", first_entry_id=EntryId(10))
     second = await run(lab)
     assert (await lab.metadata(ids)).last_entry_id == 9
+    assert [(x["ledger_id"], x["ranges"]) for x in second["losses"]] == [(ids, [[7, 7]])]
     assert second["audit_after"]["ok"] == 9 and second["audit_after"]["lost"] == 1
     assert second["exit_code"] == 3 and not (await run(lab))["blocked"]
 

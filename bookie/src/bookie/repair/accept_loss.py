@@ -126,10 +126,17 @@ async def _record(
 ) -> tuple[BookieId, ...]:
     """Write the durable record on every member before the close; UndecidableError if one refuses.
 
-    It reaches to the highest id any member holds: those entries are cut off as well.
+    It names what no member lists, up to the highest id one holds; those beyond the end are cut off.
     """
     last = max([first, *(holding.entries.last for holding in holdings.values() if holding.entries)])
     lost = EntrySet.from_ranges([(first, last)])
+    for bookie_id, holding in holdings.items():
+        if first in holding.entries:
+            raise UndecidableError(
+                f"ledger {metadata.ledger_id}: {bookie_id} lists entry {first} though it could not "
+                "return it; repair its disk or replace it, then decide"
+            )
+        lost -= holding.entries
     for bookie_id in holdings:
         answer = await cluster.control.record_loss(
             bookie_id,

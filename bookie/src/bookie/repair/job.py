@@ -157,11 +157,15 @@ def _progress(spark: SparkSession, say: Say) -> Iterator[None]:
     tracker = spark.sparkContext.statusTracker()
 
     def watch() -> None:
+        said = ""
         while not over.wait(PROGRESS_EVERY_S):
-            for stage_id in tracker.getActiveStageIds():
-                stage = tracker.getStageInfo(stage_id)
-                if stage is not None:
-                    say(f"Spark: {stage.numCompletedTasks} of {stage.numTasks} tasks")
+            stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            tasks = sum(stage.numTasks for stage in stages if stage is not None)
+            line = f"Spark: {done} of {tasks} tasks"
+            if tasks and line != said:
+                say(line)
+                said = line
 
     threading.Thread(target=watch, name="spark-progress", daemon=True).start()
     try:

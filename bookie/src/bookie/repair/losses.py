@@ -1,9 +1,8 @@
 """Definite losses: found, looked at again, and recorded on the bookies that owed the entries.
 
-An entry is definitely lost when it must exist (within a CLOSED end, or below a LAC that a surviving
-entry carries), no copy can be read, and every member of its write set has answered after searching
-its disks. Anything less is left as it is: a bookie that is merely down may have the entry, and the
-writer of an OPEN ledger may still be at it.
+An entry is definitely lost when it must exist within a CLOSED end, no copy can be read, and every
+member of its write set has answered after searching its disks. Anything less is left as it is: a
+bookie that is merely down may have the entry, and what an open ledger must hold is not settled.
 """
 
 from collections.abc import Iterable
@@ -50,7 +49,7 @@ def suspects(findings: Iterable[Verdict]) -> list[LedgerId]:
 
 
 def _may_lose(verdict: Verdict) -> bool:
-    return verdict.state is not LedgerState.OPEN and bool(verdict.gone - verdict.lost)
+    return verdict.state is LedgerState.CLOSED and bool(verdict.gone - verdict.lost)
 
 
 async def record_losses(

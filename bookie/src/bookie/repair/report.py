@@ -45,7 +45,7 @@ def ranges_json(entries: EntrySet) -> Document:
 
 def finding_json(verdict: Verdict) -> Document:
     """One ledger that is not wholly ok: its classes as ranges, and what each bookie lacks."""
-    classes = ("missing", "unknown", "lost", "below_ack_quorum", "no_copy")
+    classes = ("missing", "unknown", "lost", "below_ack_quorum", "no_copy", "gone")
     found: Document = {
         "ledger_id": verdict.ledger_id,
         "state": verdict.state.value,

@@ -7,13 +7,14 @@ gRPC. A bookie that is down answers nothing.
 from collections.abc import Mapping, Sequence
 
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import NoSuchLedgerError
-from bookie.protocol.ids import NO_ENTRY, BookieId, LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
-from bookie.repair.expect import Holding, must_exist_through, no_answer
+from bookie.repair.expect import Holding, no_answer
+from bookie.storage.clear import judge_clear, refuse_loss
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
 
@@ -90,23 +91,24 @@ class FakeControl:
         ledger = bookie.ledgers.get(ledger_id)
         if ledger is None or not (ledger.limbo or ledger.unchecked):
             return Cleared(ledger_id, False, "NotMarked")
-        try:
-            metadata = (await self.store.read_ledger(ledger_id)).value
-        except NoSuchLedgerError:
+        # Stricter than a real bookie, which syncs on its own before it clears: what was not
+        # flushed does not count.
+        verdict = judge_clear(
+            await self._metadata(ledger_id),
+            bookie.bookie_id,
+            held=EntrySet.from_ranges((i, i) for i in set(ledger.entries) & ledger.durable),
+            lost=self.lost.get((bookie.bookie_id, ledger_id), EMPTY),
+            in_limbo=ledger.limbo,
+        )
+        if verdict.may_clear:
             bookie.clear(ledger_id)
-            return Cleared(ledger_id, True, "Cleared")
-        if ledger.limbo and not metadata.is_closed:
-            message = f"ledger {ledger_id} is {metadata.state.value}, expected CLOSED"
-            return Cleared(ledger_id, False, "NotClosed", message)
-        through = must_exist_through(metadata, lac=NO_ENTRY)
-        durable = EntrySet.from_ranges((i, i) for i in set(ledger.entries) & ledger.durable)
-        there = durable | self.lost.get((bookie.bookie_id, ledger_id), EMPTY)
-        missing = assigned(metadata, bookie.bookie_id, through=through) - there
-        if missing:
-            message = f"{len(missing)} entries are not there and synced: {missing}"
-            return Cleared(ledger_id, False, "EntriesMissing", message)
-        bookie.clear(ledger_id)
-        return Cleared(ledger_id, True, "Cleared")
+        return Cleared(ledger_id, verdict.may_clear, verdict.reason.value, verdict.message)
+
+    async def _metadata(self, ledger_id: LedgerId) -> LedgerMetadata | None:
+        try:
+            return (await self.store.read_ledger(ledger_id)).value
+        except NoSuchLedgerError:
+            return None
 
     async def record_loss(
         self,
@@ -123,6 +125,19 @@ class FakeControl:
             return LossAnswer(False, f"{bookie_id} is down")
         if bookie_id in self.refuse_loss:
             return LossAnswer(False, "a member of the write set has not answered definitely")
+        metadata = await self._metadata(ledger_id)
+        ledger = bookie.ledgers.get(ledger_id)
+        if metadata is None:
+            return LossAnswer(False, f"ledger {ledger_id} does not exist")
+        refusal = refuse_loss(
+            metadata,
+            lost,
+            held=_entries(ledger) if ledger is not None else EMPTY,
+            answered_by=set(answered_by),
+            by_person=by_person,
+        )
+        if refusal:
+            return LossAnswer(False, refusal)
         key = (bookie_id, ledger_id)
         self.lost[key] = self.lost.get(key, EMPTY) | lost
         if by_person:
