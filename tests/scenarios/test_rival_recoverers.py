@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from bookie.client.reader import LedgerReader
-from bookie.client.recovery import RecoveryResult
+from bookie.client.recovery import RecoveryResult, RecoverySettings
 from bookie.protocol.errors import NoSuchEntryError
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
@@ -74,9 +74,10 @@ async def test_s12_a_tail_is_never_shown_what_a_rival_wrote_back() -> None:
     one.opened.set()
     two.opened.set()
     await asyncio.gather(first, second)
-    while not tail.done():
+    for _ in range(3):
         ledgers.fleet.expire_waits()
         await ledgers.fleet.settle()
+    await asyncio.wait_for(tail, timeout=5)
     assert (await ledgers.metadata()).last_entry_id == NO_ENTRY and shown == []
     # Catches: a LAC that advances in recovery adds.
 
@@ -103,6 +104,23 @@ async def test_s13_the_next_recoverer_reads_from_the_ensemble_that_was_written_t
     ledgers.fleet[3].crash(wipe=True)
     assert (await ledgers.recover()).metadata.value.last_entry_id == 0
     # Catches: an ensemble change committed during recovery, whose bookies had nothing.
+
+
+async def test_s13_reads_stay_with_the_ensemble_seen_at_the_start() -> None:
+    ledgers = FleetLedgers(4)
+    await ledgers.create(3, 3, 2)
+    ledgers.put(range(10), 0, 1, 2, lac=-1)
+    ledgers.put(10, 1, 2, lac=-1)
+    ledgers.fleet[2].refuse_adds = Status.READ_ONLY
+    ledgers.fleet.hold(1, only=lambda call: reads(call) and call.first >= 10)
+    entry_by_entry = RecoverySettings(attempts=1, window=1)
+    task = asyncio.create_task(ledgers.recover(settings=entry_by_entry))
+    await ledgers.fleet.settle()
+    ledgers.fleet.heal(1)
+    ledgers.fleet.release(1)
+    closed = (await task).metadata.value
+    assert (closed.last_entry_id, closed.last_fragment.ensemble) == (10, ledgers.names(0, 1, 3))
+    # Catches: reading from the local ensemble, whose new member rightly denies what B2 holds.
 
 
 async def test_a_recoverer_that_lost_may_be_repeated() -> None:

@@ -21,8 +21,10 @@ from bookie.protocol.reader import (
 )
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
-from bookie.wire.native import ReadReply
-from recovery_lab import CODEC, LEDGER, entry, ledger, names
+from bookie.wire.native import ReadReply, ReadRequest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recovery_lab import CODEC, KEY, LEDGER, RecoveryLab, entry, ledger, names
 
 OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
 B = names(0, 1, 2)
@@ -176,3 +178,56 @@ def test_a_limbo_answer_covers_nothing_for_a_lac() -> None:
 def test_a_lac_nobody_can_tell_is_undecidable() -> None:
     with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE"):
         lac_read((UNK, -1), (Status.UNREACHABLE, -1), (UNK, -1)).result()
+
+
+# Any mixture of holders against a dumb oracle
+HELD, ABSENT, LIMBO, DOWN = range(4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    quorums=st.sampled_from([(3, 3, 2), (4, 2, 2), (5, 3, 2), (3, 2, 1)]),
+    data=st.data(),
+    turn=st.integers(0, 5),
+)
+def test_any_mixture_of_holders_reads_as_the_oracle_says(
+    quorums: tuple[int, int, int], data: st.DataObject, turn: int
+) -> None:
+    lab = RecoveryLab(ledger(*quorums))
+    moods = data.draw(st.lists(st.sampled_from([HELD, HELD, LIMBO, DOWN]), min_size=quorums[0]))
+    holders = data.draw(
+        st.lists(st.sets(st.integers(0, quorums[0] - 1), min_size=1), min_size=1, max_size=6)
+    )
+    for entry_id, on in enumerate(holders):
+        lab.put(entry_id, *on)
+    for position in range(quorums[0]):
+        lab[position].down = moods[position] == DOWN
+        if moods[position] == LIMBO:
+            lab[position].mark(LEDGER, limbo=True)
+    last = EntryId(len(holders) - 1)
+    core = RangeRead(lab.metadata, CODEC, first=EntryId(0), last=last, end=last, turn=turn)
+    outcome = drive(lab, core)
+    expected = next(
+        (e for i, on in enumerate(holders) if (e := expected_error(i, on, quorums, moods))), None
+    )
+    assert type(outcome.error) is (expected or type(None))
+    assert expected is not None or len(outcome.payloads) == len(holders)
+
+
+def drive(lab: RecoveryLab, core: RangeRead) -> ReadEnded:
+    step: AskRange | ReadEnded | None = core.start()
+    while isinstance(step, AskRange):
+        bookie = lab.bookies[step.bookie_id]
+        request = ReadRequest(LEDGER, step.first, step.last, 100, KEY)
+        down = (Status.UNREACHABLE, None)
+        step = core.on_read(step.op, *(down if bookie.down else bookie.read(request, fence=False)))
+    return ended(step)
+
+
+def expected_error(
+    entry_id: int, on: set[int], quorums: tuple[int, int, int], moods: list[int]
+) -> type[Exception] | None:
+    positions = [(entry_id + step) % quorums[0] for step in range(quorums[1])]
+    if any(p in on and moods[p] != DOWN for p in positions):
+        return None
+    return DataLossError if all(moods[p] == HELD for p in positions) else UndecidedError

@@ -145,7 +145,7 @@ def test_too_few_members_left_is_a_failure_that_names_them() -> None:
     assert "bookie-1: READ_ONLY" in str(work.failure)
 
 
-def test_a_replacement_nobody_needs_any_more_changes_nothing() -> None:
+def test_a_replacement_that_comes_when_all_is_safe_starts_with_the_next_entry() -> None:
     work = back()
     first, second, third = adds(work.add(entries(0)))
     work.on_added(third.op, Status.UNREACHABLE)
@@ -153,6 +153,8 @@ def test_a_replacement_nobody_needs_any_more_changes_nothing() -> None:
     work.on_added(second.op, Status.OK)
     assert work.on_replacement(2, names(3)[0]) == []
     assert work.fragments[-1].ensemble == names(0, 1, 2)
+    assert ids_of(work.add(entries(1)), 3) == [[1]]
+    assert work.fragments[-1] == Fragment(EntryId(1), names(0, 1, 3))
 
 
 def test_a_member_that_failed_on_settled_entries_is_replaced_with_the_next_ones() -> None:

@@ -74,6 +74,7 @@ class WriteBack:
         self._pending_bytes = 0
         self._failed: dict[int, Status] = {}
         self._asking: int | None = None
+        self._chosen: dict[int, BookieId] = {}
         self._hopeless: set[int] = set()
         self._refused: set[BookieId] = set()
 
@@ -96,6 +97,9 @@ class WriteBack:
             assert entry_id not in self._pending
             self._pending[entry_id] = _Pending(entry)
             self._pending_bytes += len(entry)
+        for position, bookie_id in self._chosen.items():
+            self._change(position, bookie_id)
+        self._chosen.clear()
         effects: list[WriteBackEffect] = []
         frames: dict[tuple[EntryId, ...], bytes] = {}
         ids = [entry_id for entry_id, _entry in entries]
@@ -132,13 +136,14 @@ class WriteBack:
         if position != self._asking:
             return []
         self._asking = None
-        if not self._pending:
-            return []  # all was acknowledged meanwhile; the next add asks again if it must
+        effects: list[WriteBackEffect] = []
         if bookie_id is None:
             self._hopeless.add(position)
+        elif not self._pending:
+            self._chosen[position] = bookie_id  # a fragment needs an entry to start at: the next
         else:
             self._change(position, bookie_id)
-        effects = self._resend(position) if bookie_id is not None else []
+            effects = self._send(position, list(self._pending), {})
         return effects + self._repair_ensemble()
 
     def _acknowledge(self, sent: _Op) -> None:
@@ -163,17 +168,15 @@ class WriteBack:
         for pending in self._pending.values():
             pending.acked.discard(position)  # the new member has none of them
 
-    def _resend(self, position: int) -> list[WriteBackEffect]:
-        return self._send(position, list(self._pending), {})
-
     def _repair_ensemble(self) -> list[WriteBackEffect]:
         """Ask for the next replacement, one at a time; give up when acks cannot be reached."""
-        wanted = [p for p in sorted(self._failed) if p not in self._hopeless]
+        settled = self._hopeless | self._chosen.keys()
+        wanted = [p for p in sorted(self._failed) if p not in settled]
         if not self._pending or self._asking is not None:
             return []
         if wanted:
             self._asking = wanted[0]
-            taken = frozenset(self.ensemble) | self._refused
+            taken = frozenset(self.ensemble) | self._refused | frozenset(self._chosen.values())
             return [Replace(wanted[0], self.ensemble, taken)]
         stuck = next((i for i in self._pending if not self._can_be_acked(i)), None)
         if stuck is not None:

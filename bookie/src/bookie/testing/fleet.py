@@ -258,7 +258,7 @@ class FakeFleet:
                 reply((status, found))
 
 
-SETTLE_TURNS = 50
+SETTLE_TURNS = 400
 """Turns of the event loop that `settle` gives: far more than any exchange of messages needs."""
 
 NO_ANSWER: tuple[Status, Any] = (Status.UNREACHABLE, None)
