@@ -127,7 +127,7 @@ class LedgerReader:
                 while waiting and len(ahead) < self._settings.pieces_ahead:
                     low, high = waiting.popleft()
                     turn += 1
-                    ahead.append((low, asyncio.create_task(self._piece(low, high, turn))))
+                    ahead.append((low, asyncio.create_task(self._piece(low, high, turn=turn))))
                 start, task = ahead[0]
                 payloads = await task
                 ahead.popleft()
@@ -136,7 +136,7 @@ class LedgerReader:
         finally:
             await _cancel([task for _start, task in ahead])
 
-    async def _piece(self, first: EntryId, last: EntryId, turn: int) -> list[bytes]:
+    async def _piece(self, first: EntryId, last: EntryId, *, turn: int) -> list[bytes]:
         """Payloads of a piece; trouble is believed only of the newest fragments.
 
         The fragments we know may be older than an ensemble change or a repair: their bookies then
@@ -145,15 +145,15 @@ class LedgerReader:
         for _ in range(REREADS_MAX):
             seen = self.metadata
             try:
-                return await self._piece_of(seen, first, last, turn)
+                return await self._piece_of(seen, first=first, last=last, turn=turn)
             except (DataLossError, UndecidableError):
                 await self._reread()
                 if self.metadata.fragments == seen.fragments:
                     raise
-        return await self._piece_of(self.metadata, first, last, turn)
+        return await self._piece_of(self.metadata, first=first, last=last, turn=turn)
 
     async def _piece_of(
-        self, seen: LedgerMetadata, first: EntryId, last: EntryId, turn: int
+        self, seen: LedgerMetadata, *, first: EntryId, last: EntryId, turn: int
     ) -> list[bytes]:
         payloads: list[bytes] = []
         for low, high in pieces(seen, first=first, last=last, size=self._settings.piece_entries):

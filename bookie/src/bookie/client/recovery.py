@@ -116,7 +116,13 @@ async def recover(
     attempt = 0
     while True:
         outcome = await _attempt(
-            store, peers, ledger_id, password, replacements, accepted_loss, settings
+            store,
+            peers,
+            ledger_id,
+            password=password,
+            replacements=replacements,
+            accepted_loss=accepted_loss,
+            settings=settings,
         )
         attempt += 1
         if isinstance(outcome, Done):
@@ -151,6 +157,7 @@ async def _attempt(
     store: MetadataStore,
     peers: Peers,
     ledger_id: LedgerId,
+    *,
     password: bytes,
     replacements: Replacements,
     accepted_loss: AcceptedLoss | None,
@@ -166,7 +173,14 @@ async def _attempt(
             accepted_loss=accepted_loss,
             window=settings.window,
         )
-        attempt = _Attempt(core, store, peers, master_key(password), replacements, settings)
+        attempt = _Attempt(
+            core,
+            store=store,
+            peers=peers,
+            key=master_key(password),
+            replacements=replacements,
+            settings=settings,
+        )
         return await attempt.run()
     except UnavailableError as error:
         return Abort(error)
@@ -196,6 +210,7 @@ class _Attempt:
     def __init__(
         self,
         core: Recovery,
+        *,
         store: MetadataStore,
         peers: Peers,
         key: bytes,
