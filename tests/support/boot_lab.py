@@ -8,26 +8,38 @@ memory is gone. Place 0 is the journal directory, 1.. are the ledger directories
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import StorageError
+from bookie.protocol.errors import StorageError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.marker import FoundMarker, read_marker
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from storage_kit import run, settings
 
+KEY = b"k" * 20
 ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
+
+
+def failing_at(operation: str) -> Callable[[str], Awaitable[None]]:
+    """For FaultyStore.before: the boot dies when it comes to this operation."""
+
+    async def hook(name: str) -> None:
+        if name == operation:
+            raise UnavailableError(f"the process ends before {operation}")
+
+    return hook
 
 
 class BootLab:
@@ -41,7 +53,8 @@ class BootLab:
         self.store: MetadataStore = store or MemoryStore(self.cluster)
         self.disk: Disk = disk or RealDisk()
         self.steps: list[str] = []
-        self.asked = asyncio.Event()
+        self.rival_wait_s = 30.0
+        self._stepped = asyncio.Event()
         self.pending: Boot | None = None
         self.now: Booted | None = None
         self.mode = DurabilityMode.MEMORY
@@ -53,7 +66,7 @@ class BootLab:
         self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
     ) -> BootSettings:
         storage = settings(self.root, self.mode, disks=self.ledger_disks)
-        return BootSettings(ME, storage, policy, tuple(uids))
+        return BootSettings(ME, storage, policy, tuple(uids), self.rival_wait_s)
 
     def directory(self, place: int) -> Path:
         return self.settings().directories[place]
@@ -76,11 +89,9 @@ class BootLab:
 
         def on_step(step: str) -> None:
             self.steps.append(step)
-            if step == "awaiting approval":
-                self.asked.set()
+            self._stepped.set()
 
         self.steps = []
-        self.asked.clear()
         self.pending = Boot(
             self.settings(policy=policy, uids=uids),
             self.store,
@@ -90,6 +101,12 @@ class BootLab:
             on_step=on_step,
         )
         return self.pending
+
+    async def reached(self, step: str) -> None:
+        """Waits until the boot under way has come to this step."""
+        while step not in self.steps:
+            self._stepped.clear()
+            await self._stepped.wait()
 
     async def boot(
         self,
@@ -131,12 +148,15 @@ class BootLab:
     async def add(
         self, ledger_id: LedgerId, first: int, count: int = 1, *, recovery: bool = False
     ) -> None:
-        """Acknowledged entries."""
+        """Acknowledged entries; the key is learned first, as the server does it."""
         assert self.now is not None
-        done: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+        storage, loop = self.now.storage, asyncio.get_running_loop()
+        learned: asyncio.Future[StorageError | None] = loop.create_future()
+        done: asyncio.Future[StorageError | None] = loop.create_future()
+        storage.put_record(LedgerRecord(ledger_id, master_key=KEY), done=learned.set_result)
         frame = run(ledger_id, first, count, recovery=recovery)
-        assert self.now.storage.add_run(frame, done=done.set_result)
-        assert await done is None
+        assert storage.add_run(frame, done=done.set_result)
+        assert await learned is None and await done is None
 
     def end(self) -> None:
         """Whatever runs is ended, for the test's own end."""

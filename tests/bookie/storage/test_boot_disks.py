@@ -5,15 +5,18 @@ import shutil
 
 import pytest
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import Versioned
-from bookie.protocol.errors import BootRefusedError
+from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint, Versioned
+from bookie.protocol.errors import BootRefusedError, MetadataFormatError, UnavailableError
 from bookie.storage.boot import Boot, Booted, FixPolicy
+from bookie.storage.index import INDEX_NAME
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.storage.verdicts import DiskVerdict
 from bookie.testing.metadata import FaultyStore
-from boot_lab import ME, BootLab
+from boot_lab import ME, BootLab, failing_at
 from storage_kit import ids
 
+JOURNAL = DurabilityMode.JOURNAL
 AUTO, APPROVE, NEVER = FixPolicy.AUTO, FixPolicy.APPROVE, FixPolicy.NEVER
 UIDS = ("uid-j", "uid-0", "uid-1")
 
@@ -36,7 +39,7 @@ async def asked(lab: BootLab, policy: FixPolicy) -> "tuple[Boot, asyncio.Task[Bo
     """A boot that has come to its question."""
     boot = lab.begin(policy=policy, uids=UIDS)
     running = asyncio.create_task(boot.run())
-    asking = asyncio.create_task(lab.asked.wait())
+    asking = asyncio.create_task(lab.reached("awaiting approval"))
     await asyncio.wait({running, asking}, return_when=asyncio.FIRST_COMPLETED)
     assert asking.done() and not running.done()
     return boot, running
@@ -108,18 +111,60 @@ async def test_never_refuses_before_anything_is_touched(lab: BootLab) -> None:
     assert list(lab.directory(1).iterdir()) == []
 
 
-async def test_approve_marks_first_and_stamps_only_after_the_word(lab: BootLab) -> None:
+async def test_approve_touches_nothing_before_the_word_and_fences_after_it(lab: BootLab) -> None:
     await settled(lab)
     lab.wipe(1)
     boot, running = await asked(lab, APPROVE)
     assert boot.progress.plan is not None and boot.progress.plan.disks == (1,)
-    assert read_stamp(lab.disk, lab.directory(1)) is None
+    assert lab.steps == ["awaiting approval"] and not any(lab.directory(1).iterdir())
     assert boot.approve("another plan", "me") != ""
     assert not running.done()
     assert boot.approve(boot.progress.plan.plan_id, "me") == ""
     lab.now = await running
-    assert lab.now.record.cookie_fixed
+    assert lab.now.record.cookie_fixed and lab.now.record.ledgers_in_limbo == 1
     assert boot.progress.plan is None
+
+
+async def test_the_old_disk_comes_back_unharmed_while_a_person_thinks(lab: BootLab) -> None:
+    await lab.boot(mode=JOURNAL, uids=UIDS)
+    ledgers = [await lab.ledger() for _ in range(4)]
+    for ledger in ledgers:
+        await lab.add(ledger, 0, 3)
+    lab.kill()
+    lab.directory(1).rename(lab.root / "kept")
+    lab.directory(1).mkdir()
+    _boot, running = await asked(lab, APPROVE)
+    await cancelled(running)
+    lab.wipe(1)
+    lab.directory(1).rmdir()
+    (lab.root / "kept").rename(lab.directory(1))
+    booted = await lab.boot(mode=JOURNAL, uids=UIDS)
+    assert not booted.storage.limbo_ledgers()
+    assert all(booted.storage.held(ledger) == ids((0, 2)) for ledger in ledgers)
+
+
+async def test_an_old_disk_that_comes_back_after_half_a_fix_denies_nothing(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot(mode=JOURNAL, uids=UIDS)
+    ledgers = [await lab.ledger() for _ in range(4)]
+    for ledger in ledgers:
+        await lab.add(ledger, 0, 3)
+    lab.kill()
+    lab.directory(1).rename(lab.root / "kept")
+    lab.directory(1).mkdir()
+    store.before = failing_at("new_ledger_id")  # replayed and trimmed, and then it dies
+    with pytest.raises(UnavailableError):
+        await lab.boot(mode=JOURNAL, uids=UIDS)
+    store.before = None
+    lab.wipe(1)
+    lab.directory(1).rmdir()
+    (lab.root / "kept").rename(lab.directory(1))
+    booted = await lab.boot(mode=JOURNAL, uids=UIDS)
+    missing = [i for i in ledgers if booted.storage.held(i) != ids((0, 2))]
+    assert set(missing) <= set(booted.storage.limbo_ledgers())
+    assert booted.record.reason == "UncleanShutdown"
 
 
 async def test_a_stop_while_it_waits_changes_nothing_and_the_question_stays_the_same(
@@ -257,3 +302,126 @@ async def test_the_cookie_comes_after_the_marks_and_the_epoch_last(
     order = [c for c in store.calls if c in ("ledger_ids", "write_cookie", "write_boot_epoch")]
     assert order == ["ledger_ids", "write_cookie", "write_boot_epoch"]
     assert lab.steps == ["replaying", "marking", "fixing the cookie", "stamping"]
+
+
+# ---- lost contents beside a stamp ---------------------------------------------------------------
+
+
+async def test_a_directory_without_its_index_counts_as_empty(lab: BootLab) -> None:
+    await settled(lab)
+    for path in lab.directory(1).glob(INDEX_NAME + "*"):
+        path.unlink()
+    assert (await lab.boot(uids=UIDS)).record.reason == "DiskReplaced"
+
+
+async def test_logs_without_their_index_are_refused_with_the_way_out(lab: BootLab) -> None:
+    await lab.boot()
+    for _ in range(4):
+        await lab.add(await lab.ledger(), 0)
+    await lab.stop()
+    for path in lab.directory(1).glob(INDEX_NAME + "*"):
+        path.unlink()
+    assert "bookie index rebuild" in await refused(lab)
+
+
+async def test_a_journal_that_vanished_after_an_unclean_stop_is_a_lost_one(lab: BootLab) -> None:
+    await lab.boot(mode=JOURNAL)
+    ledger = await lab.ledger()
+    await lab.add(ledger, 0)
+    lab.kill()
+    for path in (lab.directory(0) / "journal").iterdir():
+        path.unlink()
+    booted = await lab.boot(mode=JOURNAL)
+    assert booted.record.reason == "JournalLost"
+    assert booted.storage.limbo_ledgers() == [ledger]
+
+
+async def test_metadata_of_no_known_format_refuses_an_unclean_boot(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    await lab.ledger()
+    lab.kill()
+
+    async def garbage(name: str) -> None:
+        if name == "read_ledger":
+            raise MetadataFormatError("ledger 0 is of no known format")
+
+    store.before = garbage
+    assert "no known format" in await refused(lab)
+
+
+# ---- another process of the same id -------------------------------------------------------------
+
+
+async def registered_elsewhere(lab: BootLab) -> MemoryStore:
+    """A session of another process that serves as this bookie."""
+    rival = MemoryStore(lab.cluster)
+    await rival.register(BookieInfo(ME, (Endpoint(RUN_ENDPOINT, "10.0.0.9", 3182, "bookie-run"),)))
+    return rival
+
+
+@pytest.mark.parametrize("wiped", [True, False])
+async def test_other_directories_are_refused_while_a_process_of_this_id_lives(
+    lab: BootLab, wiped: bool
+) -> None:
+    if wiped:
+        await settled(lab)
+        lab.wipe(1)
+    lab.rival_wait_s = 0.0
+    await registered_elsewhere(lab)
+    message = await refused(lab)
+    assert "registered and alive at 10.0.0.9:3182" in message
+    assert read_stamp(lab.disk, lab.directory(1)) is None
+
+
+async def test_the_left_over_of_a_killed_process_is_outlived(lab: BootLab) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    rival = await registered_elsewhere(lab)
+    running = asyncio.create_task(lab.begin(uids=UIDS).run())
+    await lab.reached("waiting for the former process to be gone")
+    await rival.close()
+    lab.now = await running
+    assert lab.now.record.cookie_fixed
+
+
+async def test_a_boot_on_its_own_disks_waits_for_nobody(lab: BootLab) -> None:
+    await settled(lab)
+    await registered_elsewhere(lab)
+    assert (await lab.boot(uids=UIDS)).record.clean
+
+
+@pytest.mark.parametrize("place", [1, 2])
+async def test_the_loser_of_two_boots_does_not_keep_the_winners_stamps(
+    faulty: tuple[BootLab, FaultyStore], place: int
+) -> None:
+    lab, store = faulty
+    await settled(lab)
+    lab.wipe(1)
+
+    async def rival(name: str) -> None:
+        if name == "write_boot_epoch":
+            store.before = None
+            found = await store.inner.read_boot_epoch(ME)
+            assert found is not None
+            await store.inner.write_boot_epoch(ME, 2, version=found.version)
+
+    store.before = rival
+    assert "boot epoch" in await refused(lab)
+    stamp = read_stamp(lab.disk, lab.directory(place))
+    assert (stamp.boot_epoch if stamp else None) == {1: None, 2: 1}[place]
+
+
+# ---- a deleted identity -------------------------------------------------------------------------
+
+
+async def test_a_deleted_identity_is_for_whoever_decides_about_disks(lab: BootLab) -> None:
+    await lab.ledger()
+    assert "identity was deleted" in await refused(lab, policy=NEVER)
+    boot, running = await asked(lab, APPROVE)
+    assert boot.progress.plan is not None
+    boot.approve(boot.progress.plan.plan_id, "me")
+    lab.now = await running
+    assert lab.now.record.reason == "IdentityLost"

@@ -223,7 +223,7 @@ def test_what_lies_in_directories_is_told_apart(tmp_path: Path) -> None:
     journal, ours, strange = (tmp_path / name for name in ("journal", "ours", "strange"))
     for path in (journal, ours / "log", strange, journal / "lost+found"):
         path.mkdir(parents=True)
-    (ours / "index.sqlite-wal").touch()
+    (ours / "index.sqlite").touch()
     (strange / "letters.txt").touch()
     (strange / ".hidden").touch()
     found = look_at_disks(REAL, [journal, ours, strange], volume_uids=["uid-j"])
@@ -233,6 +233,18 @@ def test_what_lies_in_directories_is_told_apart(tmp_path: Path) -> None:
         ("ledger", 1, False, ("letters.txt",)),
     ]
     assert [d.volume_uid for d in found] == ["uid-j", "", ""]
+
+
+def test_a_ledger_directory_without_its_index_holds_no_store_unless_logs_are_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "index.sqlite-wal").touch()
+    paths = [tmp_path / "journal", tmp_path]
+    paths[0].mkdir()
+    assert not look_at_disks(REAL, paths, volume_uids=[])[1].holds_store
+    (tmp_path / "log" / "0000000001.log").touch()
+    assert look_at_disks(REAL, paths, volume_uids=[])[1].holds_store
 
 
 def test_an_unreadable_stamp_is_kept_as_a_problem_of_its_disk(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Boot steps 1-5 and the end of a stop: nothing is served before all of this is durable.
 
-Order (DESIGN.md 4): lock; stamps, markers, cookie, epoch -> `verdicts.decide`; open the storage
-(replays the journal in every mode); if something may be forgotten, mark: fence boundary, limbo,
-unchecked, from a linearizable listing; then the cookie under its policy; then stamps with the new
-epoch, the epoch in the metadata store, and last this boot's markers. A crash at any point leaves a
-state that the next boot judges at least as carefully.
+Order (DESIGN.md 4): lock; stamps, markers, cookie, epoch -> `verdicts.decide`; where disks changed,
+the consent that the policy asks for, before anything is written to them; open the storage (replays
+the journal in every mode); if something may be forgotten, mark: fence boundary, limbo, unchecked,
+from a linearizable listing; then the cookie; then stamps with the new epoch, the epoch in the
+metadata store, and last this boot's markers. A crash at any point leaves a state that the next boot
+judges at least as carefully.
 """
 
 import asyncio
@@ -14,13 +15,19 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bookie.metadata.store import Cookie, MetadataStore, Versioned
-from bookie.protocol.errors import BootRefusedError, MetadataConflictError, StorageError
+from bookie.protocol.errors import (
+    BootRefusedError,
+    CorruptError,
+    MetadataConflictError,
+    MetadataFormatError,
+    StorageError,
+)
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.storage.consent import FixPlan, FixPolicy, fix_plan
-from bookie.storage.disk import Disk
+from bookie.storage.disk import Disk, remove_file
 from bookie.storage.engine import Storage, StorageSettings
 from bookie.storage.listing import Listing, list_ledgers
 from bookie.storage.looking import look_at_disks
@@ -29,7 +36,7 @@ from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
 from bookie.storage.records import Boundary
 from bookie.storage.routing import ROUTING_VERSION
-from bookie.storage.stamps import Stamp, write_stamp
+from bookie.storage.stamps import STAMP_NAME, Stamp, write_stamp
 from bookie.storage.verdicts import Decision, DiskVerdict, Found, FoundDisk, Kind, decide
 
 __all__ = [
@@ -41,15 +48,22 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+RIVAL_POLL_S: Final = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class BootSettings:
-    """Identity and folders of the bookie that boots; `volume_uids` journal first."""
+    """Identity and folders of the bookie that boots; `volume_uids` journal first.
+
+    `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
+    session of the metadata store.
+    """
 
     bookie_id: BookieId
     storage: StorageSettings
     policy: FixPolicy
     volume_uids: tuple[str, ...] = ()
+    rival_wait_s: float = 30.0
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -137,12 +151,24 @@ class Boot:
 
         The caller holds the folder lock and closes the storage when a later step of its own fails.
         """
+        try:
+            return await self._run()
+        except (CorruptError, MetadataFormatError) as error:
+            # The disk or the store works, but what lies there makes no sense: a person must look.
+            raise BootRefusedError(str(error)) from error
+
+    async def _run(self) -> Booted:
         seen = await self._look()
         decision = decide(seen.found)
         self.progress.verdicts = decision.verdicts
         if decision.kind is Kind.REFUSE:
             raise BootRefusedError(decision.message)
-        self._refuse_by_policy(decision)
+        if decision.kind in (Kind.FIX, Kind.ASK):
+            await self._get_consent(decision, seen.found)
+        if decision.kind is not Kind.NORMAL:
+            await self._outlive_rival()
+        if decision.kind in (Kind.FIX, Kind.ASK):
+            await self._note_doubt(seen.found)
         self._step("replaying")
         storage = await self._open_storage()
         try:
@@ -192,12 +218,48 @@ class Boot:
             self._disk.make_directory(directory)
         return look_at_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
 
-    def _refuse_by_policy(self, decision: Decision) -> None:
-        if decision.kind in (Kind.FIX, Kind.ASK) and self._settings.policy is FixPolicy.NEVER:
+    # Where disks changed, or are new: before anything is written to them
+    async def _get_consent(self, decision: Decision, found: Found) -> None:
+        """By the policy. Until it is given nothing was changed: the old disk may still come back,
+        and the journal's records must then be there for it."""
+        policy = self._settings.policy
+        if policy is FixPolicy.NEVER:
             raise BootRefusedError(
                 f"{decision.message}; cookie fix policy is Never: put the old disk back, or allow "
                 "the fix (policy Auto or Approve, or `bookie cookie fix`); nothing was changed"
             )
+        if policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
+            return
+        plan = self.progress.plan = fix_plan(decision, found)
+        self._step("awaiting approval")
+        log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
+        await self._approved.wait()
+        self.progress.plan = None
+
+    async def _outlive_rival(self) -> None:
+        """No process of this id may live on other directories, which only its lock would show.
+
+        What is registered is a left-over of a killed process or a rival; the one goes away.
+        """
+        bookie_id = self._settings.bookie_id
+        try:
+            async with asyncio.timeout(self._settings.rival_wait_s):
+                while rival := (await self._store.bookies()).get(bookie_id):
+                    self._step("waiting for the former process to be gone")
+                    await asyncio.sleep(RIVAL_POLL_S)
+        except TimeoutError as error:
+            places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) if rival else "?"
+            raise BootRefusedError(
+                f"bookie {bookie_id} is registered and alive at {places}, on other directories "
+                "than these: stop that process, or give this one an id of its own; nothing was "
+                "changed"
+            ) from error
+
+    async def _note_doubt(self, found: Found) -> None:
+        """Should this boot go no further and the old disk come back, what was replayed and trimmed
+        meanwhile is missing there: markers of the weakest mode make the next boot check."""
+        doubt = Marker(found.next_epoch - 1, DurabilityMode.MEMORY)
+        await _in_thread(lambda: write_markers(self._disk, self._settings.directories, doubt))
 
     # Step 2: open and replay
     async def _open_storage(self) -> Storage:
@@ -230,8 +292,9 @@ class Boot:
             self._step("marking")
             existing = await self._list_existing()
             listing = existing.listing
-            if not reason and listing.named:
+            if decision.kind is Kind.NEW_BOOKIE and listing.named:
                 reason = "IdentityLost"
+                await self._get_consent(_lost_identity(decision, listing), found)
             if reason:
                 await self._mark(storage, epoch, existing)
         elif storage.unchecked_boundary() is not None:
@@ -284,9 +347,7 @@ class Boot:
         """Make the cookie name these disks; True when that mended a mismatch."""
         wanted = self._cookie(seen.found)
         mends = decision.kind in (Kind.FIX, Kind.ASK)
-        if mends:
-            await self._get_consent(decision, seen.found)
-        elif seen.cookie is not None and seen.cookie.value == wanted:
+        if not mends and seen.cookie is not None and seen.cookie.value == wanted:
             return False
         self._step("fixing the cookie")
         try:
@@ -298,15 +359,6 @@ class Boot:
             raise self._rival("cookie") from error
         log.warning("wrote the cookie: %s", decision.message or "directories moved")
         return mends
-
-    async def _get_consent(self, decision: Decision, found: Found) -> None:
-        if self._settings.policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
-            return
-        plan = self.progress.plan = fix_plan(decision, found)
-        self._step("awaiting approval")
-        log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
-        await self._approved.wait()
-        self.progress.plan = None
 
     def _rival(self, what: str) -> BootRefusedError:
         return BootRefusedError(
@@ -323,6 +375,8 @@ class Boot:
                 self._settings.bookie_id, epoch, version=seen.epoch.version if seen.epoch else None
             )
         except MetadataConflictError as error:
+            # With our stamps these directories would pass for the ones that the other boot stamped.
+            await _in_thread(lambda: self._restore_stamps(seen.found))
             raise self._rival("boot epoch") from error
         marker = Marker(epoch, self._settings.storage.mode)
         await _in_thread(lambda: write_markers(self._disk, self._settings.directories, marker))
@@ -345,6 +399,13 @@ class Boot:
                 volume_uids=uids,
             )
             write_stamp(self._disk, disk.path, stamp)
+
+    def _restore_stamps(self, found: Found) -> None:
+        for disk in found.disks:
+            if disk.stamp is not None:
+                write_stamp(self._disk, disk.path, disk.stamp)
+            else:
+                remove_file(self._disk, disk.path / STAMP_NAME)
 
     def _cookie(self, found: Found) -> Cookie:
         ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
@@ -378,6 +439,8 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
         return "IndexRebuilt"
     if decision.is_dirty and decision.previous_mode is DurabilityMode.MEMORY:
         return "UncleanShutdown"
+    if decision.lacks_journal and decision.kind is not Kind.NEW_BOOKIE:
+        return "JournalLost"
     # With the journal on, what the torn log lost was replayed; else it was there and is gone.
     if report.torn and decision.previous_mode is not DurabilityMode.JOURNAL:
         return "TornLog"
@@ -390,6 +453,16 @@ def _has_past(storage: Storage, found: Found) -> bool:
     One that has not must not fence anything: writers are about to choose it for ledgers that exist.
     """
     return found.last_epoch is not None or found.is_dirty or bool(storage.ledger_ids())
+
+
+def _lost_identity(decision: Decision, listing: Listing) -> Decision:
+    """Ledgers name a bookie that has neither cookie nor stamps: as if all its disks were replaced,
+    and for whoever decides about those (R29)."""
+    message = (
+        f"{len(listing.named)} ledgers name this bookie, but it has no cookie and no stamped disk: "
+        "its identity was deleted, or this is another bookie's id"
+    )
+    return replace(decision, kind=Kind.FIX, message=message)
 
 
 def _calm_reason(decision: Decision) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bookie.metadata.store import Cookie
 from bookie.storage.marker import FoundMarker
-from bookie.storage.stamps import LEDGER_ROLE, Stamp, place_of
+from bookie.storage.stamps import JOURNAL_ROLE, LEDGER_ROLE, Stamp, place_of
 
 
 class DiskVerdict(Enum):
@@ -31,8 +31,9 @@ class DiskVerdict(Enum):
 class FoundDisk:
     """One configured directory and what lies in it.
 
-    `problem`: why its stamp cannot be read. `holds_store`: journal, log or index files are there.
-    `strange`: names in it that no bookie writes. `volume_uid`: today's, empty when not told.
+    `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
+    folder of the journal) or files of log or journal; `holds_files`: the latter. `strange`: names
+    in it that no bookie writes. `volume_uid`: today's, empty when not told.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class FoundDisk:
     volume_uid: str = ""
     problem: str = ""
     holds_store: bool = True
+    holds_files: bool = True
     strange: tuple[str, ...] = ()
 
     @property
@@ -71,6 +73,11 @@ class Found:
     @property
     def is_dirty(self) -> bool:
         return any(disk.marker.is_dirty for disk in self.disks)
+
+    @property
+    def lacks_journal(self) -> bool:
+        """No file of the journal is there, not even an old one: it is new, or was taken away."""
+        return any(disk.role == JOURNAL_ROLE and not disk.holds_files for disk in self.disks)
 
     @property
     def next_epoch(self) -> int:

@@ -39,6 +39,8 @@ class Decision:
     message: str = ""
     is_dirty: bool = False
     previous_mode: DurabilityMode | None = None
+    lacks_journal: bool = False
+    """Uncleanly stopped, and no journal to replay: what it held is not known."""
 
     @property
     def replaced(self) -> tuple[int, ...]:
@@ -54,7 +56,8 @@ def decide(found: Found) -> Decision:
     if kind is Kind.NEW_BOOKIE:
         verdicts = tuple(DiskVerdict.NEW for _ in verdicts)
     mode = _previous_mode([disk.marker for disk in found.disks]) if found.is_dirty else None
-    return Decision(kind, verdicts, message, found.is_dirty, mode)
+    lacks_journal = found.is_dirty and found.lacks_journal
+    return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
 
 
 def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
