@@ -17,7 +17,7 @@ from source import Input, Piece
 BUSY_LOGS = 4
 QUIET_LOGS = 8
 BATCH_ENTRIES = 32
-PAUSE_S = 0.1
+PAUSE_S = 0.2
 """Between batches: the story needs a steady stream, not the highest rate."""
 QUIET_ENTRIES = 40
 LEDGER_BYTES = 3 * 1024 * 1024
