@@ -19,7 +19,7 @@ from bookie_operator.errors import LocalError
 from bookie_operator.local import mischief
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
-from bookie_operator.local.up import stored_cluster, up_detached
+from bookie_operator.local.up import add_task, stored_cluster, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.view import LiveScreen, PlainScreen, cluster_view
 from bookie_operator.model.crd import documents
@@ -135,6 +135,16 @@ def down(directory: Path, delete_volumes: bool) -> int:
     """Stop everything gracefully; data stays."""
     folders = LocalFolders(directory)
     return 0 if take_all_down(folders, delete_volumes=delete_volumes, report=click.echo) else FAILED
+
+
+@local.command()
+@click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
+@in_directory
+@errors_told
+def task(manifest: Path, directory: Path) -> None:
+    """Hand a BookieTask to the operator: repair, audit, approve-cookie-fix, replace-disk."""
+    path = add_task(LocalFolders(directory), manifest)
+    click.echo(f"{path} (its status appears beside it)")
 
 
 @local.command()

@@ -79,6 +79,20 @@ def test_swapping_needs_full_names(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "expected BOOKIE.DISK" in done.output
 
 
+def test_a_task_is_handed_in_once_and_to_its_own_cluster(tmp_path: Path) -> None:
+    stored(tmp_path / "d")
+    path = tmp_path / "task.yaml"
+
+    def hand_in(cluster_name: str) -> Result:
+        tree = {"kind": "BookieTask", "metadata": {"name": "look"}}
+        path.write_text(yaml.safe_dump(tree | {"spec": {"cluster": cluster_name, "type": "audit"}}))
+        return run("local", "task", str(path), "--dir", str(tmp_path / "d"))
+
+    assert "the task is for other" in hand_in("other").output
+    assert hand_in("demo").exit_code == 0
+    assert "already" in hand_in("demo").output
+
+
 def test_crds_are_printed_and_written(tmp_path: Path) -> None:
     assert "kind: CustomResourceDefinition" in run("crds").output
     assert run("crds", "--dir", str(tmp_path)).exit_code == 0

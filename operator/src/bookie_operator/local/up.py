@@ -20,7 +20,7 @@ from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
 from bookie_operator.model.cluster import BookieCluster, check_transition
-from bookie_operator.model.manifest import load_cluster
+from bookie_operator.model.manifest import load_cluster, load_task
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import Event
@@ -62,6 +62,23 @@ def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
     """The cluster as last published in this directory; None = nothing was ever brought up."""
     tree = read_json(folders.status_file)
     return BookieCluster.model_validate(tree) if tree is not None else None
+
+
+def add_task(folders: LocalFolders, manifest: Path) -> Path:
+    """Hand in a task for the directory's cluster; where it lies. A name is used once."""
+    task = load_task(manifest)
+    cluster = stored_cluster(folders)
+    if cluster is None or cluster.metadata.name != task.spec.cluster:
+        found = cluster.metadata.name if cluster else "none"
+        raise LocalError(
+            f"{folders.root} holds cluster {found}, the task is for {task.spec.cluster}: "
+            "choose --dir"
+        )
+    path = folders.tasks / f"{task.metadata.name}.yaml"
+    if path.exists():
+        raise LocalError(f"there is a task {task.metadata.name} already: give it another name")
+    replace_file(path, manifest.read_text(encoding="utf-8"))
+    return path
 
 
 def prepare(folders: LocalFolders, manifest: BookieCluster) -> BookieCluster:

@@ -138,24 +138,25 @@ def _word(action: Destructive) -> str:
 def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> ClusterStatus:
     spec, judged, observed = found.cluster.spec, found.judged, found.observed
     current = conditions(found, previous)
+    bookies = tuple(
+        bookie_status(
+            spec,
+            one,
+            before=previous.bookie(bookie_id),
+            repair=found.repairs.statuses.get(bookie_id),
+        )
+        for bookie_id, one in judged.items()
+    )
     return ClusterStatus(
         observed_generation=found.cluster.metadata.generation,
-        phase=phase(current, judged),
+        phase=phase(current, bookies),
         replicas=len([one for one in judged.values() if one.bookie.process is not None]),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
         selector=f"bookkeeper.bookie-operator.dev/cluster={found.cluster.metadata.name}",
         disruptions_allowed=budget.disruptions_allowed,
         metadata=metadata_status(observed, previous),
         conditions=current,
-        bookies=tuple(
-            bookie_status(
-                spec,
-                one,
-                before=previous.bookie(bookie_id),
-                repair=found.repairs.statuses.get(bookie_id),
-            )
-            for bookie_id, one in judged.items()
-        ),
+        bookies=bookies,
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
         blocked=blocked(found.refusals, previous, now=observed.now),

@@ -24,7 +24,7 @@ from bookie_operator.model.status import (
 from bookie_operator.observed import DiskHealth, Health, Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
-from bookie_operator.plan.states import GONE, Judged
+from bookie_operator.plan.states import Judged
 
 READY_STATES = (BookieState.SERVING, BookieState.LIMBO, BookieState.READ_ONLY)
 
@@ -150,7 +150,7 @@ def metadata_status(observed: Observed, previous: ClusterStatus) -> MetadataStat
     )
 
 
-def phase(conditions: Sequence[Condition], judged: Mapping[BookieId, Judged]) -> str:
+def phase(conditions: Sequence[Condition], bookies: Sequence[BookieStatus]) -> str:
     """The one word of `kubectl get`."""
     true = {condition.type for condition in conditions if condition.status == "True"}
     for kind, word in (
@@ -165,5 +165,6 @@ def phase(conditions: Sequence[Condition], judged: Mapping[BookieId, Judged]) ->
         if kind.value in true:
             return word
     if ConditionType.AVAILABLE.value not in true:
-        return "Creating" if not any(one.state in GONE for one in judged.values()) else "Down"
+        has_booted = any(status.boot_epoch for status in bookies)
+        return "Unavailable" if has_booted else "Creating"
     return "Running"
