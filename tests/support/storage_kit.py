@@ -10,6 +10,7 @@ import errno
 import os
 import queue
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,10 @@ def interrupted(kit: StorageKit, work: Callable[[], object], *, after_operations
     finally:
         kit.sim.watch(None)
     return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for another thread to get there; a hang ends in an assertion."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline

@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from bookie.protocol.runs import RunFrame
 from bookie.storage.disk import RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.routing import route
-from storage_kit import StorageKit, ids, interrupted, run
+from storage_kit import WAIT_S, StorageKit, ids, interrupted, run, wait_until
 
 L7 = LedgerId(7)
 DURABLE = [DurabilityMode.JOURNAL, DurabilityMode.SYNC]
@@ -171,6 +172,24 @@ def test_a_checkpoint_trims_the_journal_and_loses_nothing(tmp_path: Path) -> Non
     assert len(kit.sim.list_directory(kit.root / "journal/journal")) < files
     kit = kit.after_power_cut()
     assert kit.held(7) == ids((0, 299)) and lost(kit, runs) == {}
+    kit.storage.close()
+
+
+def test_what_is_added_during_a_checkpoint_is_left_to_the_next(tmp_path: Path) -> None:
+    kit = StorageKit(tmp_path / "bookie", DurabilityMode.SYNC, disks=1)
+    kit.add(run(7, 0))
+    kit.storage.checkpoint()
+    with kit.sim.held_syncs() as is_syncing:
+        kit.start(run(7, 1))
+        checkpoint = threading.Thread(target=kit.storage.checkpoint)
+        checkpoint.start()
+        assert is_syncing.wait(WAIT_S)
+        wait_until(lambda: kit.storage._directories[0].pending_rows == 0)
+        later = kit.start(run(7, 2))
+    checkpoint.join()
+    kit.pump(lambda: bool(later))
+    kit = kit.after_power_cut()
+    assert kit.held(7) == kit.read(7, 0, 9)[0] == ids((0, 2))
     kit.storage.close()
 
 
