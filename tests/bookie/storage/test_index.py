@@ -17,7 +17,7 @@ from bookie.storage.ledger_log import Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow
 from bookie.storage.records import LedgerRecord
-from bookie.storage.sqlite import sqlite_error
+from bookie.storage.sqlite import Database, sqlite_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_kit import ids, run
@@ -247,6 +247,14 @@ def test_a_commit_is_durable_without_a_close(tmp_path: Path) -> None:
     copy = Index.open(image / "index.sqlite")
     assert len(copy.all_rows(L7)) == 1
     copy.close()
+
+
+def test_every_commit_is_synced(tmp_path: Path) -> None:
+    database = Database(tmp_path / "index.sqlite")
+    with database.transaction("look") as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    database.close()
 
 
 def test_a_closed_index_says_so(tmp_path: Path) -> None:
