@@ -57,6 +57,8 @@ class RunConnection(asyncio.BufferedProtocol):
         self._is_closing = False
         self.is_greeted = False
         """The client said that it means this bookie."""
+        self.reads_under_way = 0
+        """Kept by the service, which bounds it: replies may be large and the client slow."""
         self._replies: list[Buffer] = []
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -121,6 +123,10 @@ class RunConnection(asyncio.BufferedProtocol):
             self._flush()
             self._transport.close()
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
     # Inside
     def _take_messages(self) -> None:
         try:
@@ -184,7 +190,7 @@ class RunConnection(asyncio.BufferedProtocol):
 
 
 class RunServer:
-    """Listens on the native port; knows its open connections so that a stop can end them."""
+    """Listens on the native port."""
 
     def __init__(self, make: Callable[[], RunConnection]) -> None:
         self._make = make
@@ -195,7 +201,7 @@ class RunServer:
         self._server = await loop.create_server(self._make, host, port)
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
+        """Take no new connections; the open ones are the service's to end."""
         if self._server is not None:
             self._server.close()
-            await self._server.wait_closed()

@@ -1,13 +1,14 @@
 """The bookie as its control plane sees it: health at any time, the rest once it is booted."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bookie.protocol.errors import NotReadyError, StorageError
 from bookie.protocol.ids import LedgerId
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
+from bookie.server.announce import Announcer
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
 from bookie.server.settings import BookieSettings
@@ -16,8 +17,6 @@ from bookie.storage.boot import Boot, Booted, BootRecord
 from bookie.storage.disk import RealDisk
 from bookie.storage.verdicts import DiskVerdict, FoundDisk
 from bookie.wire.admin import bookie_admin_pb2 as pb
-
-Reregister = Callable[[], Awaitable[None]]
 
 
 class Control:
@@ -28,17 +27,13 @@ class Control:
         self._state = state
         self._booted: Booted | None = None
         self._marks: Marks | None = None
-        self._reregister: Reregister | None = None
+        self._announcer: Announcer | None = None
         self.boot: Boot | None = None
         self.started_at_ms = int(time.time() * 1000)
 
-    def serve(self, booted: Booted, marks: Marks, *, reregister: Reregister) -> None:
+    def serve(self, booted: Booted, marks: Marks, *, announcer: Announcer) -> None:
         """The boot is over: everything can be asked from now on."""
-        self._booted, self._marks, self._reregister = booted, marks, reregister
-
-    @property
-    def boot_epoch(self) -> int:
-        return self._booted.record.boot_epoch if self._booted else 0
+        self._booted, self._marks, self._announcer = booted, marks, announcer
 
     # Health
     def health(self) -> pb.Health:
@@ -108,7 +103,7 @@ class Control:
     def approve(self, plan_id: str, approved_by: str) -> str:
         if self.boot is None:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
-        return self.boot.approve(plan_id)
+        return self.boot.approve(plan_id, approved_by)
 
     # Modes
     async def set_read_only(self, read_only: bool) -> Phase:
@@ -121,11 +116,11 @@ class Control:
 
     async def _switch(self, reason: str, is_on: bool) -> Phase:
         self._ready()
-        assert self._reregister is not None
+        assert self._announcer is not None
         reasons = self._state.read_only_reasons
         (reasons.add if is_on else reasons.discard)(reason)
         self._state.settle_phase()
-        await self._reregister()
+        await self._announcer.announce()
         return self._state.phase
 
     async def flush(self) -> int:

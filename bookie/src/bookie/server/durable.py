@@ -1,11 +1,13 @@
 """Facts of ledgers on their way to the disk, and the replies that wait for them.
 
 A fence, a master key or an explicit LAC counts in memory at once and is answered when durable (R9).
-Every reply about a ledger whose facts are still on their way waits here for the latest of them.
+Every reply about a ledger whose facts are still on their way waits here for the latest write, which
+carries all facts there were. A write that failed (a full disk passes) leaves memory ahead of the
+disk: the facts are written again before anything else is said of that ledger.
 """
 
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from bookie.protocol.errors import StorageError
 from bookie.protocol.ids import LedgerId
@@ -13,6 +15,7 @@ from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
 
 Done = Callable[[StorageError | None], None]
+Waiting = list[Done]
 
 
 class DurableFacts:
@@ -23,25 +26,35 @@ class DurableFacts:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._under_way: dict[LedgerId, deque[list[Done]]] = {}
+        self._under_way: dict[LedgerId, list[Waiting]] = {}
+        self._undurable: set[LedgerId] = set()
+        """Ledgers of which a write failed and none was begun since."""
 
     def persist(self, record: LedgerRecord) -> None:
         """Count the record at once, write it, and make later `when_durable` calls wait for it."""
-        self._under_way.setdefault(record.ledger_id, deque()).append([])
-        self._storage.put_record(record, done=lambda error: self._written(record.ledger_id, error))
+        ledger_id = record.ledger_id
+        waiting: Waiting = []
+        self._under_way.setdefault(ledger_id, []).append(waiting)
+        self._undurable.discard(ledger_id)
+        self._storage.put_record(record, done=partial(self._written, ledger_id, waiting))
 
     def when_durable(self, ledger_id: LedgerId, then: Done) -> None:
         """Call `then` when all facts given so far are durable: at once if none is under way."""
+        if ledger_id in self._undurable:
+            self.persist(self._storage.record(ledger_id) or LedgerRecord(ledger_id))
         writes = self._under_way.get(ledger_id)
         if writes:
             writes[-1].append(then)
         else:
             then(self._storage.failure)
 
-    def _written(self, ledger_id: LedgerId, error: StorageError | None) -> None:
+    def _written(self, ledger_id: LedgerId, waiting: Waiting, error: StorageError | None) -> None:
+        # By identity: a write that finds no room may end before one that waits for its sync.
         writes = self._under_way[ledger_id]
-        waiting = writes.popleft()
+        del writes[next(at for at, one in enumerate(writes) if one is waiting)]
         if not writes:
             del self._under_way[ledger_id]
+        if error is not None:
+            self._undurable.add(ledger_id)
         for then in waiting:
             then(error)

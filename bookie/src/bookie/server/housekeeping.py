@@ -1,16 +1,20 @@
-"""What a serving bookie does by itself: checkpoints, collection, compaction, space, last marks.
+"""What a serving bookie does by itself: checkpoints, registration, collection, space, last marks.
 
 One loop per duty, each bounded by its interval. An error of the metadata store is retried at the
-next turn; an error of a disk ends the bookie.
+next turn; an error of a disk ends the bookie, and so does another process that booted as it.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, DiskFullError, StorageError
+from bookie.protocol.ids import BookieId
+from bookie.server.announce import Announcer
 from bookie.server.collect import collect_deleted
 from bookie.server.marks import Marks
 from bookie.server.settings import BookieSettings
@@ -19,11 +23,21 @@ from bookie.storage.engine import Storage
 
 log = logging.getLogger(__name__)
 
-SPACE_INTERVAL_S = 1.0
-FINISH_INTERVAL_S = 120.0
-"""Before the unchecked boundary is lifted: longer than a recovery takes (R28)."""
+SPACE_INTERVAL_S: Final = 1.0
+ANNOUNCE_INTERVAL_S: Final = 1.0
+IDENTITY_INTERVAL_S: Final = 5.0
+FINISH_INTERVAL_S: Final = 30.0
+"""Between looks whether the unchecked boundary may be lifted."""
 
 Duty = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What ends the bookie: a disk that failed, or a reason to leave its identity to another."""
+
+    fail: Callable[[StorageError], None]
+    leave: Callable[[str], None]
 
 
 class Housekeeping:
@@ -37,50 +51,39 @@ class Housekeeping:
         *,
         marks: Marks,
         state: BookieState,
+        announcer: Announcer,
+        boot_epoch: int,
     ) -> None:
         self._settings = settings
         self._storage = storage
         self._store = store
         self._marks = marks
         self._state = state
-        self._register: Duty | None = None
+        self._announcer = announcer
+        self._boot_epoch = boot_epoch
+        self._leave: Callable[[str], None] = lambda _reason: None
 
     @contextlib.asynccontextmanager
-    async def running(
-        self, fail: Callable[[StorageError], None], register: Duty
-    ) -> AsyncIterator[None]:
-        """All duties run inside this context; a disk's error is handed to `fail`."""
-        self._register = register
+    async def running(self, ends: Ends) -> AsyncIterator[None]:
+        """All duties run inside this context."""
+        self._leave = ends.leave
         options = self._settings.storage
         duties: list[tuple[float, Duty]] = [
             (self._settings.durability.flush_interval_seconds, self._checkpoint),
             (SPACE_INTERVAL_S, self._watch_space),
+            (IDENTITY_INTERVAL_S, self._watch_identity),
             (options.collect_interval_seconds, self._collect),
             (options.compaction_interval_seconds, self._compact),
             (FINISH_INTERVAL_S, self._finish_unchecked),
+            (ANNOUNCE_INTERVAL_S, self._announcer.announce),
         ]
-        tasks = [asyncio.create_task(self._repeat(pause, duty, fail)) for pause, duty in duties]
+        tasks = [asyncio.create_task(repeat(duty, pause, ends.fail)) for pause, duty in duties]
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _repeat(
-        self, pause_s: float, duty: Duty, fail: Callable[[StorageError], None]
-    ) -> None:
-        while True:
-            await asyncio.sleep(pause_s)
-            try:
-                await duty()
-            except DiskFullError as error:
-                log.error("%s", error)
-            except StorageError as error:
-                fail(error)
-                return
-            except BookieError as error:
-                log.warning("%s: %s", duty.__name__.strip("_"), error)
 
     async def _checkpoint(self) -> None:
         await asyncio.to_thread(self._storage.checkpoint)
@@ -92,8 +95,16 @@ class Housekeeping:
         reasons.symmetric_difference_update({"disk-full"})
         self._state.settle_phase()
         log.warning("phase is %s now: free space changed", self._state.phase.name)
-        assert self._register is not None
-        await self._register()
+        await self._announcer.announce()
+
+    async def _watch_identity(self) -> None:
+        """Another process that booted as this bookie has other disks; ours are out of date."""
+        found = await self._store.read_boot_epoch(BookieId(self._state.bookie_id))
+        if found is not None and found.value > self._boot_epoch:
+            self._leave(
+                f"another process booted as {self._state.bookie_id} with epoch {found.value}, "
+                f"this one has {self._boot_epoch}: give each bookie an id of its own"
+            )
 
     async def _collect(self) -> None:
         await collect_deleted(self._store, self._storage)
@@ -104,3 +115,21 @@ class Housekeeping:
     async def _finish_unchecked(self) -> None:
         if await self._marks.finish_unchecked():
             log.info("every ledger is checked: what is absent is denied again")
+
+
+async def repeat(duty: Duty, pause_s: float, fail: Callable[[StorageError], None]) -> None:
+    """Does the duty after each pause, for ever or until a disk fails."""
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            await duty()
+        except DiskFullError as error:
+            log.error("%s", error)
+        except StorageError as error:
+            fail(error)
+            return
+        except BookieError as error:
+            log.warning("%s: %s", duty.__qualname__, error)
+        except Exception:
+            # A defect of ours in one duty must neither end it for good nor go unseen.
+            log.exception("%s", duty.__qualname__)

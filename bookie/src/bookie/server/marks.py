@@ -214,7 +214,9 @@ class Marks:
         """Once nothing is left to check, look again for ledgers that came to name this bookie.
 
         A recoverer may have put it into a fragment that no metadata showed at the boot (S37, R28).
-        Returns True when the boundary was lifted: from then on what is absent is denied.
+        Its ledger was IN_RECOVERY when that copy was acknowledged here, and is until its closing
+        write: so while a ledger under the boundary is, the boundary stays. Returns True when it was
+        lifted: from then on what is absent is denied.
         """
         boundary = self._storage.unchecked_boundary()
         if boundary is None or self._unchecked or self.limbo_count:
@@ -224,6 +226,7 @@ class Marks:
         if late:
             log.warning("%d ledgers came to name this bookie since its boot", len(late))
             self._unchecked.update(late)
+        if late or any(boundary.covers(ledger_id) for ledger_id in listing.recovering):
             return False
         await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
         return True

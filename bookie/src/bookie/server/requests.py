@@ -6,12 +6,13 @@ thread. `handle` returns False when there is no room; the connection keeps the m
 """
 
 import asyncio
+import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from bookie.protocol.admission import (
     LedgerFacts,
@@ -48,8 +49,11 @@ from bookie.wire.native import (
 
 log = logging.getLogger(__name__)
 
-READ_BYTES_MAX = MESSAGE_BYTES_MAX // 2
+READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
 """Most bytes one read is answered with, whatever it asks for; one run more may come on top."""
+READS_PER_CONNECTION_MAX: Final = 16
+LAST_REPLIES_S: Final = 2.0
+"""How long a stop waits for clients to take the replies that were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,10 @@ class RunService:
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(self._lac_reply)
         self._reads_in_flight = 0
-        self._waiting: deque[RunConnection] = deque()
+        self._waiting: dict[RunConnection, None] = {}
+        """Connections whose next message found no room, in the order in which they came."""
         self._connections: set[RunConnection] = set()
+        self._one_closed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
         storage.on_room = self._resume_waiting
@@ -97,12 +103,22 @@ class RunService:
 
     def closed(self, connection: RunConnection) -> None:
         self._connections.discard(connection)
+        self._waiting.pop(connection, None)
         self._waits.forget(connection)
+        self._one_closed.set()
         self._state.traffic.connections = len(self._connections)
 
-    def close_connections(self) -> None:
+    async def end_connections(self) -> None:
+        """Close all; whoever does not take its last replies in time is cut off."""
         for connection in list(self._connections):
             connection.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_REPLIES_S):
+                while self._connections:
+                    self._one_closed.clear()
+                    await self._one_closed.wait()
+        for connection in list(self._connections):
+            connection.abort()
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         """Take one message; False when there is no room for it now."""
@@ -118,7 +134,7 @@ class RunService:
             self._refuse(connection, envelope, Status.BAD_REQUEST, str(error))
             return True
         if not taken:
-            self._waiting.append(connection)
+            self._waiting[connection] = None
         return taken
 
     def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
@@ -216,7 +232,7 @@ class RunService:
 
     # Reads
     def _read(self, envelope: Envelope, connection: RunConnection) -> bool:
-        if self._reads_in_flight >= self._bounds.reads_in_flight:
+        if not self._has_read_room(connection):
             return False
         request = ReadRequest.decode(envelope.body)
         fence = bool(envelope.code & FLAG_FENCE)
@@ -226,7 +242,7 @@ class RunService:
             self._refuse(connection, envelope, ruling.status, f"ledger {request.ledger_id}")
             return True
         self._apply(request.ledger_id, ruling, request.master_key)
-        self._reads_in_flight += 1
+        self._begin_read(connection)
         start = partial(self._start_read, connection, envelope.request_id, request)
         if fence:
             self._facts.when_durable(request.ledger_id, start)
@@ -242,8 +258,12 @@ class RunService:
         error: StorageError | None,
     ) -> None:
         if error is not None:
-            self._end_read()
+            self._end_read(connection)
             self._failed(connection, Op.READ, request_id, error)
+            return
+        if not self._state.phase.serves:
+            self._end_read(connection)
+            connection.reply(Op.READ, Status.NOT_READY, request_id)
             return
         # Judged before the index is asked: a mark that is cleared meanwhile must not turn what this
         # read did not see yet into a denial.
@@ -266,7 +286,7 @@ class RunService:
         facts: LedgerFacts,
         reading: "asyncio.Future[StoredRead]",
     ) -> None:
-        self._end_read()
+        self._end_read(connection)
         error = reading.exception()
         if error is not None:
             self._failed(connection, Op.READ, request_id, error)
@@ -284,8 +304,19 @@ class RunService:
         )
         connection.reply(Op.READ, Status.OK, request_id, reply.encode())
 
-    def _end_read(self) -> None:
+    def _has_read_room(self, connection: RunConnection) -> bool:
+        return (
+            self._reads_in_flight < self._bounds.reads_in_flight
+            and connection.reads_under_way < READS_PER_CONNECTION_MAX
+        )
+
+    def _begin_read(self, connection: RunConnection) -> None:
+        self._reads_in_flight += 1
+        connection.reads_under_way += 1
+
+    def _end_read(self, connection: RunConnection) -> None:
         self._reads_in_flight -= 1
+        connection.reads_under_way -= 1
         self._resume_waiting()
 
     # LAC
@@ -361,9 +392,9 @@ class RunService:
         if not ruling.is_ok:
             self._refuse(connection, envelope, ruling.status, f"ledger {request.ledger_id}")
             return True
-        if self._reads_in_flight >= self._bounds.reads_in_flight:
+        if not self._has_read_room(connection):
             return False
-        self._reads_in_flight += 1
+        self._begin_read(connection)
         syncing = self._loop.run_in_executor(self._reader, self._storage.checkpoint)
         syncing.add_done_callback(partial(self._forced, connection, envelope.request_id))
         return True
@@ -371,7 +402,7 @@ class RunService:
     def _forced(
         self, connection: RunConnection, request_id: int, syncing: "asyncio.Future[None]"
     ) -> None:
-        self._end_read()
+        self._end_read(connection)
         error = syncing.exception()
         if error is not None:
             self._failed(connection, Op.FORCE, request_id, error)
@@ -404,6 +435,6 @@ class RunService:
         connection.refuse(envelope, status, message)
 
     def _resume_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             connection.resume()

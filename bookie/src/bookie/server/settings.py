@@ -89,7 +89,6 @@ class Limits(_Section):
     connections: PositiveInt = 4096
     read_threads: Annotated[int, Field(ge=1, le=64)] = 4
     reads_in_flight: PositiveInt = 256
-    stop_seconds: PositiveFloat = 300.0
 
 
 BookieName = Annotated[

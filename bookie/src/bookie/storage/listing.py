@@ -8,7 +8,7 @@ from typing import Final
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 
 READS_AT_ONCE_MAX: Final = 256
 
@@ -16,13 +16,17 @@ READS_AT_ONCE_MAX: Final = 256
 @dataclass(slots=True)
 class Listing:
     """Ledger ids. `named`: some fragment names the bookie. `undecided`: not CLOSED, and the last
-    fragment does (R25)."""
+    fragment does (R25). `recovering`: IN_RECOVERY, whomever they name: their recoverer may be about
+    to put any bookie into the fragments it closes with (S37)."""
 
     existing: list[LedgerId] = field(default_factory=list)
     named: list[LedgerId] = field(default_factory=list)
     undecided: list[LedgerId] = field(default_factory=list)
+    recovering: list[LedgerId] = field(default_factory=list)
 
     def take(self, metadata: LedgerMetadata, bookie_id: BookieId) -> None:
+        if metadata.state is LedgerState.IN_RECOVERY:
+            self.recovering.append(metadata.ledger_id)
         if not metadata.names(bookie_id):
             return
         self.named.append(metadata.ledger_id)

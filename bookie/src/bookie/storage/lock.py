@@ -4,16 +4,19 @@ Held by the serving bookie, by `bookie index rebuild`, by `bookie inspect`; the 
 when the process ends, however it ends.
 """
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from bookie.protocol.errors import BootRefusedError
+from bookie.protocol.errors import BootRefusedError, StorageError
 from bookie.storage.disk import mapped
 
 LOCK_NAME: Final = "LOCK"
+_PID_BYTES: Final = 15
+"""Always as long, so that a shorter number needs no truncation and no space."""
 
 
 class FolderLock:
@@ -37,15 +40,19 @@ class FolderLock:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         self._descriptors.append(descriptor)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            with mapped("lock", path):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except StorageError as error:
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise BootRefusedError(
                 f"{path.parent} is in use by another bookie process (pid {holder}): "
                 "stop that one first, or give this bookie directories of its own"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        # For people only: a disk too full for it must still be locked, and its bookie start.
+        with contextlib.suppress(OSError):
+            os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
 
     def release(self) -> None:
         while self._descriptors:

@@ -1,0 +1,77 @@
+"""The registration of a serving bookie: what it should say now, and whether it says so yet.
+
+The metadata store keeps an announcement up over lost sessions; a change that could not be announced
+(read-only on, off) is tried again here until it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from bookie.metadata.store import (
+    ADMIN_ENDPOINT,
+    BOOT_EPOCH_PROPERTY,
+    RUN_ENDPOINT,
+    BookieInfo,
+    Endpoint,
+    MetadataStore,
+)
+from bookie.protocol.errors import BookieError
+from bookie.protocol.ids import BookieId
+from bookie.server.state import BookieState
+
+log = logging.getLogger(__name__)
+
+
+class Announcer:
+    """Announces one bookie as writable or read-only, as its state has it."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        state: BookieState,
+        *,
+        host: str,
+        ports: Mapping[str, int],
+        boot_epoch: int,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._bookie_id = BookieId(state.bookie_id)
+        self._endpoints = (
+            Endpoint(RUN_ENDPOINT, host, ports["run"], "bookie-run"),
+            Endpoint(ADMIN_ENDPOINT, host, ports["admin"], "grpc"),
+        )
+        self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
+        self._turn = asyncio.Lock()
+        self._announced: BookieInfo | None = None
+
+    def _wanted(self) -> BookieInfo:
+        return BookieInfo(
+            self._bookie_id,
+            self._endpoints,
+            self._properties,
+            read_only=not self._state.is_writable,
+        )
+
+    async def announce(self) -> None:
+        """Announce what is not announced yet; a failure is said in the state and tried again."""
+        async with self._turn:
+            wanted = self._wanted()
+            if wanted == self._announced or not self._state.phase.serves:
+                return
+            try:
+                await self._store.register(wanted)
+            except BookieError as error:
+                self._state.message = f"serving, but not registered as it is: {error}"
+                log.warning("%s", self._state.message)
+                return
+            self._announced, self._state.message = wanted, ""
+
+    async def withdraw(self) -> None:
+        """Best effort: without it the announcement ends with the session."""
+        async with self._turn:
+            try:
+                await self._store.unregister(self._bookie_id)
+            except BookieError as error:
+                log.warning("not unregistered, the session's end will do it: %s", error)

@@ -1,0 +1,57 @@
+"""The runtime file: which process this bookie is and where it listens, for platforms and people."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bookie.storage.disk import RealDisk, mapped, write_file
+
+
+@dataclass(slots=True)
+class RuntimeFile:
+    """Written anew whenever a port is known; `path` None = nobody wants it."""
+
+    path: Path | None
+    bookie_id: str
+    started_at_ms: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+    def write(self) -> None:
+        """Atomically: a reader sees the old file or the new one. StorageError when it cannot be."""
+        if self.path is None:
+            return
+        content = {
+            "pid": os.getpid(),
+            "bookieId": self.bookie_id,
+            "ports": dict(self.ports),
+            "startedAtMs": self.started_at_ms,
+        }
+        with mapped("create directory", self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(RealDisk(), self.path, (json.dumps(content) + "\n").encode())
+
+    def write_unless_taken(self) -> None:
+        """Leaves the file to another process that lives: until the lock is ours, that may be the
+        bookie on these very directories."""
+        if not self._is_taken():
+            self.write()
+
+    def _is_taken(self) -> bool:
+        try:
+            pid = int(json.loads((self.path or Path()).read_text(encoding="utf-8"))["pid"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return pid != os.getpid() and is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """True when a process of this id exists, ours or not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,240 @@
+"""One whole bookie in this process: real folders and sockets, metadata in memory, real clients.
+
+`kill` leaves what SIGKILL leaves: what was only in memory is gone, the session ends.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bookie.client.connection import BookiePool, PoolSettings
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.entry import DigestType, EntryCodec, master_key
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.runs import FLAG_RECOVERY, build_run, parse_run
+from bookie.protocol.status import Status
+from bookie.server.lifecycle import Bookie, ExitCode, boot_settings
+from bookie.server.settings import BookieSettings, parse_settings
+from bookie.storage.boot import BootSettings
+from bookie.storage.disk import Disk
+from bookie.storage.space import SpaceMarks
+from bookie.testing.metadata import FaultyStore
+from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+from bookie.wire.admin.identity import metadata_for
+from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
+
+ME = BookieId("bookie-0")
+ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
+PASSWORD = b"secret"
+KEY = master_key(PASSWORD)
+KIB = 1024
+SMALL: dict[str, Any] = {
+    "ring_bytes": 8192 * KIB,
+    "log_file_bytes": 8192 * KIB,
+    "journal_ring_bytes": 256 * KIB,
+    "journal_file_bytes": 128 * KIB,
+    "reserve_bytes": 0,
+    "direct_io": "off",
+    "space": SpaceMarks(files_min=1, fraction_min=0.0),
+}
+
+
+def frame(
+    ledger_id: int, first: int, count: int = 1, *, lac: int = -1, recovery: bool = False
+) -> bytes:
+    """A run of small entries as a client with the right password builds it."""
+    codec = EntryCodec(LedgerId(ledger_id), DigestType.CRC32C, PASSWORD)
+    entries = [
+        codec.encode(EntryId(i), b"entry %d" % i, lac=EntryId(lac), length=8 * (i + 1))
+        for i in range(first, first + count)
+    ]
+    flags = FLAG_RECOVERY if recovery else 0
+    return build_run(LedgerId(ledger_id), EntryId(first), entries, lac=EntryId(lac), flags=flags)
+
+
+class ServerLab:
+    """See the module. `tree` are the settings as a file would hold them; change them at will."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "disks"
+        self.cluster = MemoryCluster()
+        self.metadata = FaultyStore(MemoryStore(self.cluster))
+        """The bookie's own session."""
+        self.store = MemoryStore(self.cluster)
+        """The clients' session."""
+        self.pool = BookiePool(self.store, settings=PoolSettings(backoff_min_s=0.001))
+        self.disk: Disk | None = None
+        self.sizes = dict(SMALL)
+        self.bookie: Bookie | None = None
+        self.life: asyncio.Task[ExitCode] | None = None
+        self.tree: dict[str, Any] = {
+            "bookieId": ME,
+            "metadata": "memory://lab",
+            "ports": {"run": 0, "admin": 0, "http": 0},
+            "journal": {"directory": str(self.root / "journal")},
+            "ledgers": [{"directory": str(self.root / f"ledger-{n}")} for n in range(2)],
+            "durability": {"journalWriteData": False, "flushIntervalSeconds": 3600},
+        }
+
+    # Lives
+    @property
+    def settings(self) -> BookieSettings:
+        return parse_settings(self.tree, source="the test")
+
+    def _boot_settings(self) -> BootSettings:
+        made = boot_settings(self.settings)
+        return replace(made, storage=replace(made.storage, **self.sizes), rival_wait_s=0.2)
+
+    async def _open(self, _url: str) -> MetadataStore:
+        self.metadata.inner = MemoryStore(self.cluster)
+        await self.metadata.instance_id()
+        return self.metadata
+
+    def begin(self) -> Bookie:
+        """Starts the process's life; returns at once."""
+        self.bookie = Bookie(
+            self.settings, disk=self.disk, open_metadata=self._open, boot=self._boot_settings()
+        )
+        self.life = asyncio.create_task(self.bookie.run())
+        return self.bookie
+
+    async def start(self) -> Bookie:
+        """Returns once it serves and is registered."""
+        bookie = self.begin()
+        await self.until_registered()
+        return bookie
+
+    async def until_registered(self) -> None:
+        assert self.life is not None
+        while ME not in await self.store.bookies():
+            assert not self.life.done(), f"it ended with {self.life.result()!r}"
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> ExitCode:
+        """A clean stop; the exit code."""
+        assert self.bookie is not None
+        self.bookie.stop()
+        return await self.ended()
+
+    async def ended(self) -> ExitCode:
+        """Waits for the end of a life that ends by itself."""
+        assert self.life is not None
+        ending, self.life, self.bookie = self.life, None, None
+        return await ending
+
+    async def kill(self) -> None:
+        """SIGKILL: the image first, since the end of the dead one must not reach the next one."""
+        image = self.root.with_name("image")
+        shutil.copytree(self.root, image)
+        await self.stop()
+        shutil.rmtree(self.root)
+        image.rename(self.root)
+
+    async def restart(self) -> Bookie:
+        """Killed and started again."""
+        await self.kill()
+        return await self.start()
+
+    async def end(self) -> None:
+        if self.life is not None:
+            await self.stop()
+        await self.pool.close()
+
+    # Ledgers and requests
+    async def ledger(
+        self, *, ensemble: Sequence[BookieId] = ENSEMBLE, closed_at: int | None = None
+    ) -> LedgerId:
+        metadata = LedgerMetadata(
+            await self.store.new_ledger_id(),
+            ensemble_size=3,
+            write_quorum=3,
+            ack_quorum=2,
+            fragments=(Fragment(EntryId(0), tuple(ensemble)),),
+            password=PASSWORD,
+        )
+        if closed_at is not None:
+            metadata = metadata.closed(EntryId(closed_at), length=0)
+        await self.store.create_ledger(metadata)
+        return metadata.ledger_id
+
+    async def close_ledger(self, ledger_id: LedgerId, end: int) -> None:
+        found = await self.store.read_ledger(ledger_id)
+        await self.store.write_ledger(
+            found.value.closed(EntryId(end), length=0), version=found.version
+        )
+
+    async def send(self, run: bytes, *, key: bytes = KEY) -> Status:
+        """One add, until it is answered."""
+        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self.pool.add_run(ME, master_key=key, frame=run, on_reply=answer.set_result)
+        return await answer
+
+    async def add(
+        self, ledger_id: int, first: int, count: int = 1, *, lac: int = -1, recovery: bool = False
+    ) -> Status:
+        return await self.send(frame(ledger_id, first, count, lac=lac, recovery=recovery))
+
+    async def read(
+        self, ledger_id: int, first: int, last: int, *, fence: bool = False, key: bytes = KEY
+    ) -> tuple[Status, ReadReply | None]:
+        request = ReadRequest(LedgerId(ledger_id), EntryId(first), EntryId(last), 1 << 20, key)
+        return await self.pool.read(ME, request, fence=fence)
+
+    async def absent(self, ledger_id: int, entry_id: int) -> Status:
+        """What it says of an entry that is not there."""
+        status, reply = await self.read(ledger_id, entry_id, entry_id)
+        assert status is Status.OK and reply is not None and not reply.runs
+        return reply.absent
+
+    async def held(self, ledger_id: int, first: int, last: int) -> list[int]:
+        """Ids in range that a read gives back."""
+        status, reply = await self.read(ledger_id, first, last)
+        assert status is Status.OK and reply is not None
+        found = {i for run in reply.runs for i in parse_run(memoryview(run)).entry_ids()}
+        return sorted(i for i in found if first <= i <= last)
+
+    async def lac(self, ledger_id: int, *, fence: bool = False) -> tuple[Status, LacReply | None]:
+        return await self.pool.read_lac(ME, self.lac_request(ledger_id), fence=fence)
+
+    def lac_request(
+        self, ledger_id: int, *, lac: int = NO_ENTRY, timeout_ms: int = 0, key: bytes = KEY
+    ) -> LacRequest:
+        return LacRequest(LedgerId(ledger_id), key, EntryId(lac), timeout_ms)
+
+    # Control plane
+    @contextlib.asynccontextmanager
+    async def admin(self) -> AsyncIterator[Any]:
+        """A stub of its control plane."""
+        assert self.bookie is not None
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{self.bookie.ports['admin']}") as channel:
+            yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+
+    async def call(self, name: str, request: Any, *, meant: str = ME) -> Any:
+        """One rpc."""
+        async with self.admin() as stub:
+            return await getattr(stub, name)(request, metadata=metadata_for(meant), timeout=10)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ServerLab]:
+    """A bookie that serves, in memory mode; flushes only when asked."""
+    lab = ServerLab(tmp_path)
+    await lab.start()
+    yield lab
+    await lab.end()
+
+
+@pytest.fixture
+async def idle_server(tmp_path: Path) -> AsyncIterator[ServerLab]:
+    """A bookie that was not started yet."""
+    lab = ServerLab(tmp_path)
+    yield lab
+    await lab.end()
