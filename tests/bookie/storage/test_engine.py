@@ -217,7 +217,7 @@ def test_an_index_that_vanished_beside_its_log_refuses_to_open(kit: StorageKit) 
 # ---- one read against a dumb oracle -------------------------------------------------------------
 
 
-@examples(deadline=None, max_examples=150)
+@examples(deadline=None, max_examples=80)
 @given(
     st.lists(
         st.tuples(

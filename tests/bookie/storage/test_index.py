@@ -85,7 +85,7 @@ def commit(index: Index, frames: dict[int, RunFrame], *, spoiled: int = -1) -> N
     index.commit(Batch(rows=rows.ledgers), is_readable=lambda _ledger, row: row.offset > spoiled)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(adds, max_size=5), max_size=4), st.integers(0, 60), st.integers(0, 12))
 def test_the_index_agrees_with_a_dict(batches: list[list[Add]], first: int, more: int) -> None:
     oracle, number = Oracle(), 0
@@ -111,7 +111,7 @@ def test_the_index_agrees_with_a_dict(batches: list[list[Add]], first: int, more
     assert wanted <= {i for row in near for i in range(80) if i in row.entries()}
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(adds, max_size=12), st.integers(0, 60), st.integers(0, 12))
 def test_the_memtable_finds_every_row_that_touches_a_range(
     found: list[Add], first: int, more: int
