@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from bookie.protocol.errors import SettingsError
 from bookie.server.settings import BookieSettings, load_settings
 from bookie.storage.modes import DurabilityMode
@@ -20,7 +19,9 @@ GOOD: dict[str, Any] = {
 
 
 def load(
-    folder: Path, change: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+    folder: Path,
+    change: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> BookieSettings:
     path = folder / "bookie.yaml"
     path.write_text(yaml.safe_dump(GOOD | dict(change or {})))
@@ -79,7 +80,7 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_an_unknown_variable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="BOOKIE_DURABILITY__AKC.*did you mean ack"):
+    with pytest.raises(SettingsError, match=r"BOOKIE_DURABILITY__AKC.*did you mean ack"):
         load(tmp_path, environment={"BOOKIE_DURABILITY__AKC": "sync"})
 
 
