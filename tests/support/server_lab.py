@@ -6,7 +6,7 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ from bookie.protocol.runs import FLAG_RECOVERY, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
+from bookie.server.state import Traffic
 from bookie.storage.boot import BootSettings
 from bookie.storage.disk import Disk
 from bookie.storage.space import SpaceMarks
+from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
+from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.identity import metadata_for
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
@@ -100,6 +103,10 @@ class ServerLab:
 
     def begin(self) -> Bookie:
         """Starts the process's life; returns at once."""
+        for (
+            path
+        ) in self._boot_settings().directories:  # a simulated disk makes none, locks are real
+            path.mkdir(parents=True, exist_ok=True)
         self.bookie = Bookie(
             self.settings, disk=self.disk, open_metadata=self._open, boot=self._boot_settings()
         )
@@ -134,9 +141,11 @@ class ServerLab:
         """SIGKILL: the image first, since the end of the dead one must not reach the next one."""
         image = self.root.with_name("image")
         shutil.copytree(self.root, image)
+        left = self.disk.kill() if isinstance(self.disk, SimDisk) else self.disk
         await self.stop()
         shutil.rmtree(self.root)
         image.rename(self.root)
+        self.disk = left
 
     async def restart(self) -> Bookie:
         """Killed and started again."""
@@ -147,6 +156,26 @@ class ServerLab:
         if self.life is not None:
             await self.stop()
         await self.pool.close()
+
+    @property
+    def traffic(self) -> Traffic:
+        assert self.bookie is not None
+        return self.bookie.state.traffic
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The journal's first."""
+        return self._boot_settings().directories
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Until what the bookie does by itself is done."""
+        while not condition():  # noqa: ASYNC110  # seen from outside: nothing tells
+            await asyncio.sleep(0.002)
+
+    async def until_status(self, ask: Callable[[], Awaitable[Status]], wanted: Status) -> None:
+        """Asks again until that is the answer."""
+        while await ask() is not wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
     # Ledgers and requests
     async def ledger(
@@ -194,6 +223,12 @@ class ServerLab:
         assert status is Status.OK and reply is not None and not reply.runs
         return reply.absent
 
+    async def absent_now(self, ledger_id: int, entry_id: int) -> Status:
+        """OK while the entry is there, then what it says of its absence."""
+        _status, reply = await self.read(ledger_id, entry_id, entry_id)
+        assert reply is not None
+        return Status.OK if reply.runs else reply.absent
+
     async def held(self, ledger_id: int, first: int, last: int) -> list[int]:
         """Ids in range that a read gives back."""
         status, reply = await self.read(ledger_id, first, last)
@@ -204,18 +239,31 @@ class ServerLab:
     async def lac(self, ledger_id: int, *, fence: bool = False) -> tuple[Status, LacReply | None]:
         return await self.pool.read_lac(ME, self.lac_request(ledger_id), fence=fence)
 
+    async def fence(self, ledger_id: int) -> Status:
+        """The fencing LAC read."""
+        return (await self.lac(ledger_id, fence=True))[0]
+
     def lac_request(
         self, ledger_id: int, *, lac: int = NO_ENTRY, timeout_ms: int = 0, key: bytes = KEY
     ) -> LacRequest:
         return LacRequest(LedgerId(ledger_id), key, EntryId(lac), timeout_ms)
 
     # Control plane
+    def simulate_disk(self) -> SimDisk:
+        """From now on logs, journal, stamps and markers are on a disk that can fail."""
+        self.disk = SimDisk()
+        return self.disk
+
     @contextlib.asynccontextmanager
     async def admin(self) -> AsyncIterator[Any]:
         """A stub of its control plane."""
         assert self.bookie is not None
         async with grpc.aio.insecure_channel(f"127.0.0.1:{self.bookie.ports['admin']}") as channel:
             yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+
+    async def flush(self) -> None:
+        """A checkpoint."""
+        await self.call("Flush", pb.FlushRequest())
 
     async def call(self, name: str, request: Any, *, meant: str = ME) -> Any:
         """One rpc."""

@@ -63,6 +63,7 @@ class BookieCollector(Collector):
             ("boot_epoch", "Boot epoch", gauges.boot_epoch),
             ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
             ("connections", "Open data connections", self._state.traffic.connections),
+            ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
         ):

@@ -67,12 +67,12 @@ class Bookie:
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._open_metadata = open_metadata
-        self._state = BookieState(settings.bookie_id)
+        self.state = BookieState(settings.bookie_id)
         self._stop = asyncio.Event()
         self._failure: StorageError | None = None
         self._exit_code = ExitCode.CLEAN
         self._loop = asyncio.get_running_loop()
-        self.control = Control(settings, self._state)
+        self.control = Control(settings, self.state)
         self.ports: dict[str, int] = {}
         self._runtime = RuntimeFile(
             settings.runtime_file, settings.bookie_id, self.control.started_at_ms, self.ports
@@ -102,7 +102,7 @@ class Bookie:
     async def _control_plane(self) -> AsyncIterator[None]:
         ports = self._settings.ports
         admin = AdminServer(self.control, bookie_id=self._settings.bookie_id)
-        probes = ProbeServer(self._state, self.control.gauges)
+        probes = ProbeServer(self.state, self.control.gauges)
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
@@ -127,7 +127,7 @@ class Bookie:
     async def _stay_refused(self, error: BootRefusedError) -> ExitCode:
         """Alive so that people can read why, not serving, until told to stop."""
         log.critical("boot refused: %s", error)
-        self._state.phase, self._state.message = Phase.REFUSED, str(error)
+        self.state.phase, self.state.message = Phase.REFUSED, str(error)
         await self._stop.wait()
         return ExitCode.REFUSED
 
@@ -165,9 +165,9 @@ class Bookie:
             try:
                 return await self._unless_stopped(begin())
             except UnavailableError as error:
-                self._state.phase = Phase.BOOTING
-                self._state.message = f"waiting for the metadata store: {error}"
-                log.warning("%s", self._state.message)
+                self.state.phase = Phase.BOOTING
+                self.state.message = f"waiting for the metadata store: {error}"
+                log.warning("%s", self.state.message)
             await self._unless_stopped(asyncio.sleep(METADATA_RETRY_S))
         return None
 
@@ -191,8 +191,8 @@ class Bookie:
 
     def _on_step(self, step: str) -> None:
         log.info("boot: %s", step)
-        self._state.phase = STEP_PHASES.get(step, Phase.BOOTING)
-        self._state.message = step
+        self.state.phase = STEP_PHASES.get(step, Phase.BOOTING)
+        self.state.message = step
 
     # Serving
     async def _live(self, store: MetadataStore, booted: Booted) -> ExitCode:
@@ -209,7 +209,7 @@ class Bookie:
                 await asyncio.to_thread(booted.storage.close)
 
     async def _serve(self, store: MetadataStore, booted: Booted, reader: Executor) -> None:
-        limits, state = self._settings.limits, self._state
+        limits, state = self._settings.limits, self.state
         bounds = Bounds(limits.connections, limits.reads_in_flight)
         service = RunService(booted.storage, state, reader=reader, bounds=bounds)
         service.on_storage_failure = self._fail

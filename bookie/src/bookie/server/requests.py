@@ -75,7 +75,7 @@ class RunService:
         self._reader = reader
         self._bounds = bounds
         self._facts = DurableFacts(storage)
-        self._waits = LacWaits(self._lac_reply)
+        self._waits = LacWaits(self._lac_reply, state.traffic)
         self._reads_in_flight = 0
         self._waiting: dict[RunConnection, None] = {}
         """Connections whose next message found no room, in the order in which they came."""

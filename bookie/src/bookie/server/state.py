@@ -31,7 +31,8 @@ class Phase(IntEnum):
 
 @dataclass(slots=True)
 class Traffic:
-    """Counters since the process started; bytes are those of whole frames."""
+    """Counters since the process started; bytes are those of whole frames. `connections` and
+    `long_polls`: those there are now."""
 
     runs_added: int = 0
     entries_added: int = 0
@@ -42,6 +43,7 @@ class Traffic:
     limbo_cleared: int = 0
     refused: Counter[Status] = field(default_factory=Counter)
     connections: int = 0
+    long_polls: int = 0
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.connections import RunConnection
+from bookie.server.state import Traffic
 from bookie.wire.native import LacRequest, Op
 
 WAITS_MAX = 10_000
@@ -25,21 +26,21 @@ class _Wait:
 class LacWaits:
     """The long polls of all connections; `reply` makes the body for a ledger."""
 
-    def __init__(self, reply: Callable[[LedgerId], bytes]) -> None:
+    def __init__(self, reply: Callable[[LedgerId], bytes], traffic: Traffic) -> None:
         self._reply = reply
         self._waits: dict[LedgerId, set[_Wait]] = {}
-        self._count = 0
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
 
     def add(self, request: LacRequest, connection: RunConnection, request_id: int) -> bool:
         """Keep a request until its ledger's LAC exceeds `request.lac`; False when too many wait."""
-        if self._count >= WAITS_MAX:
+        if self._traffic.long_polls >= WAITS_MAX:
             return False
         wait = _Wait(request.ledger_id, request.lac, connection, request_id)
         seconds = max(1, min(request.timeout_ms, TIMEOUT_MS_MAX)) / 1000
         wait.timer = self._loop.call_later(seconds, self._finish, wait)
         self._waits.setdefault(request.ledger_id, set()).add(wait)
-        self._count += 1
+        self._traffic.long_polls += 1
         return True
 
     def lac_moved(self, ledger_id: LedgerId, lac: EntryId) -> None:
@@ -67,4 +68,4 @@ class LacWaits:
         waits.discard(wait)
         if not waits:
             del self._waits[wait.ledger_id]
-        self._count -= 1
+        self._traffic.long_polls -= 1

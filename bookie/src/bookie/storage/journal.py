@@ -217,6 +217,10 @@ class Journal:
         """True when the disk has no space for another file of the journal."""
         return self._stream.is_full
 
+    def look_for_space(self) -> None:
+        """Tries again to allocate the next file, if there was no space for it; never blocks."""
+        self._stream.look_for_space()
+
     # ---- trimming and the end -------------------------------------------------------------------
 
     def trim(self, sequence: int) -> None:

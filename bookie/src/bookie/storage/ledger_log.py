@@ -151,6 +151,10 @@ class LedgerLog:
         """True when the disk has no space for another file: take no normal adds."""
         return self._stream.is_full
 
+    def look_for_space(self) -> None:
+        """Tries again to allocate the next file, if there was no space for it; never blocks."""
+        self._stream.look_for_space()
+
     @property
     def is_direct(self) -> bool:
         """True when writes bypass the page cache."""

@@ -93,6 +93,10 @@ class Upkeep:
         self._journal.trim(sequence)
         for watch in self._spaces:
             watch.measure()
+        # Space may also have been freed by others: whoever found none tries again.
+        self._journal.look_for_space()
+        for directory in self._directories:
+            directory.log.look_for_space()
         self.is_short = False
         self._progress.notify()
 
