@@ -2,7 +2,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 INPUT ?=
-MINUTES ?= 5
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
