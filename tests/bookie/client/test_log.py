@@ -238,3 +238,20 @@ async def test_two_openers_at_once_leave_one_owner() -> None:
     one, two = await asyncio.gather(opened(ledgers), opened(ledgers))
     results = await asyncio.gather(one.append(b"1"), two.append(b"2"), return_exceptions=True)
     assert sum(isinstance(result, LogPosition) for result in results) == 1
+
+
+async def test_an_append_during_the_close_is_refused_and_does_not_end_the_close() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    for number in range(3):
+        ledgers.fleet.hold_replies(number)
+    first = log.append(b"a")
+    closing = asyncio.ensure_future(log.close())
+    await ledgers.fleet.settle()
+    late = log.append(b"late")
+    for number in range(3):
+        ledgers.fleet.heal(number)
+        ledgers.fleet.release(number)
+    await closing
+    assert isinstance(late.exception(), LedgerClosedError) and first.result().entry_id == 0
+    assert (await ledgers.store.read_ledger(first.result().ledger_id)).value.is_closed

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
+from weakref import WeakSet
 
-from bookie.client.connection import BookiePool
+from bookie.client.connection import BookiePool, PoolSettings
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter, WriterSettings
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.entry import DigestType
 from bookie.protocol.errors import BadRequestError, MetadataConflictError
 from bookie.protocol.ids import EntryId, LedgerId
@@ -30,10 +31,14 @@ class ClientSettings:
     writer: WriterSettings = field(default_factory=WriterSettings)
     reader: ReaderSettings = field(default_factory=ReaderSettings)
     recovery: RecoverySettings = field(default_factory=RecoverySettings)
+    pool: PoolSettings = field(default_factory=PoolSettings)
 
 
 class Client:
-    """One client of one cluster; an async context manager. The store stays the caller's."""
+    """One client of one cluster; an async context manager. The store stays the caller's.
+
+    `peers`: the bookies, by default a pool of connections of the client's own.
+    """
 
     def __init__(
         self,
@@ -47,10 +52,11 @@ class Client:
         self._settings = settings or ClientSettings()
         self._pool: BookiePool | None = None
         if peers is None:
-            peers = self._pool = BookiePool(store)
+            peers = self._pool = BookiePool(store, settings=self._settings.pool)
         self._peers = peers
         clock = asyncio.get_running_loop().time
         self._placement = Placement(store, rng=rng or random.Random(), clock=clock)
+        self._writers: WeakSet[LedgerWriter] = WeakSet()
 
     async def __aenter__(self) -> "Client":
         return self
@@ -64,7 +70,9 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Cut the connections this client has opened."""
+        """Abandon writers that were not closed, cut the connections this client has opened."""
+        for writer in list(self._writers):
+            writer.abandon()
         if self._pool is not None:
             await self._pool.close()
 
@@ -104,14 +112,19 @@ class Client:
                 created = await self._store.create_ledger(metadata)
             except MetadataConflictError:
                 continue  # somebody chose this id by hand
-            return LedgerWriter(
-                created,
-                store=self._store,
-                peers=self._peers,
-                placement=self._placement,
-                settings=self._settings.writer,
-            )
+            return self._writer_of(created)
         raise MetadataConflictError(f"{CREATE_TRIES_MAX} fresh ledger ids were taken already")
+
+    def _writer_of(self, created: Versioned[LedgerMetadata]) -> LedgerWriter:
+        writer = LedgerWriter(
+            created,
+            store=self._store,
+            peers=self._peers,
+            placement=self._placement,
+            settings=self._settings.writer,
+        )
+        self._writers.add(writer)
+        return writer
 
     async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
         """Read without recovery: up to the LAC while it is open; its writer is not disturbed."""

@@ -258,9 +258,11 @@ class ReplicatedLog:
     def _verdict(self, error: BookieError) -> BookieError:
         """What an appender is told; a writer that has failed once is over, and the log with it.
 
-        Only a payload that was refused leaves it as it was.
+        Only a payload that was refused, or one that came while the log is closed, leaves it as it
+        was: to lose the log then would end the close that is under way.
         """
-        if isinstance(error, BadRequestError):
+        is_closing = self._lost is None and isinstance(error, LedgerClosedError)
+        if is_closing or isinstance(error, BadRequestError):
             return error
         self._lose(error)
         return self._lost or error

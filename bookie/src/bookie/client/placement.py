@@ -5,7 +5,7 @@ is taken only when nothing else is left.
 """
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bookie.metadata.store import MetadataStore
@@ -30,11 +30,12 @@ class Placement:
 
     def note_failure(self, bookie_id: BookieId) -> None:
         """Prefer others for a while."""
+        self._failed_at = {b: at for b, at in self._failed_at.items() if self._is_quarantined(b)}
         self._failed_at[bookie_id] = self._clock()
 
     async def choose(self, count: int) -> tuple[BookieId, ...]:
         """`count` different writable bookies; NotEnoughBookiesError when there are fewer."""
-        candidates = await self._candidates(exclude=())
+        candidates = await self._candidates()
         if len(candidates) < count:
             raise NotEnoughBookiesError(
                 f"an ensemble of {count} is asked for, {len(candidates)} writable bookies are "
@@ -47,12 +48,10 @@ class Placement:
     ) -> dict[int, BookieId]:
         """Replacements for some or all of these positions; empty when none can be had.
 
-        Where nothing else is left, a registered bookie that is out of quarantine gets its own
-        position back.
+        None that failed within `COOL_S`. Where nothing else is left, a bookie that is still, or
+        again, registered as writable gets its own position back.
         """
-        usable = [
-            b for b in await self._candidates(exclude=()) if not self._failed_within(b, COOL_S)
-        ]
+        usable = [b for b in await self._candidates() if not self._failed_within(b, COOL_S)]
         others = [bookie_id for bookie_id in usable if bookie_id not in ensemble]
         chosen = dict(zip(positions, others, strict=False))
         for position in positions:
@@ -60,10 +59,10 @@ class Placement:
                 chosen[position] = ensemble[position]
         return chosen
 
-    async def _candidates(self, *, exclude: Collection[BookieId]) -> list[BookieId]:
+    async def _candidates(self) -> list[BookieId]:
         """Writable bookies in random order, those in quarantine last."""
         infos = await self._store.bookies()
-        found = sorted(b for b, info in infos.items() if not info.read_only and b not in exclude)
+        found = sorted(bookie_id for bookie_id, info in infos.items() if not info.read_only)
         self._rng.shuffle(found)
         return sorted(found, key=self._is_quarantined)
 

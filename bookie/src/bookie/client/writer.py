@@ -2,16 +2,18 @@
 
 Appends of one loop turn are pushed together; the core decides what goes out as one run. The shell
 carries out the core's effects in order: sends, metadata writes, choices of replacements; and gives
-up only where waiting longer is pointless or the bounds of `WriterSettings` are reached.
+up only where waiting longer is pointless or the bounds of `WriterSettings` are reached. Whatever
+goes wrong in a task or a callback ends the writer with an error: no future stays without an answer.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
@@ -22,14 +24,13 @@ from bookie.protocol.errors import (
     BookieError,
     LedgerClosedError,
     MetadataConflictError,
-    NoSuchLedgerError,
     NotEnoughBookiesError,
     UnavailableError,
 )
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.protocol.writer import Writer
+from bookie.protocol.writer import Phase, Writer
 from bookie.protocol.writer_effects import (
     Acked,
     Closed,
@@ -45,20 +46,32 @@ log = logging.getLogger(__name__)
 
 LacFuture = asyncio.Future[EntryId]
 
+NOT_THE_BOOKIES_FAULT: Final = (
+    Status.OK,
+    Status.FENCED,
+    Status.UNAUTHORIZED,
+    Status.BAD_REQUEST,
+)
+"""Answers that say nothing against the bookie that gave them."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
     """Bounds of one writer; times in seconds.
 
-    `unacked_bytes_max`: beyond it `room` waits. `stall_s`: how long an ensemble below its ack
-    quorum or a silent metadata store is waited for before pending adds fail. `explicit_lac_s`: an
-    idle writer tells the bookies its LAC after so long, so that readers see the last entries too.
+    `unacked_bytes_max` and `unacked_entries_max`: beyond either, `room` waits. `stall_s`: how long
+    pending adds may go without progress while members fail, or the metadata store may refuse,
+    before they fail. `retry_s`: until the next try; doubled up to `retry_max_s` while a member is
+    missing that acks do not wait for. `explicit_lac_s`: an idle writer tells the bookies its LAC
+    after so long, so that readers see the last entries too.
     """
 
     limits: WriterLimits = field(default_factory=WriterLimits)
     unacked_bytes_max: int = 32 * 1024 * 1024
+    unacked_entries_max: int = 1024 * 1024
     stall_s: float = 120.0
     retry_s: float = 0.5
+    retry_max_s: float = 5.0
     explicit_lac_s: float = 0.5
 
 
@@ -83,11 +96,17 @@ class LedgerWriter:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[EntryId, LacFuture]] = deque()
         self._rooms: list[asyncio.Future[None]] = []
+        self._is_closing = False
         self._closing: LacFuture | None = None
         self._pump_due = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._lac_timer: asyncio.TimerHandle | None = None
         self._told_lac = NO_ENTRY
+        self._retry_timer: asyncio.TimerHandle | None = None
+        self._retry_s = self._settings.retry_s
+        self._stuck: tuple[EntryId, float] | None = None
+        """The LAC that does not move though adds are pending, and since when."""
+        self._store_refuses_since: float | None = None
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -108,7 +127,7 @@ class LedgerWriter:
         """Add one entry; its id when it and everything before it is acknowledged.
 
         The future fails with LedgerFencedError (outcome unknown) and the like; BadRequestError and
-        a writer that has ended are raised at once.
+        a writer that has ended, or is being closed, are raised at once: nothing was sent then.
         """
         future: LacFuture = self._loop.create_future()
         self._waiting.append((self.append_many((payload,)), future))
@@ -116,6 +135,8 @@ class LedgerWriter:
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:
         """Add entries without a future each; the id of the last, for `wait_acked`."""
+        if self._is_closing and self._core.error is None:
+            raise LedgerClosedError(self.ledger_id)
         last = self._core.append(payloads)
         if not self._pump_due:
             self._pump_due = True
@@ -133,7 +154,12 @@ class LedgerWriter:
                 raise self._core.error
             future: LacFuture = self._loop.create_future()
             self._insert(entry_id, future)
-            await future
+            try:
+                await future
+            except asyncio.CancelledError:
+                with suppress(ValueError):
+                    self._waiting.remove((entry_id, future))
+                raise
         return self._core.lac
 
     def _insert(self, entry_id: EntryId, future: LacFuture) -> None:
@@ -144,25 +170,40 @@ class LedgerWriter:
         self._waiting.insert(at, (entry_id, future))
 
     async def room(self) -> None:
-        """Until another append keeps the unacknowledged bytes in bounds; at once after the end."""
-        while (
-            self._core.error is None
-            and self._core.unacked_bytes >= self._settings.unacked_bytes_max
-        ):
+        """Until another append keeps what is unacknowledged in bounds; at once after the end."""
+        while self._core.error is None and self._is_full:
             room: asyncio.Future[None] = self._loop.create_future()
             self._rooms.append(room)
-            await room
+            try:
+                await room
+            except asyncio.CancelledError:
+                with suppress(ValueError):
+                    self._rooms.remove(room)
+                raise
+
+    @property
+    def _is_full(self) -> bool:
+        core, settings = self._core, self._settings
+        return (
+            core.unacked_bytes >= settings.unacked_bytes_max
+            or core.last_appended - core.lac >= settings.unacked_entries_max
+        )
 
     def _pump(self) -> None:
         self._pump_due = False
-        self._perform(self._core.pump())
+        try:
+            self._perform(self._core.pump())
+        except Exception as error:
+            self._broke(error)
 
     # The end
     async def close(self) -> EntryId:
         """Wait for what was appended, close the ledger there; its last entry id.
 
-        Raises what ended the writer, LedgerFencedError above all; closing twice is fine.
+        From the call on no append is taken. Raises what ended the writer, LedgerFencedError above
+        all. Closing twice, or again after a cancelled close, is fine.
         """
+        self._is_closing = True
         if self._closing is None:
             await self.wait_acked(self._core.last_appended)
             if self._core.error is not None:
@@ -202,9 +243,12 @@ class LedgerWriter:
         )
 
     def _replied(self, sent: SendRun, status: Status) -> None:
-        if status not in (Status.OK, Status.FENCED):
+        if status not in NOT_THE_BOOKIES_FAULT:
             self._placement.note_failure(sent.bookie_id)
-        self._perform(self._core.replied(sent, status))
+        try:
+            self._perform(self._core.replied(sent, status))
+        except Exception as error:
+            self._broke(error)
 
     def _acked(self) -> None:
         lac = self._core.lac
@@ -213,8 +257,8 @@ class LedgerWriter:
             if not future.done():
                 future.set_result(entry_id)
         self._make_room()
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._settings.explicit_lac_s, self._tell_lac)
+        if self._lac_timer is None:
+            self._lac_timer = self._loop.call_later(self._settings.explicit_lac_s, self._tell_lac)
 
     def _make_room(self) -> None:
         rooms, self._rooms = self._rooms, []
@@ -226,100 +270,147 @@ class LedgerWriter:
         waiting, self._waiting = self._waiting, deque()
         for _entry_id, future in waiting:
             _reject(future, error)
-        if self._closing is not None:
-            _reject(self._closing, error)
+        # Without an error of its own the core goes on: adds are given up, the close is not.
+        if self._core.error is not None:
+            if self._closing is not None:
+                _reject(self._closing, error)
+            self._stop_timers()
         self._make_room()
-        self._stop_timer()
 
     def _closed(self, last: EntryId) -> None:
         assert self._closing is not None
-        self._stop_timer()
+        self._stop_timers()
         if not self._closing.done():
             self._closing.set_result(last)
+
+    def _broke(self, error: BaseException) -> None:
+        """What nobody expected: without an end here, futures would wait for ever."""
+        if self._core.error is not None:
+            return
+        if not isinstance(error, BookieError):
+            log.error("ledger %d: the writer stops", self.ledger_id, exc_info=error)
+            error = BookieError(
+                f"ledger {self.ledger_id}: the writer stopped on {error!r}, see the log; adds that "
+                "are pending are of unknown outcome: recover the ledger and go on in a new one"
+            )
+        self._perform(self._core.fail(error))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broke(error)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._lac_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
+        self._lac_timer = self._retry_timer = None
 
     # Ensemble change
     async def _replace(self, effect: NeedReplacement) -> None:
-        for bookie_id in effect.failed:
-            self._placement.note_failure(bookie_id)
-        log.info("ledger %d: replace %s", self.ledger_id, ", ".join(effect.failed))
+        if self._gives_up():
+            return
         chosen = await self._choose(effect)
         if chosen:
+            log.info("ledger %d: replace %s", self.ledger_id, ", ".join(effect.failed))
+            self._retry_s = self._settings.retry_s
             self._perform(self._core.replace(chosen))
             return
         self._perform(self._core.no_replacement())
-        await self._wait_for_bookies()
+        self._retry_later()
 
-    async def _choose(self, effect: NeedReplacement) -> dict[int, Any]:
+    async def _choose(self, effect: NeedReplacement) -> dict[int, BookieId]:
         try:
             return await self._placement.replace(effect.ensemble, effect.positions)
         except UnavailableError as error:
             log.warning("ledger %d: cannot look for bookies: %s", self.ledger_id, error)
             return {}
 
-    async def _wait_for_bookies(self) -> None:
-        """Ask again while a member is missing; too long below the ack quorum ends the writer."""
-        deadline = self._loop.time() + self._settings.stall_s
-        await asyncio.sleep(self._settings.retry_s)
-        while self._core.error is None and self._core.is_degraded and not self._core.is_changing:
-            if not self._core.is_stalled:
-                deadline = self._loop.time() + self._settings.stall_s
-            elif self._loop.time() > deadline:
-                self._perform(self._core.fail(self._too_few()))
-                return
-            found = await self._retry_change()
-            if found:
-                return
-            await asyncio.sleep(self._settings.retry_s)
+    def _retry_later(self) -> None:
+        """One timer, however many members fail: a dead cluster is asked again at a fixed pace."""
+        core, settings = self._core, self._settings
+        if self._retry_timer is None and core.phase is Phase.OPEN and core.is_degraded:
+            delay = settings.retry_s if core.is_stalled else self._retry_s
+            self._retry_s = min(self._retry_s * 2, settings.retry_max_s)
+            self._retry_timer = self._loop.call_later(delay, self._retry_change)
 
-    async def _retry_change(self) -> bool:
-        """One more try to fill the failed positions; True when the core took it over."""
-        for effect in self._core.retry_change():
-            assert isinstance(effect, NeedReplacement)
-            chosen = await self._choose(effect)
-            self._perform(self._core.replace(chosen) if chosen else self._core.no_replacement())
-            return bool(chosen)
-        return True
+    def _retry_change(self) -> None:
+        self._retry_timer = None
+        self._perform(self._core.retry_change())
+
+    def _gives_up(self) -> bool:
+        """End the writer when members fail and pending adds have seen no progress for too long.
+
+        Looked at whenever a member is to be replaced: one that is taken back again and again, and
+        fails each time, must not keep the adds waiting for ever.
+        """
+        lac, now = self._core.lac, self._loop.time()
+        if lac == self._core.last_appended:
+            self._stuck = None
+        elif self._stuck is None or self._stuck[0] != lac:
+            self._stuck = (lac, now)
+        elif now - self._stuck[1] > self._settings.stall_s:
+            self._perform(self._core.fail(self._too_few()))
+            return True
+        return False
 
     def _too_few(self) -> NotEnoughBookiesError:
         metadata = self._core.metadata
         return NotEnoughBookiesError(
-            f"ledger {self.ledger_id}: fewer than {metadata.ack_quorum} members of its ensemble "
-            f"({', '.join(metadata.last_fragment.ensemble)}) answer and no other bookie was found "
-            f"for {self._settings.stall_s:.0f} s; adds that are pending are of unknown outcome"
+            f"ledger {self.ledger_id}: nothing could be acknowledged for "
+            f"{self._settings.stall_s:.0f} s: fewer than {metadata.ack_quorum} of "
+            f"{', '.join(metadata.last_fragment.ensemble)} take adds and no other bookie was "
+            "found; adds that are pending are of unknown outcome"
         )
 
     # Metadata
     async def _write(self, effect: WriteMetadata) -> None:
-        """Compare-and-set; after a conflict or an unknown outcome, what the store holds now."""
-        deadline = self._loop.time() + self._settings.stall_s
-        attempt = self._store.write_ledger(effect.metadata, version=effect.version)
-        while True:
+        """Compare-and-set; the core learns what the store then holds."""
+        stored = await self._outcome(effect)
+        if stored is None:
+            return
+        if stored.version != effect.version:
+            self._store_refuses_since = None
+        else:
+            await self._bear(
+                UnavailableError(
+                    f"ledger {self.ledger_id}: the metadata store answers, but takes "
+                    "no write: see whether it has a quorum and is not read-only"
+                )
+            )
+        self._perform(self._core.store_answered(stored.value, stored.version))
+
+    async def _outcome(self, effect: WriteMetadata) -> Versioned[LedgerMetadata] | None:
+        """What is stored: after a conflict or an unknown outcome, re-read. None: we have ended."""
+        ask = partial(self._store.write_ledger, effect.metadata, version=effect.version)
+        while self._core.error is None:
             try:
-                stored = await attempt
+                return await ask()
             except MetadataConflictError:
                 pass
-            except NoSuchLedgerError as error:
-                self._perform(self._core.fail(error))
-                return
             except UnavailableError as error:
-                log.warning("ledger %d: %s", self.ledger_id, error)
-                if self._loop.time() > deadline:
-                    self._perform(self._core.fail(error))
-                    return
-                await asyncio.sleep(self._settings.retry_s)
-            else:
-                self._perform(self._core.store_answered(stored.value, stored.version))
-                return
-            attempt = self._store.read_ledger(self.ledger_id)
+                await self._bear(error)
+            ask = partial(self._store.read_ledger, self.ledger_id)
+        return None
+
+    async def _bear(self, error: UnavailableError) -> None:
+        """Pause before the store is asked again; raises `error` once it has refused too long."""
+        now = self._loop.time()
+        if self._store_refuses_since is None:
+            self._store_refuses_since = now
+            log.warning("ledger %d: %s", self.ledger_id, error)
+        if now - self._store_refuses_since > self._settings.stall_s:
+            raise error
+        await asyncio.sleep(self._settings.retry_s)
 
     # Explicit LAC
     def _tell_lac(self) -> None:
-        self._timer = None
+        self._lac_timer = None
         lac = self._core.lac
         if lac <= self._told_lac or self._core.error is not None or self._closing is not None:
             return
@@ -331,13 +422,8 @@ class LedgerWriter:
         for bookie_id in self._core.metadata.last_fragment.ensemble:
             self._start(self._write_lac(bookie_id, request))
 
-    async def _write_lac(self, bookie_id: Any, request: LacRequest) -> None:
+    async def _write_lac(self, bookie_id: BookieId, request: LacRequest) -> None:
         await self._peers.write_lac(bookie_id, request)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 def _reject(future: LacFuture, error: BookieError) -> None:

@@ -112,7 +112,13 @@ class Gatherer:
         return self.queued_bytes >= self._batch_bytes or len(self._queue) >= RUN_ENTRIES_MAX
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """All or none: BadRequestError when one of them is too large for an entry."""
+        """All or none: BadRequestError when one is too large for an entry, or not bytes."""
+        if strangers := [k for k in set(map(type, payloads)) if not issubclass(k, bytes)]:
+            # Found only while encoding, they would stop a writer that others use too.
+            names = ", ".join(sorted(kind.__name__ for kind in strangers))
+            raise BadRequestError(
+                f"ledger {self._ledger_id}: payloads are bytes, found {names}; nothing was sent"
+            )
         largest = max(map(len, payloads), default=0)
         if largest > self.payload_bytes_max:
             raise BadRequestError(
