@@ -25,7 +25,7 @@ from bookie.server.lifecycle import Bookie, ExitCode, boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
 from bookie.storage.boot import BootSettings
-from bookie.storage.disk import Disk
+from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
@@ -163,9 +163,19 @@ class ServerLab:
         return self.bookie.state.traffic
 
     @property
+    def real_disk(self) -> RealDisk:
+        assert self.disk is None
+        return RealDisk()
+
+    @property
     def directories(self) -> tuple[Path, ...]:
         """The journal's first."""
         return self._boot_settings().directories
+
+    def wipe(self, place: int) -> None:
+        """The directory is there and empty: a new disk, or a wiped one."""
+        shutil.rmtree(self.directories[place])
+        self.directories[place].mkdir()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Until what the bookie does by itself is done."""

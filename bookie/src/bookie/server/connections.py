@@ -127,6 +127,11 @@ class RunConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def bytes_held(self) -> int:
+        """Read from the socket and not taken yet."""
+        return self._end - self._start
+
     # Inside
     def _take_messages(self) -> None:
         try:

@@ -1,0 +1,325 @@
+"""The control plane of a whole bookie over gRPC: who is asked, what is answered, and when."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import grpc
+import pytest
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.status import Status
+from bookie.server.admin import LEDGERS_MAX
+from bookie.server.lifecycle import ExitCode
+from bookie.server.state import Phase
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from server_lab import ME, ServerLab
+
+CODES = grpc.StatusCode
+
+
+async def code_of(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), str(caught.value.details())
+
+
+async def health(lab: ServerLab) -> pb.Health:
+    found: pb.Health = await lab.call("GetHealth", pb.GetHealthRequest())
+    return found
+
+
+# ---- whom a call means --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("GetHealth", pb.GetHealthRequest()),
+        ("ListLimbo", pb.ListLimboRequest()),
+        ("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[1])),
+        ("Drain", pb.DrainRequest()),
+    ],
+)
+async def test_a_call_for_another_bookie_is_refused(
+    server: ServerLab, name: str, request_: Any
+) -> None:
+    code, words = await code_of(server.call(name, request_, meant="bookie-9"))
+    assert code is CODES.FAILED_PRECONDITION
+    assert words == "this is bookie bookie-0, not bookie-9: look up the address again"
+    assert (await health(server)).phase == pb.SERVING
+
+
+async def test_who_does_not_know_the_id_asks_whoever_is_there(server: ServerLab) -> None:
+    async with server.admin() as stub:
+        assert (await stub.GetHealth(pb.GetHealthRequest())).bookie_id == ME
+
+
+# ---- health -------------------------------------------------------------------------------------
+
+
+async def test_health_tells_boot_disks_and_marks(server: ServerLab) -> None:
+    await server.ledger()
+    await server.ledger(closed_at=3)
+    await server.restart()
+    found = await health(server)
+    boot = found.boot
+    assert (boot.boot_epoch, boot.clean, boot.reason) == (2, False, "UncleanShutdown")
+    assert (boot.mode, boot.previous_mode) == ("memory", "memory")
+    assert (boot.ledgers_fenced, boot.ledgers_in_limbo, boot.ledgers_unchecked) == (2, 1, 1)
+    assert (found.limbo_ledgers, found.unchecked_ledgers) == (1, 1)
+    assert [(d.role, d.index, d.verdict) for d in found.disks] == [
+        ("journal", 0, "ok"), ("ledger", 0, "ok"), ("ledger", 1, "ok"),
+    ]  # fmt: skip
+    assert len({d.disk_id for d in found.disks}) == 3 and found.instance_id
+
+
+async def test_while_it_boots_health_answers_and_all_else_is_unavailable(
+    idle_server: ServerLab,
+) -> None:
+    idle_server.metadata.is_out = True
+    bookie = idle_server.begin()
+    await idle_server.until(lambda: bool(bookie.state.message))
+    assert (await health(idle_server)).phase == pb.BOOTING
+    for name, request in (
+        ("ListLimbo", pb.ListLimboRequest()),
+        ("GetAvailability", pb.GetAvailabilityRequest(ledger_ids=[1])),
+        ("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[1])),
+        ("RecordLoss", pb.RecordLossRequest(ledger_id=1, ranges=[pb.EntryRange(first=0, last=0)])),
+        ("SetReadOnly", pb.SetReadOnlyRequest(read_only=True)),
+        ("Drain", pb.DrainRequest()),
+        ("Flush", pb.FlushRequest()),
+    ):
+        code, words = await code_of(idle_server.call(name, request))
+        assert code is CODES.UNAVAILABLE and "bookie bookie-0 is BOOTING" in words
+
+
+# ---- marks --------------------------------------------------------------------------------------
+
+
+async def test_marks_are_listed_in_pages_limbo_and_unchecked_apart(server: ServerLab) -> None:
+    limbo = [await server.ledger() for _ in range(3)]
+    closed = await server.ledger(closed_at=0)
+    await server.restart()
+    first = await server.call("ListLimbo", pb.ListLimboRequest(after_ledger_id=-1, limit=2))
+    assert [m.ledger_id for m in first.ledgers] == limbo[:2] and first.more
+    after = pb.ListLimboRequest(after_ledger_id=limbo[1], limit=2, include_unchecked=True)
+    second = await server.call("ListLimbo", after)
+    assert [(m.ledger_id, m.limbo, m.boot_epoch) for m in second.ledgers] == [
+        (limbo[2], True, 2), (closed, False, 2),
+    ]  # fmt: skip
+    assert not second.more
+
+
+async def test_availability_in_limbo_is_what_is_there_and_unknown(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 3)
+    await server.flush()
+    await server.restart()
+    await server.add(ledger, 5, recovery=True)
+    asked = pb.GetAvailabilityRequest(ledger_ids=[ledger, 999])
+    known, unseen = (await server.call("GetAvailability", asked)).ledgers
+    assert EntrySet.decode(known.entries) == EntrySet.from_ranges([(0, 2), (5, 5)])
+    assert (known.status, known.limbo, known.fenced) == (Status.UNKNOWN, True, True)
+    assert (unseen.status, unseen.limbo) == (Status.NO_SUCH_LEDGER, False)
+
+
+async def test_a_mark_is_cleared_only_once_the_ledger_is_closed_and_whole(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 3)
+    await server.restart()
+    assert await cleared(server, ledger) == ("NotClosed", 0)
+    await server.close_ledger(ledger, 2)
+    assert await cleared(server, ledger) == ("EntriesMissing", 3)
+    await server.add(ledger, 0, 2, recovery=True)
+    assert await cleared(server, ledger) == ("EntriesMissing", 1)
+    assert await server.absent(ledger, 2) is Status.UNKNOWN
+    await server.add(ledger, 2, recovery=True)
+    assert await cleared(server, ledger) == ("Cleared", 0)
+    assert await cleared(server, ledger) == ("NotMarked", 0)
+    assert await server.absent(ledger, 3) is Status.NO_SUCH_ENTRY
+
+
+async def cleared(lab: ServerLab, ledger_id: int) -> tuple[str, int]:
+    reply = await lab.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[ledger_id]))
+    (result,) = reply.results
+    assert result.cleared == (result.reason == "Cleared")
+    return result.reason, result.entries_missing
+
+
+async def test_s31_what_was_cleared_outlives_a_kill_with_its_copies(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.restart()
+    await server.close_ledger(ledger, 0)
+    await server.add(ledger, 0, recovery=True)
+    assert (await cleared(server, ledger))[0] == "Cleared"
+    await server.restart()
+    assert await server.held(ledger, 0, 0) == [0]
+    assert (await health(server)).limbo_ledgers == 0
+    assert (await health(server)).unchecked_ledgers == 1, "S31: the next unclean stop checks again"
+
+
+async def test_a_deleted_ledger_needs_no_copies(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.restart()
+    await server.store.delete_ledger(ledger)
+    assert await cleared(server, ledger) == ("Cleared", 0)
+
+
+async def test_nothing_is_cleared_while_the_metadata_store_is_away(server: ServerLab) -> None:
+    ledger = await server.ledger(closed_at=-1)
+    await server.restart()
+    server.metadata.is_out = True
+    assert await cleared(server, ledger) == ("MetadataUnavailable", 0)
+    server.metadata.is_out = False
+    assert await cleared(server, ledger) == ("Cleared", 0)
+
+
+async def test_too_many_ledgers_at_once_are_refused(server: ServerLab) -> None:
+    many = range(LEDGERS_MAX + 1)
+    code, words = await code_of(server.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=many)))
+    assert code is CODES.INVALID_ARGUMENT and f"at most {LEDGERS_MAX}" in words
+
+
+# ---- losses -------------------------------------------------------------------------------------
+
+
+async def lose(lab: ServerLab, ledger_id: int, first: int, last: int, **fields: Any) -> Any:
+    ranges = [pb.EntryRange(first=first, last=last)]
+    request = pb.RecordLossRequest(ledger_id=ledger_id, ranges=ranges, reason="test", **fields)
+    return await lab.call("RecordLoss", request)
+
+
+async def test_a_loss_is_recorded_when_all_members_answered_and_then_clears(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger(closed_at=1)
+    await server.add(ledger, 0)
+    await server.flush()
+    await server.restart()
+    members = [ME, "bookie-1", "bookie-2"]
+    assert "did not answer" in (await lose(server, ledger, 1, 1, answered_by=members[:2])).message
+    assert "are here: not lost" in (await lose(server, ledger, 0, 1, answered_by=members)).message
+    assert (await lose(server, ledger, 1, 1, answered_by=members)).recorded
+    assert (await cleared(server, ledger))[0] == "Cleared"
+    assert (await health(server)).losses_recorded == 1
+
+
+async def test_s33_a_person_may_accept_a_loss_in_an_open_ledger_but_not_of_what_is_here(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    assert not (await lose(server, ledger, 0, 3, by_person=True)).recorded
+    assert (await lose(server, ledger, 1, 3, by_person=True)).recorded
+    await server.flush()
+    await server.restart()
+    asked = pb.GetAvailabilityRequest(ledger_ids=[ledger])
+    (found,) = (await server.call("GetAvailability", asked)).ledgers
+    assert EntrySet.decode(found.lost) == EntrySet.from_ranges([(1, 3)])
+
+
+@pytest.mark.parametrize(("first", "last"), [(3, 2), (-1, 2)])
+async def test_a_loss_of_no_range_is_refused(server: ServerLab, first: int, last: int) -> None:
+    ledger = await server.ledger()
+    code, _words = await code_of(lose(server, ledger, first, last, by_person=True))
+    assert code is CODES.INVALID_ARGUMENT
+
+
+async def test_a_loss_in_a_ledger_that_does_not_exist_is_refused(server: ServerLab) -> None:
+    assert "does not exist" in (await lose(server, 77, 0, 0, by_person=True)).message
+
+
+# ---- modes --------------------------------------------------------------------------------------
+
+
+async def test_read_only_is_registered_and_spares_recovery(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    reply = await server.call("SetReadOnly", pb.SetReadOnlyRequest(read_only=True))
+    assert reply.phase == pb.READ_ONLY
+    assert (await server.store.bookies())[ME].read_only
+    assert await server.add(ledger, 0) is Status.READ_ONLY
+    assert await server.add(ledger, 0, recovery=True) is Status.OK
+    reply = await server.call("SetReadOnly", pb.SetReadOnlyRequest(read_only=False))
+    assert reply.phase == pb.SERVING and not (await server.store.bookies())[ME].read_only
+    assert await server.add(ledger, 1) is Status.OK
+
+
+async def test_read_only_counts_also_while_it_cannot_be_registered(
+    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await server.stop()
+    monkeypatch.setattr("bookie.server.housekeeping.ANNOUNCE_INTERVAL_S", 0.01)
+    await server.start()
+    server.metadata.is_out = True
+    reply = await server.call("SetReadOnly", pb.SetReadOnlyRequest(read_only=True))
+    assert reply.phase == pb.READ_ONLY
+    assert await server.add(await server.ledger(), 0) is Status.READ_ONLY
+    assert "not registered as it is" in (await health(server)).message
+    server.metadata.is_out = False
+    while not (await server.store.bookies())[ME].read_only:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+
+
+async def test_draining_outlives_read_only_off_and_tells_what_is_left(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    reply = await server.call("Drain", pb.DrainRequest())
+    assert (reply.phase, reply.ledgers_held) == (pb.DRAINING, 1)
+    await server.call("SetReadOnly", pb.SetReadOnlyRequest(read_only=False))
+    assert await server.add(ledger, 1) is Status.READ_ONLY
+    reply = await server.call("Drain", pb.DrainRequest(cancel=True))
+    assert reply.phase == pb.SERVING
+    assert await server.add(ledger, 1) is Status.OK
+
+
+async def test_what_was_flushed_outlives_a_kill(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 3)
+    await server.flush()
+    await server.add(ledger, 3)
+    await server.restart()
+    assert await server.held(ledger, 0, 9) == [0, 1, 2]
+
+
+async def test_a_flush_that_fails_is_an_error_and_the_end(idle_server: ServerLab) -> None:
+    disk = idle_server.simulate_disk()
+    await idle_server.start()
+    await idle_server.add(await idle_server.ledger(), 0)
+    disk.fail("sync", pattern="*.log*")
+    code, _words = await code_of(idle_server.call("Flush", pb.FlushRequest()))
+    assert code is CODES.DATA_LOSS
+    assert await idle_server.stop() is ExitCode.DISK_FAILED
+
+
+# ---- approvals ----------------------------------------------------------------------------------
+
+
+async def test_a_replaced_disk_waits_for_its_approval_and_then_serves(
+    idle_server: ServerLab,
+) -> None:
+    lab = idle_server
+    lab.tree["cookieFix"] = {"policy": "Approve"}
+    await lab.start()
+    await lab.ledger()
+    await lab.stop()
+    lab.wipe(1)
+    bookie = lab.begin()
+    await lab.until(lambda: bookie.state.phase is Phase.AWAITING_APPROVAL)
+    asked = (await health(lab)).cookie_fix
+    assert (list(asked.disk_indexes), asked.policy) == ([1], "Approve")
+    wrong = pb.ApproveCookieFixRequest(plan_id="another", approved_by="me")
+    assert not (await lab.call("ApproveCookieFix", wrong)).accepted
+    right = pb.ApproveCookieFixRequest(plan_id=asked.plan_id, approved_by="me")
+    assert (await lab.call("ApproveCookieFix", right)).accepted
+    await lab.until_registered()
+    found = await health(lab)
+    assert found.boot.cookie_fixed and found.boot.reason == "DiskReplaced"
+    assert found.limbo_ledgers == 1 and not found.HasField("cookie_fix")
+
+
+async def test_there_is_nothing_to_approve_on_a_serving_bookie(server: ServerLab) -> None:
+    request = pb.ApproveCookieFixRequest(plan_id="p", approved_by="me")
+    reply = await server.call("ApproveCookieFix", request)
+    assert not reply.accepted and "no cookie fix waits" in reply.message

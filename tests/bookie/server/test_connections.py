@@ -1,0 +1,270 @@
+"""One connection of the native port: pieces, order, back-pressure both ways, garbage."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+from bookie.protocol.entry import Buffer
+from bookie.protocol.status import Status
+from bookie.server.connections import BUFFER_BYTES, RunConnection, RunServer
+from bookie.wire.native import (
+    ENVELOPE,
+    ENVELOPE_BYTES,
+    MESSAGE_BYTES_MAX,
+    Envelope,
+    Op,
+    encode_hello,
+    envelope_header,
+    message_bytes,
+    parse_envelope,
+)
+from server_lab import ME, ServerLab
+
+
+def message(request_id: int, body: bytes = b"", op: Op = Op.FORCE) -> bytes:
+    return envelope_header(op, 0, request_id, len(body)) + body
+
+
+class EchoService:
+    """Answers each message with its own body; `room` limits how many it takes."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.offered = 0
+        self.room = 1_000_000
+        self.reply: bytes | None = None
+        self.connections: set[RunConnection] = set()
+        self.was_full = asyncio.Event()
+
+    def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
+        self.offered += 1
+        if not self.room:
+            self.was_full.set()
+            return False
+        self.room -= 1
+        self.taken.append(envelope.request_id)
+        body: Buffer = bytes(envelope.body) if self.reply is None else self.reply
+        connection.reply(envelope.op, Status.OK, envelope.request_id, (body,))
+        return True
+
+    def opened(self, connection: RunConnection) -> None:
+        self.connections.add(connection)
+
+    def closed(self, connection: RunConnection) -> None:
+        self.connections.discard(connection)
+
+    def make_room(self, count: int) -> None:
+        self.room = count
+        for connection in list(self.connections):
+            connection.resume()
+
+
+class Client:
+    """The other end, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.writer.write(piece)
+
+    async def receive(self) -> Envelope:
+        head = await self.reader.readexactly(ENVELOPE_BYTES)
+        body = await self.reader.readexactly(message_bytes(head) - ENVELOPE_BYTES)
+        return parse_envelope(head + body)
+
+    async def ended(self) -> bytes:
+        """What still comes until the other side hangs up."""
+        return await self.reader.read()
+
+
+@asynccontextmanager
+async def connected(service: EchoService) -> AsyncIterator[Client]:
+    server = RunServer(lambda: RunConnection(service))
+    port = await server.start("127.0.0.1", 0)
+    client = Client(*await asyncio.open_connection("127.0.0.1", port))
+    try:
+        yield client
+    finally:
+        server.stop()
+        client.writer.close()
+        for connection in list(service.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+
+async def test_a_message_in_pieces_is_one_message() -> None:
+    async with connected(EchoService()) as client:
+        for at, byte in enumerate(message(7, b"body")):
+            client.send(bytes([byte]))
+            if at % 5 == 0:
+                await asyncio.sleep(0)
+        answer = await client.receive()
+        assert (answer.request_id, bytes(answer.body)) == (7, b"body")
+
+
+async def test_many_messages_in_one_piece_are_answered_in_order() -> None:
+    async with connected(EchoService()) as client:
+        client.send(b"".join(message(i, bytes(i)) for i in range(300)))
+        assert [(await client.receive()).request_id for _ in range(300)] == list(range(300))
+
+
+async def test_messages_larger_than_the_buffer_come_whole() -> None:
+    async with connected(EchoService()) as client:
+        bodies = [bytes([i]) * size for i, size in enumerate((BUFFER_BYTES + 5, MESSAGE_BYTES_MAX))]
+        for i, body in enumerate(bodies):
+            client.send(message(i, body))
+        assert [bytes((await client.receive()).body) for _ in bodies] == bodies
+
+
+async def test_without_room_a_message_waits_and_nothing_overtakes_it() -> None:
+    service = EchoService()
+    service.room = 2
+    async with connected(service) as client:
+        client.send(*(message(i) for i in range(5)))
+        await service.was_full.wait()
+        assert service.taken == [0, 1]
+        for room in (1, 0, 2):
+            service.make_room(room)
+        assert [(await client.receive()).request_id for _ in range(5)] == list(range(5))
+
+
+async def test_while_there_is_no_room_the_socket_is_not_read() -> None:
+    service = EchoService()
+    service.room = 0
+    async with connected(service) as client:
+        client.send(*(message(i, bytes(100_000)) for i in range(200)))
+        await service.was_full.wait()
+        await asyncio.sleep(0)
+        (connection,) = service.connections
+        assert connection.bytes_held <= 2 * BUFFER_BYTES
+        assert service.offered < 5
+        service.make_room(1000)
+        assert [(await client.receive()).request_id for _ in range(200)] == list(range(200))
+
+
+async def test_a_client_that_takes_no_replies_gets_no_more_of_its_messages_handled() -> None:
+    service = EchoService()
+    service.reply = bytes(4_000_000)
+    async with connected(service) as client:
+        client.send(*(message(i) for i in range(50)))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert len(service.taken) < 50
+        sizes = [len((await client.receive()).body) for _ in range(50)]
+        assert sizes == [4_000_000] * 50
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        ENVELOPE.pack(MESSAGE_BYTES_MAX + 1, Op.FORCE, 0, 0, 1),
+        ENVELOPE.pack(2**32 - 1, Op.FORCE, 0, 0, 1),
+        ENVELOPE.pack(0, 99, 0, 0, 1),
+        b"GET / HTTP/1.1\r\nHost: bookie\r\n\r\n",
+    ],
+    ids=["oversize", "4 GiB", "unknown op", "http"],
+)
+async def test_bytes_out_of_step_end_the_connection_after_the_answers(garbage: bytes) -> None:
+    service = EchoService()
+    async with connected(service) as client:
+        client.send(message(1, b"good"), garbage, message(2))
+        answers = await client.ended()
+        assert answers == message(1, b"good")
+        assert service.taken == [1]
+
+
+async def test_a_closed_connection_takes_nothing_more() -> None:
+    service = EchoService()
+
+    def close_at_two(envelope: Envelope, connection: RunConnection) -> bool:
+        service.taken.append(envelope.request_id)
+        if envelope.request_id == 2:
+            connection.refuse(envelope, Status.BAD_REQUEST, "enough")
+            connection.close()
+        return True
+
+    service.handle = close_at_two  # type: ignore[method-assign]
+    async with connected(service) as client:
+        client.send(b"".join(message(i) for i in range(5)))
+        assert (await client.ended()).endswith(b"enough")
+        assert service.taken == [0, 1, 2]
+
+
+async def test_a_reply_to_a_client_that_is_gone_is_dropped() -> None:
+    service = EchoService()
+    async with connected(service) as client:
+        client.send(message(1))
+        await client.receive()
+        (connection,) = service.connections
+        client.writer.transport.abort()
+        while service.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        connection.reply(Op.FORCE, Status.OK, 2)
+        connection.resume()
+        connection.close()
+
+
+def test_works_on_uvloop() -> None:
+    async def story() -> None:
+        service = EchoService()
+        service.room = 3
+        async with connected(service) as client:
+            bodies = [bytes([i]) * 700_000 for i in range(12)]
+            client.send(*(message(i, body) for i, body in enumerate(bodies)))
+            await service.was_full.wait()
+            service.make_room(100)
+            assert [bytes((await client.receive()).body) for _ in bodies] == bodies
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
+
+
+# ---- greetings ----------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def raw(lab: ServerLab) -> AsyncIterator[Client]:
+    assert lab.bookie is not None
+    port = lab.bookie.ports["run"]
+    client = Client(*await asyncio.open_connection("127.0.0.1", port))
+    yield client
+    client.writer.close()
+
+
+async def test_a_greeting_of_its_own_name_is_answered(server: ServerLab) -> None:
+    async with raw(server) as client:
+        client.send(message(0, encode_hello(ME), Op.HELLO))
+        answer = await client.receive()
+        assert (answer.op, answer.code) == (Op.HELLO, Status.OK)
+
+
+@pytest.mark.parametrize("body", [b"bookie-1", b"", b"\xff\xfe", b"x" * 5000])
+async def test_whoever_means_another_bookie_is_sent_away(server: ServerLab, body: bytes) -> None:
+    fence = message(1, server.lac_request(3).encode(), Op.READ_LAC)
+    async with raw(server) as client:
+        client.send(message(0, body, Op.HELLO) + fence)
+        answer = await client.receive()
+        assert (answer.op, answer.code) == (Op.HELLO, Status.BAD_REQUEST)
+        assert await client.ended() == b""
+
+
+async def test_who_does_not_say_whom_it_means_is_sent_away(server: ServerLab) -> None:
+    async with raw(server) as client:
+        client.send(message(1, server.lac_request(3).encode(), Op.READ_LAC))
+        answer = await client.receive()
+        assert answer.code == Status.BAD_REQUEST and b"must be HELLO" in bytes(answer.body)
+        assert await client.ended() == b""
+
+
+async def test_connections_beyond_the_limit_are_closed(idle_server: ServerLab) -> None:
+    idle_server.tree["limits"] = {"connections": 1}
+    await idle_server.start()
+    async with raw(idle_server) as first:
+        first.send(message(0, encode_hello(ME), Op.HELLO))
+        await first.receive()
+        async with raw(idle_server) as second:
+            assert await second.ended() == b""

@@ -1,0 +1,125 @@
+"""Facts on their way to the disk: replies wait for the write that carries what they tell (R9)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.protocol.ids import LedgerId
+from bookie.server.durable import DurableFacts
+from bookie.storage.engine import LedgerRecord, Storage
+from bookie.testing.disk import SimDisk
+from storage_kit import KIB, settings
+
+L1 = LedgerId(1)
+FENCED = LedgerRecord(L1, fenced=True)
+Answers = list[StorageError | None]
+
+
+def poster() -> Callable[[Callable[[], None]], None]:
+    """Runs a function soon in this loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def post(call: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(call)
+
+    return post
+
+
+class Bench:
+    """A storage on a simulated disk whose journal is small."""
+
+    def __init__(self, root: Path) -> None:
+        self.disk = SimDisk()
+        self.root = root
+        chosen = settings(root, journal_file_bytes=16 * KIB)
+        for path in (chosen.journal_dir, *chosen.ledger_dirs):
+            path.mkdir(parents=True)
+        self.storage = Storage.open(chosen, disk=self.disk, call_soon=poster())
+        self.facts = DurableFacts(self.storage)
+
+    def ask(self, ledger_id: LedgerId = L1) -> "asyncio.Future[StorageError | None]":
+        answer: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+        self.facts.when_durable(ledger_id, answer.set_result)
+        return answer
+
+    async def fill(self) -> None:
+        """No space, and the journal's files full."""
+        self.disk.capacity_bytes = 0
+        for number in range(10_000):
+            ledger_id = LedgerId(1000 + number)
+            self.facts.persist(LedgerRecord(ledger_id, fenced=True))
+            if await self.ask(ledger_id) is not None:
+                return
+        raise AssertionError("the journal takes everything")
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    await asyncio.to_thread(made.storage.close)
+
+
+async def test_with_nothing_under_way_the_answer_comes_at_once(bench: Bench) -> None:
+    answers: Answers = []
+    bench.facts.when_durable(L1, answers.append)
+    assert answers == [None]
+
+
+async def test_an_answer_waits_for_the_write_and_not_for_other_ledgers(bench: Bench) -> None:
+    with bench.disk.held_syncs() as waiting:
+        bench.facts.persist(FENCED)
+        answer = bench.ask()
+        await asyncio.to_thread(waiting.wait)
+        assert await bench.ask(LedgerId(2)) is None
+        assert not answer.done()
+    assert await answer is None
+
+
+async def test_of_two_writes_under_way_the_later_one_is_waited_for(bench: Bench) -> None:
+    with bench.disk.held_syncs() as waiting:
+        bench.facts.persist(LedgerRecord(L1, master_key=b"k" * 20))
+        first = bench.ask()
+        await asyncio.to_thread(waiting.wait)
+        bench.facts.persist(FENCED)
+        second = bench.ask()
+    assert await first is None and await second is None
+
+
+async def test_a_write_that_found_no_space_is_repeated_before_anything_is_told(
+    bench: Bench,
+) -> None:
+    await bench.fill()
+    bench.facts.persist(FENCED)
+    assert [type(await bench.ask()) for _ in range(3)] == [DiskFullError] * 3
+    bench.disk.capacity_bytes = 1024 * KIB * KIB
+    while isinstance(await bench.ask(), DiskFullError):
+        await asyncio.to_thread(bench.storage.checkpoint)
+    after = bench.disk.power_cut()
+    reread = await reopened(bench, after)
+    assert reread is not None and reread.fenced
+
+
+async def reopened(bench: Bench, disk: SimDisk) -> LedgerRecord | None:
+    """What is known of the ledger after a power cut."""
+    with pytest.raises(StorageError):
+        await asyncio.to_thread(bench.storage.close)
+    bench.storage = await asyncio.to_thread(
+        Storage.open,
+        settings(bench.root, journal_file_bytes=16 * KIB),
+        disk=disk,
+        call_soon=poster(),
+    )
+    return bench.storage.record(L1)
+
+
+async def test_after_a_failed_sync_nothing_is_told_durable_any_more(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.disk.fail("sync", pattern="*.jnl*")
+    bench.facts.persist(FENCED)
+    assert isinstance(await bench.ask(), StorageError)
+    assert isinstance(await bench.ask(LedgerId(2)), StorageError)
+    with pytest.raises(StorageError):
+        await asyncio.to_thread(bench.storage.close)

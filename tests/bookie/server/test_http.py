@@ -1,0 +1,70 @@
+"""Probes and metrics: alive from the start, ready when it can serve, limbo or not."""
+
+import asyncio
+
+import aiohttp
+from bookie.server.state import Phase
+from server_lab import ServerLab
+
+
+async def get(lab: ServerLab, path: str) -> tuple[int, str]:
+    assert lab.bookie is not None
+    url = f"http://127.0.0.1:{lab.bookie.ports['http']}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+async def metrics(lab: ServerLab) -> dict[str, float]:
+    status, text = await get(lab, "/metrics")
+    assert status == 200
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+async def test_a_serving_bookie_is_alive_and_ready(server: ServerLab) -> None:
+    assert await get(server, "/healthz") == (200, "alive: SERVING\n")
+    assert await get(server, "/readyz") == (200, "SERVING\n")
+
+
+async def test_a_booting_bookie_is_alive_and_not_ready(idle_server: ServerLab) -> None:
+    idle_server.metadata.is_out = True
+    bookie = idle_server.begin()
+    await idle_server.until(lambda: bool(bookie.state.message))
+    assert (await get(idle_server, "/healthz"))[0] == 200
+    status, text = await get(idle_server, "/readyz")
+    assert status == 503 and text.startswith("BOOTING: waiting for the metadata store")
+
+
+async def test_a_refused_bookie_says_why(server: ServerLab) -> None:
+    await server.stop()
+    (server.directories[0] / "STAMP").write_text("{")
+    bookie = server.begin()
+    await server.until(lambda: bookie.state.phase is Phase.REFUSED)
+    status, text = await get(server, "/readyz")
+    assert status == 503 and "is no stamp" in text
+
+
+async def test_limbo_does_not_make_it_unready(server: ServerLab) -> None:
+    await server.ledger()
+    await server.restart()
+    assert (await get(server, "/readyz"))[0] == 200
+    found = await metrics(server)
+    assert found["bookie_limbo_ledgers"] == 1 and found["bookie_boot_clean"] == 0
+
+
+async def test_what_it_did_is_counted(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 5)
+    await asyncio.gather(server.held(ledger, 0, 4), server.fence(ledger), server.add(99, 0))
+    await server.add(ledger, 5)
+    found = await metrics(server)
+    assert found["bookie_entries_added_total"] == 6
+    assert found["bookie_runs_added_total"] == 2
+    assert found["bookie_reads_total"] == found["bookie_fences_total"] == 1
+    assert found['bookie_refused_total{status="fenced"}'] == 1
+    assert found['bookie_phase{phase="serving"}'] == found["bookie_writable"] == 1
+    assert found["bookie_boot_epoch"] == 1
+
+
+async def test_an_unknown_page_is_not_found(server: ServerLab) -> None:
+    assert (await get(server, "/nothing"))[0] == 404

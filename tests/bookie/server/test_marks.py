@@ -1,0 +1,85 @@
+"""The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
+
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import Fragment
+from bookie.server.marks import Marks
+from bookie.server.state import BookieState
+from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
+
+
+async def unclean(lab: BootLab) -> Marks:
+    """Killed and booted again."""
+    lab.kill()
+    booted = await lab.boot()
+    return Marks(
+        booted.storage,
+        lab.store,
+        bookie_id=ME,
+        state=BookieState(ME),
+        unchecked=set(booted.unchecked),
+    )
+
+
+async def begin_recovery(lab: BootLab, ledger_id: LedgerId) -> None:
+    found = await lab.store.read_ledger(ledger_id)
+    await lab.store.write_ledger(found.value.in_recovery(), version=found.version)
+
+
+async def close(lab: BootLab, ledger_id: LedgerId, end: int, *fragments: Fragment) -> None:
+    found = await lab.store.read_ledger(ledger_id)
+    closed = found.value.closed(EntryId(end), length=0, fragments=fragments or None)
+    await lab.store.write_ledger(closed, version=found.version)
+
+
+async def test_with_nothing_to_check_the_boundary_is_lifted_and_absence_denied(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    elsewhere = await lab.ledger((0, OTHERS), closed_at=0)
+    marks = await unclean(lab)
+    assert lab.now is not None and lab.now.storage.is_unchecked(elsewhere)
+    assert await marks.finish_unchecked()
+    assert not lab.now.storage.is_unchecked(elsewhere)
+    boundary = lab.now.storage.boundary()
+    assert boundary is not None and boundary.covers(elsewhere), "the fence stays for ever"
+
+
+async def test_a_mark_that_is_left_holds_the_boundary(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger()
+    marks = await unclean(lab)
+    assert not await marks.finish_unchecked()
+    await close(lab, ledger, -1)
+    assert (await marks.clear([ledger]))[0].cleared
+    assert await marks.finish_unchecked()
+
+
+async def test_s37_while_a_ledger_is_being_recovered_the_boundary_stays(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS))
+    await begin_recovery(lab, ledger)
+    await lab.add(ledger, 0, 2, recovery=True)  # a replacement that is in no metadata yet
+    marks = await unclean(lab)
+    assert not await marks.finish_unchecked()
+    assert lab.now is not None and lab.now.storage.is_unchecked(ledger)
+    await close(lab, ledger, 1, Fragment(EntryId(0), ENSEMBLE))
+    assert not await marks.finish_unchecked()
+    assert [mark.ledger_id for mark in marks.marked(include_unchecked=True)] == [ledger]
+
+
+async def test_a_recovery_of_a_ledger_made_after_the_boot_holds_nothing(lab: BootLab) -> None:
+    await lab.boot()
+    marks = await unclean(lab)
+    await begin_recovery(lab, await lab.ledger((0, OTHERS)))
+    assert await marks.finish_unchecked()
+
+
+async def test_a_lifted_boundary_stays_lifted_over_restarts(lab: BootLab) -> None:
+    await lab.boot()
+    elsewhere = await lab.ledger((0, OTHERS), closed_at=0)
+    marks = await unclean(lab)
+    assert await marks.finish_unchecked()
+    await lab.stop()
+    booted = await lab.boot()
+    assert not booted.storage.is_unchecked(elsewhere)
+    assert not await marks.finish_unchecked()
