@@ -11,7 +11,7 @@ import hmac
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -103,7 +103,7 @@ class EntryCodec:
 
     ledger_id: LedgerId
     digest_type: DigestType
-    password: bytes
+    password: bytes = field(repr=False)
 
     def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
         """One entry; `length` is the ledger's payload bytes including this payload."""

@@ -164,20 +164,28 @@ class ReadReply:
 
     @classmethod
     def decode(cls, body: memoryview) -> "ReadReply":
-        """Runs are cut apart, not checked: `parse_run` each before use."""
+        """Runs are cut apart, not checked: `parse_run` each before use.
+
+        FrameError unless the body is exactly what its head announces: ranges missing from
+        `unknown` would read as denials.
+        """
         _expect(body, _REPLY.size, "read reply")
         lac, last, through, absent, unknown_count, run_count = _REPLY.unpack_from(body)
-        at = _REPLY.size
-        unknown = tuple(_RANGE.iter_unpack(body[at : at + unknown_count * _RANGE.size]))
-        at += unknown_count * _RANGE.size
+        if absent not in Status._value2member_map_:
+            raise FrameError(f"a read reply says {absent} of absent entries, which is no status")
+        at = _REPLY.size + unknown_count * _RANGE.size
+        _expect(body, at, "read reply with its ranges")
+        unknown = tuple(_RANGE.iter_unpack(body[_REPLY.size : at]))
         runs: list[Buffer] = []
         for _ in range(run_count):
             size = frame_bytes(body[at:])
             runs.append(body[at : at + size])
             at += size
+        if at != len(body):
+            raise FrameError(f"a read reply of {len(body)} bytes announces {at}")
         return cls(
             EntryId(lac), EntryId(last), EntryId(through), Status(absent), unknown, tuple(runs)
-        )  # fmt: skip
+        )
 
 
 _LAC: Final = struct.Struct(">20sqqI")
