@@ -1,9 +1,11 @@
 """Options that commands share, and how an error becomes a sentence and an exit code."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -18,12 +20,17 @@ from bookie.protocol.errors import (
     UndecidableError,
 )
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+LEDGER_ID_MAX = 2**63 - 1
+
 metadata_option = click.option(
     "--metadata",
     envvar="BOOKIE_METADATA",
+    show_envvar=True,
     required=True,
     metavar="URL",
-    help="Metadata store, such as zk://127.0.0.1:2181/ledgers (or BOOKIE_METADATA).",
+    help="Metadata store, such as zk://127.0.0.1:2181/ledgers.",
 )
 output_option = click.option(
     "--output",
@@ -33,6 +40,19 @@ output_option = click.option(
     help="A table for people or JSON for programs.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+ledger_argument = click.argument("ledger_id", type=click.IntRange(0, LEDGER_ID_MAX))
+
+
+def password_option(command: Command) -> Command:
+    """`password` arrives as bytes."""
+    return click.option(
+        "--password",
+        default="",
+        envvar="BOOKIE_LEDGER_PASSWORD",
+        show_envvar=True,
+        callback=lambda _ctx, _option, value: value.encode(),
+        help="The ledger's password.",
+    )(command)
 
 
 @asynccontextmanager
@@ -47,21 +67,42 @@ async def store_at(url: str) -> AsyncIterator[MetadataStore]:
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a command's coroutine; a known error ends the program with its sentence and code."""
+    _keep_libraries_quiet()
     try:
         return asyncio.run(work)
     except BookieError as error:
         fail(error)
 
 
-def fail(error: BookieError) -> NoReturn:
-    """Say what went wrong on stderr and exit with the code that fits."""
+def _keep_libraries_quiet() -> None:
+    """Our own warnings are for the person; a library's retries are not."""
+    handler = logging.StreamHandler()
+    handler.addFilter(logging.Filter("bookie"))
+    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s", handlers=[handler])
+
+
+def fail(error: BookieError | str, code: Exit | None = None) -> NoReturn:
+    """Say what went wrong on stderr and exit with this code, or with the one that fits."""
     click.echo(f"error: {error}", err=True)
-    raise click.exceptions.Exit(_code(error))
+    raise click.exceptions.Exit(_code(error) if code is None else code)
 
 
-def _code(error: BookieError) -> Exit:
+def _code(error: BookieError | str) -> Exit:
     if isinstance(error, BadRequestError):
         return Exit.USAGE
     if isinstance(error, UndecidableError | UnavailableError):
         return Exit.UNDECIDED
     return Exit.REFUSED if isinstance(error, BootRefusedError) else Exit.ERROR
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Go on only when a person says so, or has said so by --yes. Outside of any event loop."""
+    if yes:
+        return
+    click.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        click.echo(err=True)
+        fail("nobody answered: pass --yes to go on without being asked", Exit.USAGE)
+    if answer.strip().lower() not in ("y", "yes"):
+        fail("nothing was changed")

@@ -1,40 +1,50 @@
 """`bookie cookie show|approve|fix`: a bookie's identity, and the mending of it by a person."""
 
 import asyncio
+import getpass
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import grpc
 
-from bookie.cli.common import metadata_option, output_option, run, store_at
+from bookie.cli.common import ask, fail, metadata_option, output_option, run, store_at, yes_option
 from bookie.cli.exit_codes import Exit
-from bookie.cli.output import show_fields, show_rows
-from bookie.metadata.opening import open_store
+from bookie.cli.lazy import LazyGroup
+from bookie.cli.output import say, show_fields, show_rows
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BadRequestError, BootRefusedError, UnavailableError
+from bookie.protocol.errors import BootRefusedError, UnavailableError
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
-from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.storage.boot import Boot, Booted, BootSettings, FixPlan, FixPolicy, finish_clean_stop
 from bookie.storage.disk import RealDisk
 from bookie.storage.lock import FolderLock
+from bookie.storage.verdicts import DiskVerdict
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 
-DEADLINE_S = 10.0
+COMMANDS: Final = {
+    "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie take its replaced disks."),
+    "fix": ("bookie.cli.cookies:fix", "Take replaced disks of a stopped bookie by hand."),
+    "show": ("bookie.cli.cookies:show", "The cookies in the metadata store."),
+}
+DEADLINE_S: Final = 10.0
+TAKING_STEPS: Final = ("fixing the cookie", "stamping")
+"""Steps of a boot that make the disks this bookie's own."""
 
 
-@click.group("cookie")
+@click.group("cookie", cls=LazyGroup, lazy=COMMANDS)
 def cookie_group() -> None:
     """Cookies: which disks belong to which bookie."""
 
 
-@cookie_group.command("show")
+@click.command("show")
 @click.argument("bookie_id", required=False)
 @metadata_option
 @output_option
@@ -53,117 +63,170 @@ def show(metadata: str, output: str, bookie_id: str | None) -> None:
                 "layout": cookie.layout_version,
             }
             for name, cookie in sorted(cookies.items())
-            if bookie_id in (None, name)
         ]
 
     rows = run(work())
-    show_rows(rows, columns=("bookie", "journal", "ledgers", "instance_id"), output=output)
-    if bookie_id is not None and not rows:
-        click.echo(f"error: the metadata store has no cookie of {bookie_id}", err=True)
-        raise click.exceptions.Exit(Exit.ERROR)
+    shown = [row for row in rows if bookie_id in (None, row["bookie"])]
+    if bookie_id is not None and not shown:
+        known = ", ".join(row["bookie"] for row in rows) or "none"
+        fail(f"the metadata store has no cookie of {bookie_id}; known are {known}")
+    columns = ("bookie", "journal", "ledgers", "instance_id")
+    show_rows(shown, columns=columns, output=output, nothing="no cookies")
 
 
-@cookie_group.command("approve")
+@click.command("approve")
 @click.option("--admin", metavar="HOST:PORT", help="Control plane of the waiting bookie.")
-@click.option("--runtime", type=click.Path(path_type=Path), help="Its runtime file, instead.")
+@click.option(
+    "--runtime", type=click.Path(path_type=Path), help="Its runtime file, on the same machine."
+)
 @click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
-@click.option("--by", default=lambda: os.environ.get("USER", "unknown"), help="Who approves.")
+@click.option("--by", default=getpass.getuser, show_default="you", help="Who approves.")
+@yes_option
 @output_option
 def approve(
-    output: str, admin: str | None, runtime: Path | None, plan: str | None, by: str
+    output: str, admin: str | None, runtime: Path | None, plan: str | None, by: str, yes: bool
 ) -> None:
-    """Let a bookie that waits take its replaced disks as its own."""
+    """Let a bookie that waits take its replaced disks as its own.
+
+    The bookie is not registered while it waits: name it by its control plane's address or by its
+    runtime file.
+    """
+    if (admin is None) == (runtime is None):
+        raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
     target = admin or _target_of(runtime)
-
-    async def work() -> dict[str, Any]:
-        async with grpc.aio.insecure_channel(target) as channel:
-            stub: Any = BookieAdminStub(channel)  # type: ignore[no-untyped-call]
-            try:
-                chosen = plan or _asked(
-                    await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S)
-                )
-                request = pb.ApproveCookieFixRequest(plan_id=chosen, approved_by=by)
-                reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
-            except grpc.aio.AioRpcError as error:
-                raise UnavailableError(f"{target}: {error.details()}") from error
-        if not reply.accepted:
-            raise BootRefusedError(reply.message)
-        return {"plan": chosen, "approved_by": by}
-
-    show_fields(run(work()), output=output)
+    health = run(_health(target))
+    chosen = plan or health.cookie_fix.plan_id
+    if not chosen:
+        phase = pb.Phase.Name(health.phase)
+        fail(f"{health.bookie_id} is {phase} and waits for no approval", Exit.REFUSED)
+    if plan is None:
+        ask(f"{health.bookie_id}: {health.cookie_fix.description}. Approve?", yes=yes)
+    run(_approve(target, plan_id=chosen, by=by))
+    approved = {"bookie": health.bookie_id, "plan": chosen, "approved_by": by}
+    show_fields(approved, output=output)
 
 
 def _target_of(runtime: Path | None) -> str:
-    if runtime is None:
-        raise click.UsageError("name the bookie by --admin HOST:PORT or --runtime FILE")
-    ports = json.loads(runtime.read_text(encoding="utf-8"))["ports"]
-    return f"127.0.0.1:{ports['admin']}"
+    assert runtime is not None
+    try:
+        port = int(json.loads(runtime.read_text(encoding="utf-8"))["ports"]["admin"])
+    except OSError as error:
+        fail(f"cannot read the runtime file {runtime}: {error.strerror}", Exit.USAGE)
+    except (ValueError, KeyError, TypeError):
+        fail(f"{runtime} is no bookie's runtime file: expected JSON with ports.admin", Exit.USAGE)
+    return f"127.0.0.1:{port}"
 
 
-def _asked(health: pb.Health) -> str:
-    fix = health.cookie_fix
-    if not fix.plan_id:
-        raise BadRequestError(
-            f"{health.bookie_id} is {pb.Phase.Name(health.phase)} and waits for no approval"
-        )
-    click.confirm(f"{health.bookie_id}: {fix.description}. Approve?", abort=True, err=True)
-    return str(fix.plan_id)
+@asynccontextmanager
+async def _control_plane(target: str) -> AsyncIterator[Any]:
+    options = (("grpc.enable_http_proxy", 0),)
+    async with grpc.aio.insecure_channel(target, options=options) as channel:
+        try:
+            yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+        except grpc.aio.AioRpcError as error:
+            raise UnavailableError(
+                f"no bookie answers at {target} ({error.code().name}): check that it runs and that "
+                "this is its admin port"
+            ) from error
 
 
-@cookie_group.command("fix")
+async def _health(target: str) -> Any:
+    async with _control_plane(target) as stub:
+        return await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S)
+
+
+async def _approve(target: str, *, plan_id: str, by: str) -> None:
+    async with _control_plane(target) as stub:
+        request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
+        reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
+    if not reply.accepted:
+        raise BootRefusedError(reply.message)
+
+
+@click.command("fix")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     help="Settings file of the stopped bookie.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @output_option
 def fix(output: str, config: Path, yes: bool) -> None:
     """Fence, mark and stamp replaced disks of a stopped bookie, under any policy.
 
     The same sequence as at a boot; the bookie comes up with its limbo marks at its next start.
     """
-
-    async def work() -> dict[str, Any]:
-        settings = load_settings(config, os.environ)
-        chosen = boot_settings(settings)
-        store = await open_store(settings.metadata)
-        try:
-            for directory in chosen.directories:
-                RealDisk().make_directory(directory)
-            with FolderLock(chosen.directories):
-                booted = await _boot_asking(chosen, store, yes=yes)
-                finish_clean_stop(booted.storage, RealDisk(), chosen.directories)
-        finally:
-            await store.close()
-        record = booted.record
-        return {
-            "bookie": chosen.bookie_id,
-            "cookie_fixed": record.cookie_fixed,
-            "boot_epoch": record.boot_epoch,
-            "reason": record.reason,
-            "ledgers_fenced": record.ledgers_fenced,
-            "ledgers_in_limbo": record.ledgers_in_limbo,
-            "ledgers_unchecked": record.ledgers_unchecked,
-        }
-
-    show_fields(run(work()), output=output)
+    plan = run(_fix(config, consent=None))
+    assert isinstance(plan, FixPlan)
+    ask(f"{plan.description}. Fence, mark and stamp?", yes=yes)
+    # What was looked at may have changed meanwhile: the plan's id says so.
+    show_fields(run(_fix(config, consent=plan.plan_id)), output=output)
 
 
-async def _boot_asking(chosen: BootSettings, store: MetadataStore, *, yes: bool) -> Booted:
-    """A boot under policy Approve whose consent is this terminal's."""
+async def _fix(config: Path, *, consent: str | None) -> FixPlan | dict[str, Any]:
+    """The plan that needs consent; given its id, the boot that carries it out, and its record."""
+    settings = load_settings(config, os.environ)
+    chosen = boot_settings(settings)
+    async with store_at(settings.metadata) as store:
+        for directory in chosen.directories:
+            RealDisk().make_directory(directory)
+        with FolderLock(chosen.directories):
+            try:
+                booted = await _boot(chosen, store, consent=consent)
+            except _NeedsConsent as needed:
+                if consent is None:
+                    return needed.plan
+                raise BootRefusedError(
+                    f"the disks changed meanwhile: {needed.plan.description}; look again"
+                ) from None
+            await asyncio.to_thread(
+                finish_clean_stop, booted.storage, RealDisk(), chosen.directories
+            )
+    record = booted.record
+    return {
+        "bookie": chosen.bookie_id,
+        "cookie_fixed": record.cookie_fixed,
+        "boot_epoch": record.boot_epoch,
+        "reason": record.reason,
+        "ledgers_fenced": record.ledgers_fenced,
+        "ledgers_in_limbo": record.ledgers_in_limbo,
+        "ledgers_unchecked": record.ledgers_unchecked,
+    }
+
+
+class _NeedsConsent(Exception):
+    """Ends a boot where a person is to be asked: outside of the event loop, and of the lock."""
+
+    def __init__(self, plan: FixPlan) -> None:
+        super().__init__(plan.description)
+        self.plan = plan
+
+
+async def _boot(chosen: BootSettings, store: MetadataStore, *, consent: str | None) -> Booted:
+    """A boot under policy Approve that goes on with this consent only."""
     loop = asyncio.get_running_loop()
+    approved = False
 
     def call_soon(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)
 
     def on_step(step: str) -> None:
+        nonlocal approved
+        if consent is not None:
+            say(step)
         plan = boot.progress.plan
         if step == "awaiting approval" and plan is not None:
-            if not yes:
-                click.confirm(f"{plan.description}. Fence, mark and stamp?", abort=True, err=True)
-            boot.approve(plan.plan_id)
+            if plan.plan_id != consent:
+                raise _NeedsConsent(plan)
+            boot.approve(consent)
+            approved = True
+        # A bookie that seems new may turn out to have lost its identity, and only then asks.
+        elif not approved and (step in TAKING_STEPS or not _seems_new(boot)):
+            raise BootRefusedError(
+                f"the disks of {chosen.bookie_id} are those of its cookie: there is nothing to "
+                "fix; start the bookie"
+            )
 
     boot = Boot(
         replace(chosen, policy=FixPolicy.APPROVE),
@@ -174,3 +237,7 @@ async def _boot_asking(chosen: BootSettings, store: MetadataStore, *, yes: bool)
         on_step=on_step,
     )
     return await boot.run()
+
+
+def _seems_new(boot: Boot) -> bool:
+    return DiskVerdict.NEW in boot.progress.verdicts

@@ -6,7 +6,7 @@ from enum import IntEnum
 class Exit(IntEnum):
     OK = 0
     ERROR = 1
-    """Something failed; the message says what."""
+    """Something failed; the message says what. Also a question that was answered with no."""
     USAGE = 2
     """Wrong options or settings."""
     FINDINGS = 3
@@ -15,3 +15,7 @@ class Exit(IntEnum):
     """Not everything could be answered now: bookies unreachable or in limbo; try again."""
     REFUSED = 5
     """The request was refused for safety; the message says what must be true first."""
+    INTERRUPTED = 130
+    """Ctrl-C, as shells count it."""
+    CLOSED_PIPE = 141
+    """Whoever read the output has gone (`| head`), as shells count it."""

@@ -1,111 +1,178 @@
-"""`bookie inspect` and `bookie index rebuild`: a stopped bookie's folders, under their lock."""
+"""`bookie inspect` and `bookie index rebuild`: a stopped bookie's directories, under their lock."""
 
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from bookie.cli.common import fail, output_option
+from bookie.cli.common import Command, ask, fail, output_option, yes_option
+from bookie.cli.exit_codes import Exit
+from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_rows
-from bookie.protocol.errors import BookieError, StorageError
+from bookie.protocol.errors import BadRequestError, BookieError, StorageError
+from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
+from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Index
+from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
-from bookie.storage.lock import FolderLock
-from bookie.storage.marker import read_marker
+from bookie.storage.lock import LOCK_NAME, FolderLock
+from bookie.storage.marker import MARKER_NAME, read_marker
 from bookie.storage.rebuild import rebuild_index
-from bookie.storage.stamps import read_stamp
+from bookie.storage.stamps import STAMP_NAME, read_stamp
 
-directories_argument = click.argument(
-    "directories",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+COMMANDS: Final = {
+    "rebuild": ("bookie.cli.folders:rebuild", "Build the indexes anew from the logs."),
+}
+OWN_NAMES: Final = frozenset(
+    {STAMP_NAME, MARKER_NAME, LOCK_NAME, INDEX_NAME, LOG_DIRECTORY, JOURNAL_DIRECTORY}
 )
 
 
+def directories_options(command: Command) -> Callable[..., Any]:
+    """Directories named one by one, or all of a settings file."""
+    folder = click.Path(path_type=Path, exists=True, file_okay=False)
+    settings = click.Path(path_type=Path, dir_okay=False)
+    config = click.option(
+        "--config", type=settings, help="All directories of the bookie with this settings file."
+    )
+    return click.argument("directories", nargs=-1, type=folder)(config(command))
+
+
+def _chosen(directories: Sequence[Path], config: Path | None) -> tuple[list[Path], list[Path]]:
+    """All directories to lock, and those of ledgers among them (all, when named one by one)."""
+    if bool(directories) == (config is not None):
+        raise click.UsageError("name either directories or --config FILE")
+    if config is None:
+        return list(directories), list(directories)
+    settings = load_settings(config, os.environ)
+    ledgers = [disk.directory for disk in settings.ledgers]
+    chosen = [settings.journal.directory, *ledgers]
+    for directory in chosen:
+        if not directory.is_dir():
+            raise BadRequestError(f"{directory} of {config} is no directory: is its disk mounted?")
+    return chosen, ledgers
+
+
 @click.command("inspect")
-@directories_argument
+@directories_options
 @output_option
-def inspect(directories: tuple[Path, ...], output: str) -> None:
-    """What lies in the directories of a stopped bookie; changes nothing."""
+def inspect(directories: tuple[Path, ...], config: Path | None, output: str) -> None:
+    """What lies in the directories of a stopped bookie; changes nothing.
+
+    Numbers of ledgers are those of the index: what a crash left in the journal joins them at the
+    next boot.
+    """
     try:
-        with FolderLock(directories):
-            rows = [_inspect(directory) for directory in directories]
+        chosen, _ledgers = _chosen(directories, config)
+        ours = [directory for directory in chosen if not OWN_NAMES.isdisjoint(_names(directory))]
+        with FolderLock(ours):
+            rows = [_inspect(directory, is_ours=directory in ours) for directory in chosen]
     except BookieError as error:
         fail(error)
     columns = ("directory", "role", "bookie", "boot_epoch", "last_stop", "ledgers", "limbo", "log")
     show_rows(rows, columns=columns, output=output)
+    problems = [f"{row['directory']}: {row['problem']}" for row in rows if row.get("problem")]
+    if problems:
+        fail("; ".join(problems), Exit.ERROR)
 
 
-def _inspect(directory: Path) -> dict[str, Any]:
+def _names(directory: Path) -> list[str]:
+    return RealDisk().list_directory(directory)
+
+
+def _inspect(directory: Path, *, is_ours: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"directory": str(directory)}
+    if not is_ours:
+        inside = sorted(name for name in _names(directory) if (directory / name).is_dir())
+        hint = f"; inside are {', '.join(inside)}: name those" if inside else ""
+        return row | {"problem": f"is no directory of a bookie{hint}"}
     disk = RealDisk()
-    row: dict[str, Any] = {"directory": directory}
     try:
         stamp = read_stamp(disk, directory)
-        if stamp is not None:
-            row |= {
-                "role": f"{stamp.role} {stamp.index}",
-                "bookie": stamp.bookie_id,
-                "boot_epoch": stamp.boot_epoch,
-                "instance_id": stamp.instance_id,
-                "disk_id": stamp.disk_id,
-            }
+        if stamp is None:
+            row["problem"] = "has no stamp: replaced, wiped, or never booted"
+        else:
+            row |= asdict(stamp) | {"bookie": stamp.bookie_id}
+            row["role"] = f"{stamp.role} {stamp.index}"
         found = read_marker(disk, directory)
-        mode = found.marker.mode.value if found.marker else "unreadable"
+        mode = found.marker.mode.value if found.marker else "marker unreadable"
         row["last_stop"] = f"unclean ({mode})" if found.is_dirty else "clean"
-        row |= _index(directory) | _log(directory)
+        row |= _index(directory) | _logs(directory)
     except StorageError as error:
-        row["error"] = row["last_stop"] = str(error)
+        row["problem"] = str(error)
     return row
 
 
 def _index(directory: Path) -> dict[str, Any]:
     path = directory / INDEX_NAME
-    if not path.exists():
+    if not path.exists() or path.stat().st_size == 0:  # opening an empty file would fill it
         return {}
     index = Index.open(path)
     try:
         records, tails = index.records(), index.tails()
+        facts = DirectoryFacts.decode(index.facts())
         return {
             "ledgers": len(set(records) | set(tails)),
             "limbo": sum(record.limbo for record in records.values()),
             "fenced": sum(record.fenced for record in records.values()),
             "losses": len(index.losses()),
+            "fence_boundary": facts.fence.last_ledger_id if facts.fence else None,
+            "unchecked_boundary": facts.unchecked.last_ledger_id if facts.unchecked else None,
+            "suspicions": sorted(suspicion.value for suspicion in facts.suspicions),
         }
     finally:
         index.close()
 
 
-def _log(directory: Path) -> dict[str, Any]:
-    folder = directory / LOG_DIRECTORY
-    files = sorted(folder.iterdir()) if folder.exists() else []
-    allocated = sum(path.stat().st_size for path in files)
-    return {"log": f"{len(files)} files, {allocated >> 20} MiB" if files else None}
+def _logs(directory: Path) -> dict[str, Any]:
+    """Files of the log or journal, and the space they take on the disk."""
+    for name in (LOG_DIRECTORY, JOURNAL_DIRECTORY):
+        folder = directory / name
+        if folder.is_dir():
+            sizes = [path.stat().st_size for path in folder.iterdir()]
+            return {
+                "log": f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB",
+                "log_files": len(sizes),
+                "log_bytes": sum(sizes),
+            }
+    return {}
 
 
-@click.group("index")
+@click.group("index", cls=LazyGroup, lazy=COMMANDS)
 def index_group() -> None:
     """The index of entries beside the logs."""
 
 
-@index_group.command("rebuild")
-@directories_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.command("rebuild")
+@directories_options
+@yes_option
 @output_option
-def rebuild(directories: tuple[Path, ...], yes: bool, output: str) -> None:
+def rebuild(directories: tuple[Path, ...], config: Path | None, yes: bool, output: str) -> None:
     """Build the indexes of these ledger directories anew from their logs.
 
     The next boot treats the bookie as stopped uncleanly: fence, limbo, repair.
     """
-    if not yes:
-        click.confirm(f"Rebuild the index of {', '.join(map(str, directories))}?", abort=True)
     try:
-        with FolderLock(directories):
-            rows = [_rebuild(directory) for directory in directories]
+        chosen, ledgers = _chosen(directories, config)
     except BookieError as error:
         fail(error)
-    show_rows(rows, columns=("directory", "runs", "ledgers", "damage"), output=output)
+    ask(
+        f"Rebuild the index of {', '.join(map(str, ledgers))}? The next boot fences all ledgers "
+        "and marks them, as after an unclean stop.",
+        yes=yes,
+    )
+    try:
+        with FolderLock(chosen):
+            rows = [_rebuild(directory) for directory in ledgers]
+    except BookieError as error:
+        fail(error)
+    show_rows(rows, columns=("directory", "runs", "ledgers", "torn", "damage"), output=output)
+    if any(row["damage"] for row in rows):
+        fail("the log itself is damaged: frames behind these places are missing", Exit.FINDINGS)
 
 
 def _rebuild(directory: Path) -> dict[str, Any]:
@@ -119,7 +186,7 @@ def _rebuild(directory: Path) -> dict[str, Any]:
 
         report = rebuild_index(directory, disk=RealDisk(), on_progress=on_progress)
     return {
-        "directory": directory,
+        "directory": str(directory),
         "runs": report.runs,
         "ledgers": report.ledgers,
         "records_saved": report.records_saved,

@@ -1,26 +1,85 @@
-"""`bookie ledger …`: create, write, read, tail, info, list, recover, delete; accept-loss."""
+"""`bookie ledger …`: create, info, list, recover, delete; and the names of the other commands."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Final
 
 import click
 
-from bookie.cli.common import metadata_option, output_option, run, store_at
+from bookie.cli.common import (
+    Command,
+    ask,
+    ledger_argument,
+    metadata_option,
+    output_option,
+    password_option,
+    run,
+    store_at,
+    yes_option,
+)
+from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_fields, show_rows
 from bookie.client.ledgers import Client
-from bookie.client.reader import LedgerReader
+from bookie.client.writer import LedgerWriter
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.entry import DigestType
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.errors import MetadataFormatError, NoSuchLedgerError
+from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
-READ_ENTRIES = 1024
-"""Entries asked for at once by `read`."""
-WRITE_BYTES = 64 * 1024
-"""Input is cut into entries of this size unless lines are asked for."""
+COMMANDS: Final = {
+    "accept-loss": ("bookie.cli.accept:accept", "Close a ledger whose tail nobody can decide."),
+    "create": ("bookie.cli.ledgers:create", "Create an empty ledger and leave it open."),
+    "delete": ("bookie.cli.ledgers:delete", "Delete a ledger."),
+    "info": ("bookie.cli.ledgers:info", "What the metadata store says of a ledger."),
+    "list": ("bookie.cli.ledgers:list_ledgers", "Every ledger of the cluster."),
+    "read": ("bookie.cli.entries:read", "Read entries; every digest is checked."),
+    "recover": ("bookie.cli.ledgers:recover", "Fence, recover and close a ledger."),
+    "tail": ("bookie.cli.entries:tail", "Follow a ledger as it is written."),
+    "write": ("bookie.cli.entries:write", "Write a file or standard input into a new ledger."),
+}
+LISTED_AT_ONCE: Final = 64
+"""Ledgers whose metadata `list` reads at once."""
+
+
+@click.group("ledger", cls=LazyGroup, lazy=COMMANDS)
+def ledger_group() -> None:
+    """Ledgers: write, read, look, recover, delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerShape:
+    """How a new ledger is to be replicated and guarded."""
+
+    ensemble: int
+    write_quorum: int
+    ack_quorum: int
+    digest: DigestType
+
+
+def shape_options(command: Command) -> Callable[..., Any]:
+    """The options of a new ledger; the command gets them as `shape`."""
+
+    @wraps(command)
+    def shaped(
+        *, ensemble: int, write_quorum: int, ack_quorum: int, digest: str, **others: Any
+    ) -> Any:
+        shape = LedgerShape(ensemble, write_quorum, ack_quorum, DigestType[digest.upper()])
+        return command(shape=shape, **others)
+
+    digests = click.Choice([kind.name for kind in DigestType], case_sensitive=False)
+    for option in (
+        click.option("--digest", default="CRC32C", show_default=True, type=digests),
+        click.option("--ack-quorum", default=2, show_default=True, type=click.IntRange(1)),
+        click.option("--write-quorum", default=3, show_default=True, type=click.IntRange(1)),
+        click.option("--ensemble", default=3, show_default=True, type=click.IntRange(1)),
+    ):
+        option(shaped)
+    return shaped
 
 
 @asynccontextmanager
@@ -30,267 +89,152 @@ async def opened(url: str) -> AsyncIterator[tuple[MetadataStore, Client]]:
         yield store, client
 
 
-password_option = click.option(
-    "--password", default="", envvar="BOOKIE_LEDGER_PASSWORD", help="The ledger's password."
-)
-
-
-@click.group("ledger")
-def ledger_group() -> None:
-    """Ledgers: write, read, look, recover, delete."""
-
-
-@ledger_group.command("create")
-@click.option("--ensemble", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--write-quorum", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--ack-quorum", default=2, show_default=True, type=click.IntRange(1))
-@click.option(
-    "--digest",
-    default="CRC32C",
-    show_default=True,
-    type=click.Choice([kind.name for kind in DigestType], case_sensitive=False),
-)
-@password_option
-@metadata_option
-@output_option
-def create(metadata: str, output: str, password: str, **options: Any) -> None:
-    """Create an empty ledger and leave it open, as a writer that never came back would."""
-
-    async def work() -> None:
-        async with opened(metadata) as (_store, client):
-            writer = await _create(client, password=password, **options)
-            show_fields({"ledger_id": writer.ledger_id}, output=output)
-
-    run(work())
-
-
-async def _create(client: Client, *, password: str, **options: Any) -> Any:
+async def new_ledger(client: Client, shape: LedgerShape, *, password: bytes) -> LedgerWriter:
     return await client.create_ledger(
-        ensemble_size=options["ensemble"],
-        write_quorum=options["write_quorum"],
-        ack_quorum=options["ack_quorum"],
-        digest_type=DigestType[options["digest"].upper()],
-        password=password.encode(),
+        ensemble_size=shape.ensemble,
+        write_quorum=shape.write_quorum,
+        ack_quorum=shape.ack_quorum,
+        digest_type=shape.digest,
+        password=password,
     )
 
 
-@ledger_group.command("write")
-@click.argument("source", type=click.File("rb"), default="-")
-@click.option("--lines", is_flag=True, help="One entry per line instead of 64 KiB pieces.")
-@click.option("--keep-open", is_flag=True, help="Leave the ledger open, as a crashed writer would.")
-@click.option("--ensemble", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--write-quorum", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--ack-quorum", default=2, show_default=True, type=click.IntRange(1))
-@click.option(
-    "--digest",
-    default="CRC32C",
-    show_default=True,
-    type=click.Choice([kind.name for kind in DigestType], case_sensitive=False),
-)
+@click.command("create")
+@shape_options
 @password_option
 @metadata_option
 @output_option
-def write(
-    metadata: str,
-    output: str,
-    source: BinaryIO,
-    lines: bool,
-    keep_open: bool,
-    password: str,
-    **options: Any,
-) -> None:
-    """Write SOURCE (default: standard input) into a new ledger; prints its id and last entry."""
+def create(metadata: str, output: str, password: bytes, shape: LedgerShape) -> None:
+    """Create an empty ledger and leave it open, as a writer that never came back would."""
 
-    async def work() -> None:
+    async def work() -> dict[str, Any]:
         async with opened(metadata) as (_store, client):
-            writer = await _create(client, password=password, **options)
-            last = await _write_all(writer, source, lines=lines)
-            if not keep_open:
-                last = await writer.close()
-            show_fields(
-                {
-                    "ledger_id": writer.ledger_id,
-                    "last_entry_id": last,
-                    "state": "OPEN" if keep_open else "CLOSED",
-                },
-                output=output,
-            )
+            writer = await new_ledger(client, shape, password=password)
+            return {"ledger_id": writer.ledger_id, "state": "OPEN"}
 
-    run(work())
+    show_fields(run(work()), output=output)
 
 
-async def _write_all(writer: Any, source: BinaryIO, *, lines: bool) -> EntryId:
-    last = NO_ENTRY
-    with progress("entries written", total=None) as meter:
-        while True:
-            piece = await asyncio.to_thread(source.readline if lines else _read_piece(source))
-            if not piece:
-                break
-            await writer.room()
-            last = writer.append_many([piece.rstrip(b"\n") if lines else piece])
-            meter.advance()
-        if last != NO_ENTRY:
-            await writer.wait_acked(last)
-    return last
-
-
-def _read_piece(source: BinaryIO) -> Any:
-    return lambda: source.read(WRITE_BYTES)
-
-
-@ledger_group.command("read")
-@click.argument("ledger_id", type=int)
-@click.option("--first", default=0, type=click.IntRange(0), show_default=True)
-@click.option("--last", type=click.IntRange(0), help="Default: the last readable entry.")
-@click.option("--raw", is_flag=True, help="Only the payloads, back to back, to stdout.")
-@password_option
-@metadata_option
-@output_option
-def read(
-    metadata: str,
-    output: str,
-    ledger_id: int,
-    first: int,
-    last: int | None,
-    raw: bool,
-    password: str,
-) -> None:
-    """Read entries; verifies every digest."""
-
-    async def work() -> None:
-        async with opened(metadata) as (_store, client):
-            reader = await client.open_ledger(LedgerId(ledger_id), password=password.encode())
-            end = await _end(reader) if last is None else EntryId(last)
-            with progress("entries read", total=max(end - first + 1, 0)) as meter:
-                for start in range(first, end + 1, READ_ENTRIES):
-                    stop = min(start + READ_ENTRIES - 1, end)
-                    entries = await reader.read(EntryId(start), EntryId(stop))
-                    _show_entries(entries, raw=raw, output=output)
-                    meter.advance(len(entries))
-
-    run(work())
-
-
-async def _end(reader: LedgerReader) -> EntryId:
-    return reader.last_entry_id if reader.is_closed else await reader.read_lac()
-
-
-def _show_entries(entries: list[Any], *, raw: bool, output: str) -> None:
-    if raw:
-        for entry in entries:
-            sys.stdout.buffer.write(entry.payload)
-        sys.stdout.buffer.flush()
-        return
-    rows = [
-        {
-            "entry_id": entry.entry_id,
-            "bytes": len(entry.payload),
-            "payload": entry.payload[:60].decode("utf-8", "backslashreplace"),
-        }
-        for entry in entries
-    ]
-    show_rows(rows, columns=("entry_id", "bytes", "payload"), output=output)
-
-
-@ledger_group.command("tail")
-@click.argument("ledger_id", type=int)
-@click.option("--first", default=0, type=click.IntRange(0), show_default=True)
-@click.option("--raw", is_flag=True, help="Only the payloads, back to back, to stdout.")
-@password_option
-@metadata_option
-@output_option
-def tail(metadata: str, output: str, ledger_id: int, first: int, raw: bool, password: str) -> None:
-    """Follow a ledger as it is written; ends when it is closed and read to its end."""
-
-    async def work() -> None:
-        async with opened(metadata) as (_store, client):
-            reader = await client.open_ledger(LedgerId(ledger_id), password=password.encode())
-            async for entry in reader.tail(EntryId(first)):
-                _show_entries([entry], raw=raw, output=output)
-
-    run(work())
-
-
-@ledger_group.command("info")
-@click.argument("ledger_id", type=int)
+@click.command("info")
+@ledger_argument
 @metadata_option
 @output_option
 def info(metadata: str, output: str, ledger_id: int) -> None:
     """What the metadata store says of a ledger."""
 
-    async def work() -> None:
+    async def work() -> dict[str, Any]:
         async with store_at(metadata) as store:
             stored = await store.read_ledger(LedgerId(ledger_id))
-            show_fields(_info(stored.value) | {"version": stored.version}, output=output)
+            return ledger_json(stored.value) | {"version": stored.version}
 
-    run(work())
+    _show_ledger(run(work()), output=output)
 
 
-def _info(metadata: LedgerMetadata) -> dict[str, Any]:
+def ledger_json(metadata: LedgerMetadata) -> dict[str, Any]:
+    """A ledger's metadata; what only a closed ledger has is None before."""
+    closed = metadata.is_closed
+    created = datetime.fromtimestamp(metadata.ctime_ms / 1000, UTC) if metadata.ctime_ms else None
     return {
         "ledger_id": metadata.ledger_id,
         "state": metadata.state.value,
-        "last_entry_id": metadata.last_entry_id if metadata.is_closed else None,
-        "length": metadata.length if metadata.is_closed else None,
+        "last_entry_id": metadata.last_entry_id if closed else None,
+        "length": metadata.length if closed else None,
         "ensemble": metadata.ensemble_size,
         "write_quorum": metadata.write_quorum,
         "ack_quorum": metadata.ack_quorum,
         "digest": metadata.digest_type.name,
+        "has_password": bool(metadata.password),
+        "created": created.isoformat(timespec="seconds") if created else None,
         "fragments": [
-            f"{fragment.first_entry_id}: {' '.join(fragment.ensemble)}"
+            {"first_entry_id": fragment.first_entry_id, "ensemble": list(fragment.ensemble)}
             for fragment in metadata.fragments
         ],
+        "custom": {
+            name: value.decode("utf-8", "backslashreplace")
+            for name, value in metadata.custom.items()
+        },
     }
 
 
-@ledger_group.command("list")
+def _show_ledger(row: dict[str, Any], *, output: str) -> None:
+    show_fields(row if output == "json" else row | _fragments_text(row), output=output)
+
+
+def _fragments_text(row: dict[str, Any]) -> dict[str, Any]:
+    """Fragments as `first entry: bookies`, for people."""
+    fragments = row.get("fragments", ())
+    return {"fragments": [f"{f['first_entry_id']}: {' '.join(f['ensemble'])}" for f in fragments]}
+
+
+@click.command("list")
 @metadata_option
 @output_option
 def list_ledgers(metadata: str, output: str) -> None:
-    """Every ledger of the cluster."""
+    """Every ledger of the cluster. One that is deleted meanwhile is left out."""
 
-    async def work() -> None:
+    async def work() -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
         async with store_at(metadata) as store:
-            rows = []
             with progress("ledgers read", total=None) as meter:
+                waiting: list[LedgerId] = []
                 async for ledger_id in store.ledger_ids():
-                    rows.append(_info((await store.read_ledger(ledger_id)).value))
-                    meter.advance()
-            columns = ("ledger_id", "state", "last_entry_id", "length", "fragments")
-            show_rows(rows, columns=columns, output=output)
+                    waiting.append(ledger_id)
+                    if len(waiting) == LISTED_AT_ONCE:
+                        rows += await _rows_of(store, waiting)
+                        meter.advance(len(waiting))
+                        waiting.clear()
+                rows += await _rows_of(store, waiting)
+        return rows
 
-    run(work())
+    rows = run(work())
+    shown = rows if output == "json" else [row | _fragments_text(row) for row in rows]
+    columns = ("ledger_id", "state", "last_entry_id", "length", "fragments")
+    show_rows(shown, columns=columns, output=output, nothing="no ledgers")
 
 
-@ledger_group.command("recover")
-@click.argument("ledger_id", type=int)
+async def _rows_of(store: MetadataStore, ledger_ids: Sequence[LedgerId]) -> list[dict[str, Any]]:
+    rows = await asyncio.gather(*(_row_of(store, ledger_id) for ledger_id in ledger_ids))
+    return [row for row in rows if row is not None]
+
+
+async def _row_of(store: MetadataStore, ledger_id: LedgerId) -> dict[str, Any] | None:
+    try:
+        return ledger_json((await store.read_ledger(ledger_id)).value)
+    except NoSuchLedgerError:
+        return None
+    except MetadataFormatError as error:
+        # One that nobody can read must not hide the others.
+        return {"ledger_id": ledger_id, "state": "unreadable", "problem": str(error)}
+
+
+@click.command("recover")
+@ledger_argument
 @password_option
 @metadata_option
 @output_option
-def recover(metadata: str, output: str, ledger_id: int, password: str) -> None:
+def recover(metadata: str, output: str, ledger_id: int, password: bytes) -> None:
     """Fence, recover and close a ledger; its writer is cut off."""
 
-    async def work() -> None:
+    async def work() -> dict[str, Any]:
         async with opened(metadata) as (store, client):
-            await client.recover_ledger(LedgerId(ledger_id), password=password.encode())
-            show_fields(_info((await store.read_ledger(LedgerId(ledger_id))).value), output=output)
+            await client.recover_ledger(LedgerId(ledger_id), password=password)
+            return ledger_json((await store.read_ledger(LedgerId(ledger_id))).value)
 
-    run(work())
+    _show_ledger(run(work()), output=output)
 
 
-@ledger_group.command("delete")
-@click.argument("ledger_id", type=int)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.command("delete")
+@ledger_argument
+@yes_option
 @metadata_option
 @output_option
 def delete(metadata: str, output: str, ledger_id: int, yes: bool) -> None:
     """Delete a ledger; bookies collect its entries later."""
-    if not yes:
-        click.confirm(f"Delete ledger {ledger_id} and its entries for good?", abort=True)
+    ask(f"Delete ledger {ledger_id} and its entries for good?", yes=yes)
 
     async def work() -> None:
         async with opened(metadata) as (_store, client):
             await client.delete_ledger(LedgerId(ledger_id))
-            show_fields({"ledger_id": ledger_id, "deleted": True}, output=output)
 
     run(work())
+    show_fields({"ledger_id": ledger_id, "deleted": True}, output=output)

@@ -1,42 +1,28 @@
-"""The `bookie` command: names its commands and loads the module of the one that is asked for.
+"""The `bookie` command: names its commands; each one's module is loaded when it is asked for."""
 
-A bookie process is started by this command: it must not carry the client, repair and audit with it.
-"""
-
-import importlib
 from typing import Final
 
 import click
 
+from bookie.cli.lazy import Program
+
 COMMANDS: Final = {
-    "audit": ("bookie.cli.checks", "audit"),
-    "cookie": ("bookie.cli.cookies", "cookie_group"),
-    "index": ("bookie.cli.folders", "index_group"),
-    "inspect": ("bookie.cli.folders", "inspect"),
-    "ledger": ("bookie.cli.checks", "ledger_group"),
-    "limbo": ("bookie.cli.checks", "limbo"),
-    "repair": ("bookie.cli.checks", "repair"),
-    "serve": ("bookie.cli.serve", "serve"),
+    "audit": ("bookie.cli.checks:audit", "Compare what bookies hold with what they must hold."),
+    "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
+    "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
+    "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
+    "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
+    "limbo": ("bookie.cli.checks:limbo", "Ledgers of which a bookie may have forgotten entries."),
+    "repair": ("bookie.cli.checks:repair", "Bring missing copies back and clear limbo."),
+    "serve": ("bookie.cli.serve:serve", "Run one bookie."),
 }
-"""Name -> module and command. `ledger` lives in `ledgers`; `checks` adds accept-loss to it."""
 
 
-class LazyGroup(click.Group):
-    """Imports a command's module when it is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
 def main() -> None:
-    """Bookies that are safe without a journal: serve, look, audit, repair."""
+    """Bookies that are safe without a journal: serve, look, audit, repair.
+
+    Exit codes: 0 done, 1 error, 2 wrong usage, 3 damage found, 4 not everything is known now,
+    5 refused for safety, 130 interrupted. `bookie serve` has its own.
+    """

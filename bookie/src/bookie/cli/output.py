@@ -1,13 +1,16 @@
 """How every command shows its answer: a table for people by default, JSON for programs.
 
-Answers go to stdout, progress and complaints to stderr; progress only when a person watches.
+Answers go to stdout: one JSON document per call, or one object per line where there is no end
+(`tail`). Progress and complaints go to stderr; progress only when a person watches.
 """
 
+import base64
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -16,43 +19,138 @@ from rich.table import Table
 
 Row = Mapping[str, Any]
 
+WIDTH_UNBOUNDED: Final = 10_000
+"""Without a terminal a row is one line, however long: programs and logs read it."""
+PAYLOAD_COLUMNS_MIN: Final = 20
+ENTRY_COLUMNS: Final = "{:>10}  {:>9}  {}"
+"""Entry id, bytes, payload: of fixed width, since entries are shown as they come."""
 
-def show_rows(rows: Iterable[Row], *, columns: Sequence[str], output: str) -> None:
-    """Rows as a table with these columns, or as a JSON list with every key."""
+
+def show_rows(
+    rows: Iterable[Row], *, columns: Sequence[str], output: str, nothing: str = ""
+) -> None:
+    """Rows as a table with these columns, or as a JSON list with every key.
+
+    `nothing`: what a person is told instead of an empty table.
+    """
+    shown = list(rows)
     if output == "json":
-        click.echo(json.dumps(list(rows), indent=2, default=str))
-        return
+        click.echo(_json(shown))
+    elif shown or not nothing:
+        click.echo(table_text(shown, columns=columns), nl=False)
+    else:
+        click.echo(nothing)
+
+
+def table_text(rows: Iterable[Row], *, columns: Sequence[str]) -> str:
+    """A table with a heading per column; numbers to the right."""
+    shown = list(rows)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column.upper().replace("_", " "), overflow="fold")
-    for row in rows:
+        is_number = any(isinstance(row.get(column), int) for row in shown)
+        title = _title(column).upper()
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    for row in shown:
         table.add_row(*(_cell(row.get(column)) for column in columns))
-    _console().print(table)
+    return _rendered(table)
 
 
 def show_fields(fields: Row, *, output: str) -> None:
     """One object: `name  value` lines, or JSON."""
     if output == "json":
-        click.echo(json.dumps(dict(fields), indent=2, default=str))
+        click.echo(_json(fields))
         return
+    click.echo(fields_text(fields), nl=False)
+
+
+def fields_text(fields: Row) -> str:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name.replace("_", " "), _cell(value))
-    _console().print(table)
+        table.add_row(_title(name), _cell(value))
+    return _rendered(table)
 
 
 @contextmanager
-def progress(text: str, *, total: int | None) -> Iterator["Meter"]:
-    """A progress bar on stderr while a person watches; otherwise silent."""
+def entry_rows(
+    output: str, *, one_per_line: bool = False
+) -> Iterator[Callable[[int, bytes], None]]:
+    """Shows entries as they come, none kept. JSON: one list, or an object per line, at once.
+
+    After an error the list stays without its end, so that no program takes it for complete.
+    """
+    shown = 0
+    is_list = output == "json" and not one_per_line
+    columns = _payload_columns()
+    out = sys.stdout
+
+    def show(entry_id: int, payload: bytes) -> None:
+        nonlocal shown
+        # What comes first is written with the first entry: an error before it leaves stdout empty.
+        if output != "json":
+            heading = "" if shown else ENTRY_COLUMNS.format("ENTRY ID", "BYTES", "PAYLOAD\n")
+            text = _visible(payload, columns=columns)
+            line = f"{heading}{ENTRY_COLUMNS.format(entry_id, len(payload), text).rstrip()}\n"
+        elif is_list:
+            line = (",\n  " if shown else "[\n  ") + json.dumps(_entry_json(entry_id, payload))
+        else:
+            line = json.dumps(_entry_json(entry_id, payload)) + "\n"
+        out.write(line)
+        if one_per_line:
+            out.flush()
+        shown += 1
+
+    try:
+        yield show
+        if is_list:
+            out.write("\n]\n" if shown else "[]\n")
+    finally:
+        out.flush()
+
+
+def _entry_json(entry_id: int, payload: bytes) -> dict[str, Any]:
+    """`payload` when it is text, else `payload_base64`."""
+    fields: dict[str, Any] = {"entry_id": entry_id, "bytes": len(payload)}
+    try:
+        return fields | {"payload": payload.decode()}
+    except UnicodeDecodeError:
+        return fields | {"payload_base64": base64.b64encode(payload).decode()}
+
+
+def _visible(payload: bytes, *, columns: int) -> str:
+    """The beginning of a payload as harmless text: no control codes reach the terminal."""
+    text = payload[: 4 * columns].decode("utf-8", "backslashreplace")
+    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:columns])
+    cut = len(safe) > columns or len(text) > columns or len(payload) > 4 * columns
+    return f"{safe[: columns - 1]}…" if cut else safe
+
+
+def _payload_columns() -> int:
+    width = shutil.get_terminal_size().columns
+    return max(width - len(ENTRY_COLUMNS.format("", "", "")), PAYLOAD_COLUMNS_MIN)
+
+
+def say(line: str) -> None:
+    """A line on what is going on, for a person who watches."""
+    if sys.stderr.isatty():
+        click.echo(line, err=True)
+
+
+@contextmanager
+def progress(text: str, *, total: int | None, unless_shown: bool = False) -> Iterator["Meter"]:
+    """A progress bar on stderr while a person watches; otherwise silent.
+
+    `unless_shown`: nor while the answer itself goes to the terminal as it comes.
+    """
+    watched = sys.stderr.isatty() and not (unless_shown and _watched())
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
+        disable=not watched,
         transient=True,
     )
     with bar:
@@ -70,9 +168,30 @@ class Meter:
         self._bar.advance(self._task, steps)
 
 
-def _console() -> Console:
-    # Without a terminal a table must not be cut to 80 columns: programs and logs read it.
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+def _watched() -> bool:
+    return sys.stdout.isatty()
+
+
+def _rendered(table: Table) -> str:
+    """As text, so that one place writes to stdout, whatever becomes of its reader."""
+    console = Console(
+        width=None if _watched() else WIDTH_UNBOUNDED,
+        force_terminal=_watched(),
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as captured:
+        console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, default=str)
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _cell(value: Any) -> str:
@@ -82,4 +201,6 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(_cell, value)) or "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_cell(item)}" for name, item in value.items()) or "-"
     return str(value)

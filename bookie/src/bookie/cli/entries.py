@@ -1,0 +1,244 @@
+"""`bookie ledger write|read|tail`: payloads of one ledger in and out."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final
+
+import click
+
+from bookie.cli.common import (
+    ledger_argument,
+    metadata_option,
+    output_option,
+    password_option,
+    run,
+)
+from bookie.cli.ledgers import LedgerShape, new_ledger, opened, shape_options
+from bookie.cli.output import entry_rows, progress, show_fields
+from bookie.client.reader import LedgerReader
+from bookie.client.writer import LedgerWriter
+from bookie.protocol.errors import BookieError, NoSuchEntryError
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.runs import FRAME_BYTES_MAX
+
+PIECE_BYTES: Final = 64 * 1024
+"""Input is cut into entries of this size unless lines are asked for; also one read of it."""
+
+first_option = click.option("--first", default=0, type=click.IntRange(0), show_default=True)
+raw_option = click.option("--raw", is_flag=True, help="Only the payloads, back to back.")
+
+Show = Callable[[int, bytes], None]
+
+
+@click.command("write")
+@click.argument("source", type=click.File("rb"), default="-")
+@click.option("--lines", is_flag=True, help="One entry per line instead of 64 KiB pieces.")
+@click.option("--keep-open", is_flag=True, help="Leave the ledger open, as a crashed writer would.")
+@shape_options
+@password_option
+@metadata_option
+@output_option
+def write(
+    metadata: str,
+    output: str,
+    source: BinaryIO,
+    lines: bool,
+    keep_open: bool,
+    password: bytes,
+    shape: LedgerShape,
+) -> None:
+    """Write SOURCE (default: standard input) into a new ledger; shows its id and last entry."""
+
+    async def work() -> dict[str, Any]:
+        async with opened(metadata) as (_store, client):
+            writer = await new_ledger(client, shape, password=password)
+            with _end_told(writer):
+                sizes = await _write_all(writer, source, lines=lines)
+                last = writer.lac if keep_open else await writer.close()
+            return {
+                "ledger_id": writer.ledger_id,
+                "last_entry_id": last,
+                **sizes,
+                "state": "OPEN" if keep_open else "CLOSED",
+            }
+
+    show_fields(run(work()), output=output)
+
+
+@contextmanager
+def _end_told(writer: LedgerWriter) -> Iterator[None]:
+    """Whoever is interrupted must know which ledger was begun."""
+    try:
+        yield
+    except (BookieError, asyncio.CancelledError):
+        click.echo(
+            f"ledger {writer.ledger_id} is left open; acknowledged up to entry {writer.lac}",
+            err=True,
+        )
+        raise
+
+
+async def _write_all(writer: LedgerWriter, source: BinaryIO, *, lines: bool) -> dict[str, int]:
+    entries = size = 0
+    last = NO_ENTRY
+    with progress("entries written", total=None) as meter:
+        async for payloads in _batches(source, lines=lines):
+            await writer.room()
+            last = writer.append_many(payloads)
+            entries += len(payloads)
+            size += sum(map(len, payloads))
+            meter.advance(len(payloads))
+        if last != NO_ENTRY:
+            await writer.wait_acked(last)
+    return {"entries": entries, "bytes": size}
+
+
+async def _batches(source: BinaryIO, *, lines: bool) -> AsyncIterator[list[bytes]]:
+    """Payloads as they arrive; a line has lost its newline, a piece is full but for the last."""
+    rest = b""
+    async for chunk in _chunks(source):
+        rest += chunk
+        if lines:
+            *batch, rest = rest.split(b"\n")
+            if len(rest) > FRAME_BYTES_MAX:
+                batch, rest = [*batch, rest], b""  # too long for an entry: the writer says so
+        else:
+            whole = len(rest) // PIECE_BYTES * PIECE_BYTES
+            batch = [rest[at : at + PIECE_BYTES] for at in range(0, whole, PIECE_BYTES)]
+            rest = rest[whole:]
+        if batch:
+            yield batch
+    if rest:
+        yield [rest]
+
+
+async def _chunks(source: BinaryIO) -> AsyncIterator[bytes]:
+    """Bytes as they come, until the end. Waiting for them can be interrupted: a read in a thread
+    could not, and would hold up the end of the program."""
+    descriptor: int | None
+    try:
+        descriptor = source.fileno()
+    except OSError:
+        descriptor = None  # in memory
+    while True:
+        if descriptor is not None:
+            await _readable(descriptor)
+            chunk = os.read(descriptor, PIECE_BYTES)
+        else:
+            chunk = source.read(PIECE_BYTES)
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        return  # a regular file is always readable, and cannot be waited for
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+@click.command("read")
+@ledger_argument
+@first_option
+@click.option("--last", type=click.IntRange(0), help="Default: the last readable entry.")
+@raw_option
+@password_option
+@metadata_option
+@output_option
+def read(
+    metadata: str,
+    output: str,
+    ledger_id: int,
+    first: int,
+    last: int | None,
+    raw: bool,
+    password: bytes,
+) -> None:
+    """Read entries FIRST to LAST; every digest is checked.
+
+    Of a ledger that is not closed: up to the last entry known to be acknowledged.
+    """
+    _check_format(raw, output)
+    if last is not None and last < first:
+        raise click.UsageError(f"--last is {last}, expected {first} (--first) or more")
+
+    async def work() -> None:
+        async with opened(metadata) as (_store, client):
+            reader = await client.open_ledger(LedgerId(ledger_id), password=password)
+            end = await _end(reader, first=first) if last is None else EntryId(last)
+            with (
+                progress("entries read", total=end - first + 1, unless_shown=True) as meter,
+                _shown(raw, output) as show,
+            ):
+                async for entry in reader.stream(EntryId(first), end):
+                    show(entry.entry_id, entry.payload)
+                    meter.advance()
+
+    run(work())
+
+
+async def _end(reader: LedgerReader, *, first: int) -> EntryId:
+    end = await reader.read_lac()
+    # Entry 0 is the default, and the first entry that a writer may yet add to an empty ledger.
+    if first > max(end, 0):
+        raise NoSuchEntryError(reader.ledger_id, EntryId(first), last=end)
+    return end
+
+
+def _check_format(raw: bool, output: str) -> None:
+    if raw and output == "json":
+        raise click.UsageError("found --raw and --output json, expected one of them")
+
+
+@contextmanager
+def _shown(raw: bool, output: str, *, following: bool = False) -> Iterator[Show]:
+    """`following`: every entry is to be seen as soon as it is there."""
+    if not raw:
+        with entry_rows(output, one_per_line=following) as show:
+            yield show
+        return
+    out = sys.stdout.buffer
+
+    def write_raw(_entry_id: int, payload: bytes) -> None:
+        out.write(payload)
+        if following:
+            out.flush()
+
+    yield write_raw
+    out.flush()
+
+
+@click.command("tail")
+@ledger_argument
+@first_option
+@raw_option
+@password_option
+@metadata_option
+@output_option
+def tail(
+    metadata: str, output: str, ledger_id: int, first: int, raw: bool, password: bytes
+) -> None:
+    """Follow a ledger as it is written; ends when it is closed and read to its end.
+
+    JSON is one object per line here.
+    """
+    _check_format(raw, output)
+
+    async def work() -> None:
+        async with opened(metadata) as (_store, client):
+            reader = await client.open_ledger(LedgerId(ledger_id), password=password)
+            with _shown(raw, output, following=True) as show:
+                async for entry in reader.tail(EntryId(first)):
+                    show(entry.entry_id, entry.payload)
+
+    run(work())

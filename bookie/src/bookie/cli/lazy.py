@@ -1,0 +1,78 @@
+"""Groups that import a command's module only when it is used, and how the program ends.
+
+A bookie process is started by `bookie serve`: it must not carry the client, repair and audit along.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import click
+
+from bookie.cli.exit_codes import Exit
+
+
+class LazyGroup(click.Group):
+    """`lazy`: name -> ("module:attribute", one line of help)."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        module, _, attribute = self._lazy[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._lazy[name][1]) for name in self.list_commands(ctx)])
+
+
+class Program(LazyGroup):
+    """The outermost group: an interrupt and a closed pipe end it quietly, with their own codes."""
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            code = Exit.INTERRUPTED
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else Exit.OK)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # grpc's core writes to the terminal by itself; its errors come to us as errors anyway.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _end_without_reader()
+
+
+def _end_without_reader() -> NoReturn:
+    """What is still buffered goes nowhere, so that the end of the process does not complain."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    raise click.exceptions.Exit(Exit.CLOSED_PIPE)

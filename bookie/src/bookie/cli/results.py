@@ -1,0 +1,97 @@
+"""Result objects of audits and repairs as a person wants to read them: verdict, numbers, trouble.
+
+The whole object is what `--output json` and `--result` give (docs/repair-result.md).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from bookie.cli.exit_codes import Exit
+from bookie.cli.output import fields_text, table_text
+
+Document = Mapping[str, Any]
+
+VERDICTS: Final = {
+    Exit.OK: "everything that must be there is there",
+    Exit.FINDINGS: "entries are missing or lost",
+    Exit.UNDECIDED: "nothing is known to be missing, but not everything is known yet",
+}
+ROWS_MAX: Final = 20
+"""Rows of trouble shown to a person; the rest is counted."""
+RANGES_MAX: Final = 5
+CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "missing", "unknown")
+"""Worst first; a finding is shown under the first that fits."""
+
+
+def show_result(document: Document) -> None:
+    """A result object on stdout."""
+    counts = document.get("audit_after") or document["audit"]
+    fields: dict[str, Any] = {"verdict": VERDICTS[Exit(document["exit_code"])]}
+    if document["kind"] == "repair":
+        fields |= _repaired(document)
+    fields |= {"ledgers": counts["ledgers"], "entries": counts["entries"], "ok": counts["ok"]}
+    troubles = {name: counts[name] for name in counts if name not in fields}
+    fields |= {name: number for name, number in troubles.items() if number} or {"missing": 0}
+    fields["engine"] = " ".join(
+        filter(None, (document["engine"], f"({document['engine_reason']})", _spark(document)))
+    )
+    fields["seconds"] = document["seconds"]
+    click.echo(fields_text(fields), nl=False)
+    for title, rows, columns in _troubles(document):
+        _show_trouble(title, rows, columns)
+
+
+def _spark(document: Document) -> str:
+    return document["spark_app_id"] or ""
+
+
+def _repaired(document: Document) -> dict[str, Any]:
+    ledgers = document["ledgers"]
+    return {
+        "recovered": f"{ledgers['recovered']} ledgers, {document['entries_recovered']} entries",
+        "copied": f"{document['entries_copied']} entries, {document['bytes_copied']} bytes",
+        "cleared": f"{ledgers['cleared']} ledgers",
+        "blocked": f"{ledgers['blocked']} ledgers",
+    }
+
+
+def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tuple[str, ...]]]:
+    yield (
+        "findings",
+        [_finding(found) for found in document["findings"]],
+        ("ledger_id", "state", "problem", "entries", "bookies"),
+    )
+    blocked = ("ledger_id", "bookie_id", "reason", "message")
+    yield "blocked", list(document.get("blocked", ())), blocked
+    yield (
+        "accepted losses",
+        list(document["accepted_losses"]),
+        ("ledger_id", "record"),
+    )
+    silent = [{"bookie_id": name} for name in document["unreachable"]]
+    yield "no answer from", silent, ("bookie_id",)
+
+
+def _finding(found: Document) -> dict[str, Any]:
+    problem = next((name for name in CLASSES if name in found), "gone")
+    spans = found.get(problem, {})
+    ranges = [str(a) if a == b else f"{a}-{b}" for a, b in spans.get("ranges", ())]
+    more = ["…"] if len(ranges) > RANGES_MAX else []
+    return {
+        "ledger_id": found["ledger_id"],
+        "state": found["state"],
+        "problem": problem.replace("_", " "),
+        "entries": " ".join(ranges[:RANGES_MAX] + more),
+        "bookies": " ".join(found["bookies"]),
+    }
+
+
+def _show_trouble(title: str, rows: Sequence[Document], columns: tuple[str, ...]) -> None:
+    if not rows:
+        return
+    click.echo(f"\n{title}:")
+    click.echo(table_text(rows[:ROWS_MAX], columns=columns), nl=False)
+    if len(rows) > ROWS_MAX:
+        click.echo(f"and {len(rows) - ROWS_MAX} more: see --output json")
