@@ -27,6 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from bookie.metadata.java import find_java
 from bookie.protocol.ids import LedgerId
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
+from bookie.repair.java_home import java_home
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.sources import AvailabilitySource, LedgersSource
@@ -95,9 +96,10 @@ def spark_session(*, master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
     """A session of our own; its folders are gone afterwards, its JVM ends with the process."""
     # Workers must run this interpreter: the `python3` on PATH has other packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     with tempfile.TemporaryDirectory(prefix="bookie-spark-") as scratch:
+        given = os.environ.get("JAVA_HOME")
+        os.environ["JAVA_HOME"] = str(java_home(find_java(), Path(scratch)))
         logging = Path(scratch, "log4j2.properties")
         logging.write_text(QUIET_LOG, encoding="utf-8")
         java_options = f"{JVM_FLAGS} -Dlog4j2.configurationFile={logging.as_uri()}"
@@ -111,6 +113,11 @@ def spark_session(*, master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
             yield spark
         finally:
             spark.stop()
+            # It may be the stand-in, which goes with the scratch folder.
+            if given is None:
+                del os.environ["JAVA_HOME"]
+            else:
+                os.environ["JAVA_HOME"] = given
 
 
 @dataclass(frozen=True, slots=True)
