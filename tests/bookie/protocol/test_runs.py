@@ -26,7 +26,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LEDGER = LedgerId(7)
-MAGIC, VERSION, LEDGER_AT, FIRST_AT, COUNT_AT, SIZE_AT, BODY_AT = 0, 2, 8, 16, 32, 36, 40
+MAGIC, VERSION, LEDGER_AT, FIRST_AT, LAC_AT, COUNT_AT, SIZE_AT, BODY_AT = (
+    0,
+    2,
+    8,
+    16,
+    24,
+    32,
+    36,
+    40,
+)
 
 
 def entry(entry_id: int, body: bytes = b"", ledger_id: int = LEDGER) -> bytes:
@@ -125,6 +134,7 @@ def test_a_frame_cut_anywhere_is_refused() -> None:
         (BODY_AT, b"\xff\xff\xff\xff", "exceeds the limits"),
         (LEDGER_AT, b"\xff" * 8, "negative ids: ledger -1"),
         (FIRST_AT, b"\xff" * 8, "first entry -1"),
+        (LAC_AT, struct.pack(">q", -2), "LAC -2"),
         (LEDGER_AT, struct.pack(">q", 8), "do not carry ledger 8"),
         (FIRST_AT, struct.pack(">q", 1), "ids from 1 that the frame claims"),
         (SIZE_AT, struct.pack(">HH", 1, 2), "do not carry ledger 7"),
@@ -137,6 +147,13 @@ def test_a_frame_cut_anywhere_is_refused() -> None:
 def test_a_forged_header_is_refused(at: int, field: bytes, complaint: str) -> None:
     with pytest.raises(FrameError, match=complaint):
         parse_run(forged(run_of([0, 1]), at, field))
+
+
+def test_a_run_beyond_the_last_possible_id_is_refused() -> None:
+    wrapped = [entry(2**63 - 1), ENTRY_HEADER.pack(LEDGER, -(2**63), -1, 0)]
+    frame = build_run(LEDGER, EntryId(2**63 - 1), wrapped, lac=EntryId(-1))
+    with pytest.raises(FrameError, match="no entry id"):
+        parse_run(frame)
 
 
 def test_an_entry_of_another_ledger_within_the_run_is_refused() -> None:

@@ -10,3 +10,4 @@ NO_ENTRY: Final = EntryId(-1)
 """No entry at all: the LAC of a ledger nothing was acknowledged in, the end of an empty ledger."""
 
 LEDGER_ID_MAX: Final = 2**63 - 1
+ENTRY_ID_MAX: Final = 2**63 - 1

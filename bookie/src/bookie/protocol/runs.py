@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
 
 FRAME_HEADER: Final = struct.Struct(">HBBIqqqIHHII")
 FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
@@ -182,11 +182,13 @@ def parse_run(buffer: Buffer) -> RunFrame:
     found = _checksum(bytes(view[:_CRC_START]), bytes(view[_CRC_END:]))
     if found != crc:
         raise FrameError(f"frame checksum is {found:#010x}, its header says {crc:#010x}")
-    if first < 0 or ledger < 0:
-        raise FrameError(f"negative ids: ledger {ledger}, first entry {first}")
+    if first < 0 or ledger < 0 or lac < NO_ENTRY:
+        raise FrameError(f"negative ids: ledger {ledger}, first entry {first}, LAC {lac}")
     frame = RunFrame(
         LedgerId(ledger), EntryId(first), EntryId(lac), count, Pattern(size, period), flags, view
     )
+    if frame.last_entry_id > ENTRY_ID_MAX:  # beyond it, vectors of ids would wrap round
+        raise FrameError(f"a run from {first} on ends at {frame.last_entry_id}: no entry id")
     _check_entries(frame, body)
     return frame
 
