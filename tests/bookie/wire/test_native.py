@@ -13,6 +13,7 @@ from bookie.wire.native import (
     ENVELOPE,
     ENVELOPE_BYTES,
     MESSAGE_BYTES_MAX,
+    UNKNOWN_RANGES_MAX,
     LacReply,
     LacRequest,
     Op,
@@ -132,6 +133,14 @@ def a_reply() -> memoryview:
     return joined(
         ReadReply(NO_ENTRY, NO_ENTRY, EntryId(9), Status.UNKNOWN, ((1, 4),), two).encode()
     )
+
+
+def test_very_many_unknown_ranges_are_told_as_fewer_that_hold_them_all() -> None:
+    spans = tuple((10 * number, 10 * number + 1) for number in range(100_000))
+    reply = ReadReply(NO_ENTRY, NO_ENTRY, EntryId(10**6), Status.NO_SUCH_ENTRY, spans, ())
+    found = ReadReply.decode(joined(reply.encode())).unknown
+    assert len(found) == UNKNOWN_RANGES_MAX and found[:2] == spans[:2]
+    assert found[-1] == (spans[UNKNOWN_RANGES_MAX - 1][0], spans[-1][1])
 
 
 def test_a_read_reply_cut_anywhere_never_passes_for_a_shorter_one() -> None:

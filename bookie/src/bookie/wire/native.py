@@ -133,6 +133,8 @@ class ReadRequest:
 
 _REPLY: Final = struct.Struct(">qqqBxHI")
 _RANGE: Final = struct.Struct(">qq")
+UNKNOWN_RANGES_MAX: Final = 128
+"""In one read reply: a disk in pieces must not outgrow the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,9 @@ class ReadReply:
 
     `runs`: frames that hold at least one entry of the range, verbatim as logged (they may reach
     beyond the range; an id may come twice). `answered_through`: the last id this reply speaks of;
-    ask again from there. For ids up to it that no run holds: within `unknown` the answer is UNKNOWN
-    (an I/O error there), otherwise `absent` (NO_SUCH_ENTRY, NO_SUCH_LEDGER or UNKNOWN).
+    ask again from there. For ids up to it that no run holds: within `unknown` (rising inclusive
+    pairs) the answer is UNKNOWN (an I/O error there), otherwise `absent` (NO_SUCH_ENTRY,
+    NO_SUCH_LEDGER or UNKNOWN).
     `lac`: highest LAC this bookie knows of; `last_entry_id`: highest id it holds. Both are -1 when
     none, and in limbo they are only lower bounds.
     """
@@ -155,12 +158,20 @@ class ReadReply:
     runs: tuple[Buffer, ...]
 
     def encode(self) -> list[Buffer]:
-        """Buffers for a vectored send, in order."""
+        """Buffers for a vectored send, in order.
+
+        Of very many unknown ranges the last ones go as one: what lies between them is unknown then,
+        too, which no reader takes for a denial.
+        """
+        spans = self.unknown
+        if len(spans) > UNKNOWN_RANGES_MAX:
+            kept = UNKNOWN_RANGES_MAX - 1
+            spans = (*spans[:kept], (spans[kept][0], spans[-1][1]))
         head = _REPLY.pack(
             self.lac, self.last_entry_id, self.answered_through, self.absent,
-            len(self.unknown), len(self.runs),
+            len(spans), len(self.runs),
         )  # fmt: skip
-        return [head, b"".join(_RANGE.pack(*span) for span in self.unknown), *self.runs]
+        return [head, b"".join(_RANGE.pack(*span) for span in spans), *self.runs]
 
     @classmethod
     def decode(cls, body: memoryview) -> "ReadReply":
