@@ -126,8 +126,12 @@ def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool)
 
     rows = run(work())
     shown = [row for row in rows if unchecked or row["mark"] != "unchecked"]
+    waiting = len({row["ledger_id"] for row in rows if row["mark"] == "unchecked"})
+    nothing = "no ledger is in limbo"
+    if waiting:
+        nothing += f"; {waiting} wait for their check (--unchecked)"
     columns = ("bookie", "ledger_id", "mark", "boot_epoch")
-    show_rows(shown, columns=columns, output=output, nothing="no ledger is in limbo")
+    show_rows(shown, columns=columns, output=output, nothing=nothing)
     silent = [row for row in rows if row["mark"] == "no answer"]
     if silent:
         said = "; ".join(f"{row['bookie']}: {row['message']}" for row in silent)

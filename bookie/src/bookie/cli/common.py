@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -22,7 +22,9 @@ from bookie.protocol.errors import (
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-LEDGER_ID_MAX = 2**63 - 1
+TOLD: Final = frozenset({"bookie.storage.boot"})
+"""Loggers whose warnings `cookie fix` tells in words of its own."""
+LEDGER_ID_MAX: Final = 2**63 - 1
 
 metadata_option = click.option(
     "--metadata",
@@ -77,7 +79,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 def _keep_libraries_quiet() -> None:
     """Our own warnings are for the person; a library's retries are not."""
     handler = logging.StreamHandler()
-    handler.addFilter(logging.Filter("bookie"))
+    handler.addFilter(lambda record: record.name.startswith("bookie.") and record.name not in TOLD)
     logging.basicConfig(level=logging.WARNING, format="warning: %(message)s", handlers=[handler])
 
 
@@ -105,4 +107,5 @@ def ask(question: str, *, yes: bool) -> None:
         click.echo(err=True)
         fail("nobody answered: pass --yes to go on without being asked", Exit.USAGE)
     if answer.strip().lower() not in ("y", "yes"):
-        fail("nothing was changed")
+        click.echo("nothing was changed", err=True)
+        raise click.exceptions.Exit(Exit.ERROR)

@@ -219,7 +219,7 @@ async def _boot(chosen: BootSettings, store: MetadataStore, *, consent: str | No
         if step == "awaiting approval" and plan is not None:
             if plan.plan_id != consent:
                 raise _NeedsConsent(plan)
-            boot.approve(consent)
+            boot.approve(consent, getpass.getuser())
             approved = True
         # A bookie that seems new may turn out to have lost its identity, and only then asks.
         elif not approved and (step in TAKING_STEPS or not _seems_new(boot)):

@@ -19,7 +19,7 @@ from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Index
 from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
-from bookie.storage.lock import LOCK_NAME, FolderLock
+from bookie.storage.lock import FolderLock
 from bookie.storage.marker import MARKER_NAME, read_marker
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.stamps import STAMP_NAME, read_stamp
@@ -27,9 +27,8 @@ from bookie.storage.stamps import STAMP_NAME, read_stamp
 COMMANDS: Final = {
     "rebuild": ("bookie.cli.folders:rebuild", "Build the indexes anew from the logs."),
 }
-OWN_NAMES: Final = frozenset(
-    {STAMP_NAME, MARKER_NAME, LOCK_NAME, INDEX_NAME, LOG_DIRECTORY, JOURNAL_DIRECTORY}
-)
+OWN_NAMES: Final = frozenset({STAMP_NAME, MARKER_NAME, INDEX_NAME})
+"""Files that make a directory a bookie's."""
 
 
 def directories_options(command: Command) -> Callable[..., Any]:
@@ -73,7 +72,7 @@ def inspect(directories: tuple[Path, ...], config: Path | None, output: str) -> 
             rows = [_inspect(directory, is_ours=directory in ours) for directory in chosen]
     except BookieError as error:
         fail(error)
-    columns = ("directory", "role", "bookie", "boot_epoch", "last_stop", "ledgers", "limbo", "log")
+    columns = ("directory", "disk", "bookie", "boot_epoch", "last_stop", "ledgers", "limbo", "log")
     show_rows(rows, columns=columns, output=output)
     problems = [f"{row['directory']}: {row['problem']}" for row in rows if row.get("problem")]
     if problems:
@@ -97,7 +96,7 @@ def _inspect(directory: Path, *, is_ours: bool) -> dict[str, Any]:
             row["problem"] = "has no stamp: replaced, wiped, or never booted"
         else:
             row |= asdict(stamp) | {"bookie": stamp.bookie_id}
-            row["role"] = f"{stamp.role} {stamp.index}"
+            row["disk"] = f"{stamp.role} {stamp.index}"
         found = read_marker(disk, directory)
         mode = found.marker.mode.value if found.marker else "marker unreadable"
         row["last_stop"] = f"unclean ({mode})" if found.is_dirty else "clean"
