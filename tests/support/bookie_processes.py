@@ -1,5 +1,6 @@
 """Real bookies as child processes on folders of a test, to be killed without a warning."""
 
+import copy
 import json
 import os
 import signal
@@ -52,16 +53,32 @@ class BookieProcess:
         """SIGKILL: whatever was in memory is gone."""
         self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        """A clean stop."""
-        if self._process is not None:
-            self._end(signal.SIGTERM)
+    def stop(self) -> int | None:
+        """A clean stop; its exit code, None when it did not run."""
+        return None if self._process is None else self._end(signal.SIGTERM)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, how: signal.Signals) -> int:
         process, self._process = self._process, None
         assert process is not None
         os.kill(process.pid, how)
-        process.wait(STOP_WAIT_S)
+        return process.wait(STOP_WAIT_S)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def rival(self) -> "BookieProcess":
+        """Another process for the very same folders, with a runtime file and a log of its own."""
+        other = copy.copy(self)
+        other.folder = self.folder / "rival"
+        other.folder.mkdir()
+        other.config, other.runtime = other.folder / "bookie.yaml", other.folder / "runtime.json"
+        settings = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        settings["runtimeFile"] = str(other.runtime)
+        other.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        other._process = None
+        return other
 
     @property
     def is_running(self) -> bool:

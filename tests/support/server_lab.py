@@ -76,6 +76,8 @@ class ServerLab:
         self.pool = BookiePool(self.store, settings=PoolSettings(backoff_min_s=0.001))
         self.disk: Disk | None = None
         self.sizes = dict(SMALL)
+        self.wipe_on_kill: tuple[int, ...] = ()
+        """Places whose disks the next kill takes along."""
         self.bookie: Bookie | None = None
         self.life: asyncio.Task[ExitCode] | None = None
         self.tree: dict[str, Any] = {
@@ -146,6 +148,8 @@ class ServerLab:
         shutil.rmtree(self.root)
         image.rename(self.root)
         self.disk = left
+        for place in self.wipe_on_kill:
+            self.wipe(place)
 
     async def restart(self) -> Bookie:
         """Killed and started again."""

@@ -1,11 +1,14 @@
 """A real ZooKeeper for tests: one server for the whole run, each test with its own root path."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.metadata.zookeeper import ZooKeeperStore
+from kazoo.client import KazooClient
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +56,19 @@ def own_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
     own = OwnZooKeeper(tmp_path / "zookeeper")
     yield own
     own.stop()
+
+
+async def expire(store: ZooKeeperStore) -> None:
+    """Ends the session on the server, from a second client that takes it over."""
+    loop = asyncio.get_running_loop()
+    reconnected = asyncio.Event()
+    store.session.on_connected.add(reconnected.set)
+    generation = store.session.generation
+    while store.session.generation == generation:
+        reconnected.clear()
+        thief = KazooClient(store.session.hosts, client_id=store.session.client_id, timeout=10.0)
+        await loop.run_in_executor(None, thief.start)
+        await loop.run_in_executor(None, thief.stop)
+        thief.close()
+        await asyncio.wait_for(reconnected.wait(), 10)
+    store.session.on_connected.discard(reconnected.set)

@@ -22,8 +22,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from kazoo.client import KazooClient
-from zookeeper_fixture import OwnZooKeeper
+from zookeeper_fixture import OwnZooKeeper, expire
 
 pytestmark = pytest.mark.process
 
@@ -83,22 +82,6 @@ async def wipe(store: ZooKeeperStore, path: str) -> None:
     for name in await children(store, path):
         await wipe(store, f"{path}/{name}")
     await store.session.write(lambda zk: zk.delete_async(path))
-
-
-async def expire(store: ZooKeeperStore) -> None:
-    """Ends the session on the server, from a second client that takes it over."""
-    loop = asyncio.get_running_loop()
-    reconnected = asyncio.Event()
-    store.session.on_connected.add(reconnected.set)
-    generation = store.session.generation
-    while store.session.generation == generation:
-        reconnected.clear()
-        thief = KazooClient(store.session.hosts, client_id=store.session.client_id, timeout=10.0)
-        await loop.run_in_executor(None, thief.start)
-        await loop.run_in_executor(None, thief.stop)
-        thief.close()
-        await asyncio.wait_for(reconnected.wait(), 10)
-    store.session.on_connected.discard(reconnected.set)
 
 
 async def eventually(store: ZooKeeperStore, path: str, *, there: bool) -> None:
@@ -376,6 +359,7 @@ async def test_a_store_outlives_an_outage(own_zookeeper: OwnZooKeeper) -> None:
     await asyncio.to_thread(own_zookeeper.start)
     await reconnected.wait()
     assert await store.read_ledger(LedgerId(1)) == created
+    await eventually(store, f"{split(own_zookeeper.url)[1]}/available/{B0}", there=True)
     assert await store.bookies() == {B0: INFO}
     await store.close()
 
