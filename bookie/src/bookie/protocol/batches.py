@@ -135,7 +135,11 @@ class Gatherer:
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
-        entries = self._encode(self._take_payloads(), first, lac)
+        payloads = self._take_payloads()
+        entries = self._codec.encode_many(
+            first, payloads, lac=lac, length_before=self.length_pushed
+        )
+        self.length_pushed += sum(map(len, payloads))
         self.last_pushed = EntryId(first + len(entries) - 1)
         runs = [
             self._build(EntryId(first + offset), entries[offset :: self._stride], lac)
@@ -158,16 +162,6 @@ class Gatherer:
         self.queued_bytes -= self._batch_bytes - wanted
         assert payloads, "one entry always fits a frame"
         return payloads
-
-    def _encode(self, payloads: list[bytes], first: EntryId, lac: EntryId) -> list[bytes]:
-        encode, length, entry_id = self._codec.encode, self.length_pushed, first
-        entries: list[bytes] = []
-        for payload in payloads:
-            length += len(payload)
-            entries.append(encode(entry_id, payload, lac=lac, length=length))
-            entry_id = EntryId(entry_id + 1)
-        self.length_pushed = length
-        return entries
 
     def _build(self, first: EntryId, entries: Sequence[bytes], lac: EntryId) -> PendingRun:
         is_consecutive = self._stride == 1 or len(entries) == 1

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -107,9 +107,25 @@ class EntryCodec:
 
     def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
         """One entry; `length` is the ledger's payload bytes including this payload."""
-        header = ENTRY_HEADER.pack(self.ledger_id, entry_id, lac, length)
-        digest = digest_function(self.digest_type, self.password)(header, payload)
-        return b"".join((header, digest, payload))
+        before = length - len(payload)
+        return self.encode_many(entry_id, (payload,), lac=lac, length_before=before)[0]
+
+    def encode_many(
+        self, first: EntryId, payloads: Sequence[bytes], *, lac: EntryId, length_before: int
+    ) -> list[bytes]:
+        """Entries with consecutive ids from `first`, all with this LAC.
+
+        `length_before`: the ledger's payload bytes below `first`. The one loop per entry on a
+        writer's path, so everything that can be looked up once is.
+        """
+        pack, ledger_id, length = ENTRY_HEADER.pack, self.ledger_id, length_before
+        digest = digest_function(self.digest_type, self.password)
+        entries = []
+        for entry_id, payload in enumerate(payloads, first):
+            length += len(payload)
+            header = pack(ledger_id, entry_id, lac, length)
+            entries.append(b"".join((header, digest(header, payload), payload)))
+        return entries
 
     def decode(
         self, entry: Buffer, *, entry_id: EntryId | None = None
