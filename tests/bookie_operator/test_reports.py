@@ -1,7 +1,8 @@
 """The engine's result objects, and what is made of broken ones."""
 
 import pytest
-from bookie_operator.reports import audit_report, message_of, repair_report
+from bookie_operator.observed import LossReport
+from bookie_operator.reports import audit_report, loss_report, message_of, repair_report
 
 
 def test_a_repairs_counts() -> None:
@@ -41,3 +42,13 @@ def test_what_is_no_count_counts_as_nothing(value: object) -> None:
 def test_the_first_block_is_told() -> None:
     blocked = [{"ledger_id": 7, "reason": "Undecidable", "message": "bookie-1 is down"}]
     assert message_of({"blocked": blocked}) == "1 blocked; 7 Undecidable: bookie-1 is down"
+
+
+def test_a_decisions_outcome() -> None:
+    tree = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5, "recorded_on": ["bookie-0"]}
+    assert loss_report(tree) == LossReport(7, 4, lost_from=5, recorded_on=("bookie-0",))
+
+
+@pytest.mark.parametrize("tree", [{}, {"ledger_id": 7}, {"ledger_id": "7", "last_entry_id": 4}])
+def test_a_decision_without_an_end_is_none(tree: dict[str, object]) -> None:
+    assert loss_report(tree) is None

@@ -142,7 +142,7 @@ def down(directory: Path, delete_volumes: bool) -> int:
 @in_directory
 @errors_told
 def task(manifest: Path, directory: Path) -> None:
-    """Hand a BookieTask to the operator: repair, audit, approve-cookie-fix, replace-disk."""
+    """Hand a BookieTask to the operator: a repair, an audit, an approval, an accepted loss ..."""
     path = add_task(LocalFolders(directory), manifest)
     click.echo(f"{path} (its status appears beside it)")
 

@@ -93,6 +93,10 @@ class Applier:
     async def _start(self, job: StartJob) -> Event | None:
         if not await self._platform.start_job(job):
             return None
+        if job.decision is not None:
+            wish = job.decision
+            told = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
+            return Event("AcceptLossStarted", told, type="Warning")
         name = f"{job.kind.value.capitalize()}Started"
         return Event(name, f"{job.name} with engine {job.engine}", job.bookie_id or "")
 

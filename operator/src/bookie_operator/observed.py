@@ -133,6 +133,7 @@ class Bookie:
 class JobKind(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
+    ACCEPT_LOSS = "accept-loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,18 @@ class AuditReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LossReport:
+    """How a ledger was closed by a person's decision; `lost_from` None = without giving up any."""
+
+    ledger_id: int
+    last_entry_id: int
+    lost_from: int | None = None
+    recorded_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """One run of the repair engine, running or ended. `exit_code` None = not known."""
+    """One run of the repair library, running or ended. `exit_code` None = not known."""
 
     name: str
     kind: JobKind
@@ -195,6 +206,7 @@ class Job:
     message: str = ""
     repair: RepairReport | None = None
     audit: AuditReport | None = None
+    loss: LossReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

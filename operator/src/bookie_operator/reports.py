@@ -1,4 +1,4 @@
-"""Reads the result objects of the repair engine: counts for status, never proofs.
+"""Reads the result objects of the repair library: counts for status, never proofs.
 
 An engine of another version may say less or more; what is missing counts as nothing reported.
 """
@@ -6,7 +6,7 @@ An engine of another version may say less or more; what is missing counts as not
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bookie_operator.observed import AuditReport, RepairReport
+from bookie_operator.observed import AuditReport, LossReport, RepairReport
 
 _CLASSES: Final = (
     "ledgers",
@@ -44,6 +44,20 @@ def audit_report(tree: Mapping[str, Any]) -> AuditReport | None:
         accepted_losses=len(accepted) if isinstance(accepted, list) else 0,
         engine=str(tree.get("engine", "")),
         spark_app_id=str(tree.get("spark_app_id") or ""),
+    )
+
+
+def loss_report(tree: Mapping[str, Any]) -> LossReport | None:
+    """None when the result names no closed ledger: nothing was decided."""
+    ledger_id, last = tree.get("ledger_id"), tree.get("last_entry_id")
+    if not isinstance(ledger_id, int) or not isinstance(last, int):
+        return None
+    lost_from, recorded_on = tree.get("lost_from"), tree.get("recorded_on")
+    return LossReport(
+        ledger_id,
+        last,
+        lost_from=lost_from if isinstance(lost_from, int) else None,
+        recorded_on=tuple(map(str, recorded_on)) if isinstance(recorded_on, list) else (),
     )
 
 

@@ -1,21 +1,24 @@
 """Job processes: create-only, found again, reports read but never trusted to be there."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bookie.protocol.ids import BookieId
-from bookie_operator.observed import Job, JobKind
-from bookie_operator.plan.actions import StartJob
+from bookie_operator.observed import Job, JobKind, LossReport
+from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.processes import Children
-from fake_processes import endless, engine_like, until
+from fake_processes import answers, endless, engine_like, until
 
 pytestmark = pytest.mark.process
 URL = "zk://127.0.0.1:2181/ledgers"
 REPAIR = StartJob("demo-bookie-0-2-1", JobKind.REPAIR, "inline", 1, BookieId("bookie-0"), 2)
 AUDIT = StartJob("demo-audit-1", JobKind.AUDIT, "auto", 1)
+DECISION = LossDecision(7, 5, "--power cut", "ann")
+ACCEPT = StartJob("demo-loss-1", JobKind.ACCEPT_LOSS, "", 1, decision=DECISION)
 
 
 def jobs_in(root: Path, command: JobCommand) -> JobProcesses:
@@ -78,3 +81,32 @@ def test_the_engines_command_line() -> None:
         *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
     ]
     assert "--bookie" not in engine_command(AUDIT, URL, Path("/r.json"))
+
+
+async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:
+    answer = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5, "recorded_on": ["bookie-0"]}
+    jobs = jobs_in(tmp_path, answers(json.dumps(answer, indent=2), complaint="a warning"))
+    assert jobs.start(ACCEPT, metadata_url=URL) and not jobs.start(ACCEPT, metadata_url=URL)
+    assert (await ended(jobs)).loss == LossReport(7, 4, lost_from=5, recorded_on=("bookie-0",))
+    later = jobs_in(tmp_path, answers(""))
+    later.adopt()
+    assert list(later.jobs()) == list(jobs.jobs())
+
+
+async def test_a_refused_decision_leaves_its_complaint(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, answers("", code=5, complaint="error: members are away"))
+    jobs.start(ACCEPT, metadata_url=URL)
+    job = await ended(jobs)
+    assert job.loss is None and job.exit_code == 5
+    assert job.message.endswith("error: members are away")
+
+
+def test_the_command_line_of_a_decision() -> None:
+    command = engine_command(ACCEPT, URL, Path("/r.json"))
+    assert command[1:] == [
+        *("-m", "bookie", "ledger", "accept-loss", "7"),
+        *("--reason=--power cut (approved by ann)", "--entry", "5"),
+        *("--yes", "--output", "json", "--metadata", URL),
+    ]
+    unnamed = replace(ACCEPT, decision=replace(DECISION, entry_id=None))
+    assert "--entry" not in engine_command(unnamed, URL, Path("/r.json"))

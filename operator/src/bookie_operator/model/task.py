@@ -1,9 +1,17 @@
 """BookieTask: one operation that a person asks of a cluster, once, with its outcome kept."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AwareDatetime, ConfigDict, StringConstraints, model_validator
+from bookie.protocol.ids import LEDGER_ID_MAX
+from pydantic import (
+    AwareDatetime,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from bookie_operator.model.base import (
     API_VERSION,
@@ -21,6 +29,11 @@ class TaskType(StrEnum):
     AUDIT = "audit"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
+    ACCEPT_LOSS = "accept-loss"
+
+
+DECOMMISSION: Final = "decommission"
+"""Asked for by name often enough that it gets an answer of its own."""
 
 
 class TaskPhase(StrEnum):
@@ -34,7 +47,12 @@ class TaskPhase(StrEnum):
         return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED)
 
 
+_BOOKIELESS: Final = (TaskType.AUDIT, TaskType.ACCEPT_LOSS)
+"""Tasks of the whole cluster."""
+
 BookieName = Annotated[str, StringConstraints(pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+Id = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+"""Of a ledger or an entry. The upper bound is no JSON number that every reader keeps exactly."""
 
 
 class TaskSpec(Resource):
@@ -45,14 +63,19 @@ class TaskSpec(Resource):
             "x-kubernetes-validations": [
                 rule("self == oldSelf", "a task cannot change: create another one"),
                 rule(
-                    "self.type == 'audit' || self.bookie != ''",
-                    "bookie is needed by every task but audit",
+                    "self.type in ['audit', 'accept-loss'] || self.bookie != ''",
+                    "bookie is needed by every task but audit and accept-loss",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",
                     "planId is needed: it names the fix that is approved",
                 ),
                 rule("self.type != 'replace-disk' || self.disk != ''", "disk is needed"),
+                rule(
+                    "self.type != 'accept-loss' || "
+                    "has(self.ledger) && self.reason != '' && self.approvedBy != ''",
+                    "ledger, reason and approvedBy are needed: they go into the loss record",
+                ),
             ]
         }
     )
@@ -63,16 +86,49 @@ class TaskSpec(Resource):
     disk: ShortText = ""
     plan_id: ShortText = ""
     approved_by: ShortText = ""
+    ledger: Id | None = None
+    """Whose loss is accepted: the ledger that no recovery can close."""
+    entry: Id | None = None
+    """The entry in question, to be sure of what is accepted; refused when it is another one."""
+    reason: ShortText = ""
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _possible(cls, value: object) -> object:
+        if value == DECOMMISSION:
+            raise ValueError(
+                "found 'decommission', which is not possible yet: this version cannot drain a "
+                "bookie, and one that goes with its entries on it would leave them with fewer "
+                f"copies; expected one of {', '.join(TaskType)}"
+            )
+        return value
+
+    @field_validator("ledger", "entry")
+    @classmethod
+    def _fits(cls, value: int | None) -> int | None:
+        if value is not None and value > LEDGER_ID_MAX:
+            raise ValueError(f"found {value}, expected at most {LEDGER_ID_MAX}")
+        return value
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.type is not TaskType.AUDIT and not self.bookie:
+        if self.type not in _BOOKIELESS and not self.bookie:
             raise ValueError(f"bookie: found nothing, expected the bookie to {self.type.value}")
         if self.type is TaskType.APPROVE_COOKIE_FIX and not self.plan_id:
             raise ValueError("planId: found nothing, expected the id of the pending fix (status)")
         if self.type is TaskType.REPLACE_DISK and not self.disk:
             raise ValueError("disk: found nothing, expected the name of a disk")
+        if self.type is TaskType.ACCEPT_LOSS:
+            self._check_decision()
         return self
+
+    def _check_decision(self) -> None:
+        if self.ledger is None:
+            raise ValueError("ledger: found nothing, expected the id of the ledger to close")
+        if not self.reason.strip():
+            raise ValueError("reason: found nothing, expected why the loss is accepted")
+        if not self.approved_by.strip():
+            raise ValueError("approvedBy: found nothing, expected the person who decides")
 
 
 class TaskStatus(Resource):

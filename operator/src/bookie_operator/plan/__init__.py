@@ -29,6 +29,7 @@ from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.conditions import Findings, conditions, possible_data_loss
 from bookie_operator.plan.disks import cookie_fixes
 from bookie_operator.plan.episodes import advance
+from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.repair import Repairs, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
@@ -60,14 +61,14 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     spec = cluster.spec
     judged = judge_all(spec, observed, previous)
     incidents, events = advance(observed, judged, previous)
-    loss = possible_data_loss(
-        cluster, judged, incidents=incidents, audit=previous.audit, previous=previous
-    )
+    loss = possible_data_loss(cluster, judged, observed, incidents=incidents, previous=previous)
     budget = budget_of(spec, judged, observed.metadata, is_loss_possible=loss[0] == "True")
 
     actions, refusals = provision(spec, observed, previous)
     wanted, refused = _disruptions(cluster, judged, observed, incidents=incidents, budget=budget)
     refusals += refused
+    accepting, not_accepted = acceptances(cluster, observed)
+    refusals += not_accepted
     repairing = repairs(cluster, judged, observed, previous)
     refusals += repairing.refusals
     auditing = audits(
@@ -79,7 +80,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run,
     )
-    actions += [*wanted[:1], *repairing.actions, *auditing.actions]
+    actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
     status = _status(
         Findings(
             cluster=cluster,

@@ -106,8 +106,21 @@ class ReplaceVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class LossDecision:
+    """What a person decided: close the ledger before the entry that nobody can decide (S33)."""
+
+    ledger_id: int
+    entry_id: int | None
+    reason: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartJob:
-    """Create-only: a job of this name that exists already is left as it is."""
+    """Create-only: a job of this name that exists already is left as it is.
+
+    `decision`: of a job that accepts a loss, which needs no `engine`.
+    """
 
     name: str
     kind: JobKind
@@ -115,6 +128,7 @@ class StartJob:
     attempt: int
     bookie_id: BookieId | None = None
     boot_epoch: int = 0
+    decision: LossDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from bookie_operator.model.status import AuditStatus, Incident, whole_millisecon
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.repair import backoff, is_waiting
 from bookie_operator.plan.states import Judged, marks_total
 
@@ -156,6 +157,9 @@ def _is_wanted(
     is_loss: bool,
 ) -> bool:
     if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
+        return True
+    accepted_at = last_acceptance(observed.jobs)
+    if accepted_at is not None and not is_younger(status, accepted_at):
         return True
     everyone_answers = all(one.is_booted for one in judged.values())
     if status.started_at is None and not is_loss:

@@ -25,12 +25,15 @@ from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
 from bookie_operator.plan.disks import pending_fix
+from bookie_operator.plan.losses import losses_accepted
 from bookie_operator.plan.repair import Repairs
 from bookie_operator.plan.states import Judged, marks_total
 
 Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
 """Status, reason, message."""
 
+NAMED_MAX: Final = 10
+"""Ledgers that a message names; the rest is counted."""
 _COMING_UP: Final = (
     BookieState.PENDING,
     BookieState.STARTING,
@@ -84,23 +87,17 @@ def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...
 def possible_data_loss(
     cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
+    observed: Observed,
     *,
     incidents: Sequence[Incident],
-    audit: AuditStatus,
     previous: ClusterStatus,
 ) -> Verdict:
-    """Whether acknowledged entries may be gone. Once said, only a clean audit takes it back."""
-    recorded = sorted(
-        bookie_id for bookie_id, one in judged.items() if _losses(bookie_id, one, previous) > 0
-    )
-    if recorded:
-        return "True", "LossRecorded", f"{', '.join(recorded)} hold records of lost entries"
-    if audit.no_copy or audit.lost:
-        why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
-        return "True", "AuditMissing", why
-    if audit.accepted_losses:
-        why = f"{audit.accepted_losses} ledgers were closed at a possible loss by a person's word"
-        return "True", "LossAccepted", why
+    """Whether acknowledged entries may be gone. Once said, only a clean audit takes it back;
+    a recorded loss stays for as long as its ledger."""
+    audit = previous.audit
+    known = _known_loss(judged, observed, previous)
+    if known is not None:
+        return known
     overlapping = sorted(
         {
             incident.bookie
@@ -122,6 +119,39 @@ def possible_data_loss(
         if not (settled and is_younger(audit, disturbed_at(incidents))):
             return "True", "OverlappingUnclean", before.message
     return "False", "NothingFound", ""
+
+
+def _known_loss(
+    judged: Mapping[BookieId, Judged], observed: Observed, previous: ClusterStatus
+) -> Verdict | None:
+    """A loss that is on record, by the bookies' word, the last audit's or a person's."""
+    audit = previous.audit
+    recorded = sorted(
+        bookie_id for bookie_id, one in judged.items() if _losses(bookie_id, one, previous) > 0
+    )
+    records = f"{', '.join(recorded)} hold records of lost entries" if recorded else ""
+    accepted = _accepted(observed, audit)
+    # A person's word explains the records on bookies, unless an audit found more than that.
+    if accepted and not (audit.no_copy or audit.lost):
+        return "True", "LossAccepted", f"{accepted}; {records}" if records else accepted
+    if recorded:
+        return "True", "LossRecorded", records
+    if audit.no_copy or audit.lost:
+        why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
+        return "True", "AuditMissing", why
+    return None
+
+
+def _accepted(observed: Observed, audit: AuditStatus) -> str:
+    """Which losses a person accepted: named while their jobs are kept, later counted only."""
+    named = losses_accepted(observed.jobs)
+    if not named and not audit.accepted_losses:
+        return ""
+    ids = ", ".join(str(loss.ledger_id) for loss in named[:NAMED_MAX])
+    count = max(len(named), audit.accepted_losses)
+    which = f" ({ids}{', ...' if count > len(named[:NAMED_MAX]) else ''})" if named else ""
+    noun = "ledger was" if count == 1 else "ledgers were"
+    return f"{count} {noun} closed at a possible loss by a person's word{which}"
 
 
 def _losses(bookie_id: BookieId, one: Judged, previous: ClusterStatus) -> int:

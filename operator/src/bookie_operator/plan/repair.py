@@ -17,6 +17,7 @@ from bookie_operator.model.status import ClusterStatus, RepairStatus, whole_mill
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
+from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.states import Judged
 
 DOUBLINGS_MAX: Final = 20
@@ -171,15 +172,23 @@ def _next_due(
 ) -> BookieId | None:
     """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
     asked = {task.spec.bookie for task in observed.tasks if is_waiting(task, TaskType.REPAIR)}
+    accepted_at = last_acceptance(observed.jobs)
     due = []
     for bookie_id, status in statuses.items():
         one = judged[bookie_id]
         if not one.is_booted or not one.has_marks or status.state == "Running":
             continue
         is_time = status.next_attempt_at is None or observed.now >= status.next_attempt_at
-        if is_time or bookie_id in asked:
+        if is_time or _is_freed(status, accepted_at) or bookie_id in asked:
             due.append((status.attempt, bookie_id))
     return min(due)[1] if due else None
+
+
+def _is_freed(status: RepairStatus, accepted_at: datetime | None) -> bool:
+    """What was in the way of the last attempt is gone: a person's word closed a ledger since."""
+    if accepted_at is None or status.ended_at is None:
+        return False
+    return accepted_at > status.ended_at
 
 
 def _refusal(cluster: BookieCluster, observed: Observed, bookie_id: BookieId) -> Refusal | None:

@@ -1,7 +1,8 @@
 """BookieTasks: what people ask once. A task is bound to what it started, and followed to its end.
 
-Repairs, audits and approvals are carried out by the concern they belong to; this file replaces
-disks on request (a voluntary disruption: the loss budget decides) and follows every task.
+Repairs, audits, approvals and accepted losses are carried out by the concern they belong to; this
+file replaces disks on request (a voluntary disruption: the loss budget decides) and follows every
+task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, Observed, Phase
 from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, ReplaceVolume, StartJob
 from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.states import Judged
 
 
@@ -83,6 +85,8 @@ def _follow(
         return _follow_approval(task, judged, observed, actions)
     if task.spec.type is TaskType.REPLACE_DISK:
         return _follow_replacement(task, observed, actions)
+    if task.spec.type is TaskType.ACCEPT_LOSS:
+        return follow_acceptance(task, observed)
     return _follow_job(task, judged, observed, actions)
 
 

@@ -1,8 +1,8 @@
-"""Repairs and audits of the local platform: child processes with a record, a log and a result file.
+"""Jobs of the local platform: child processes with a record, a log and a result file.
 
 A job outlives the operator that started it; the next one finds it by its record. The result file
-is written by the engine; what is not there, or not readable, is no report, and never an error here:
-completion is for the bookies to tell.
+is written by the engine, or is the answer of the command; what is not there, or not readable, is no
+report, and never an error here: completion is for the bookies to tell.
 """
 
 import json
@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.observed import AuditReport, Job, JobKind, RepairReport
-from bookie_operator.plan.actions import StartJob
+from bookie_operator.observed import AuditReport, Job, JobKind, LossReport, RepairReport
+from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
-from bookie_operator.reports import audit_report, message_of, repair_report
+from bookie_operator.reports import audit_report, loss_report, message_of, repair_report
 
 JOBS_MAX: Final = 100
 """Ended jobs beyond this are removed, oldest first."""
@@ -32,11 +32,23 @@ JobCommand = Callable[[StartJob, str, Path], list[str]]
 
 
 def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
+    if job.decision is not None:
+        return accept_loss_command(job.decision, metadata_url)
     word = "run" if job.kind is JobKind.REPAIR else "audit"
     command = [sys.executable, "-m", "bookie.repair", word, "--metadata", metadata_url]
     if job.bookie_id is not None:
         command += ["--bookie", job.bookie_id]
     return [*command, "--engine", job.engine, "--result", str(result)]
+
+
+def accept_loss_command(wish: LossDecision, metadata_url: str) -> list[str]:
+    """Its answer, on stdout, is the result."""
+    # One argument with its value, so that no text of a person's is taken for an option.
+    reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
+    command = [sys.executable, "-m", "bookie", "ledger", "accept-loss", str(wish.ledger_id), reason]
+    if wish.entry_id is not None:
+        command += ["--entry", str(wish.entry_id)]
+    return [*command, "--yes", "--output", "json", "--metadata", metadata_url]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +93,12 @@ class JobProcesses:
         self._prune()
         folder = self._folders.jobs / wanted.name
         folder.mkdir(parents=True, exist_ok=True)
-        command = self._command(wanted, metadata_url, folder / "result.json")
-        process = self._children.spawn(command, log=folder / "log.txt", folder=folder)
+        result = folder / "result.json"
+        command = self._command(wanted, metadata_url, result)
+        answer = result if wanted.kind is JobKind.ACCEPT_LOSS else None
+        process = self._children.spawn(
+            command, log=folder / "log.txt", folder=folder, answer=answer
+        )
         job = Job(
             name=wanted.name,
             kind=wanted.kind,
@@ -122,11 +138,15 @@ class JobProcesses:
             return replace(job, message=job.message or self._last_words(job))
         repair: RepairReport | None = None
         audit: AuditReport | None = None
-        if job.kind is JobKind.REPAIR:
-            repair = repair_report(tree)
-        else:
-            audit = audit_report(tree)
-        return replace(job, repair=repair, audit=audit, message=message_of(tree))
+        loss: LossReport | None = None
+        match job.kind:
+            case JobKind.REPAIR:
+                repair = repair_report(tree)
+            case JobKind.AUDIT:
+                audit = audit_report(tree)
+            case JobKind.ACCEPT_LOSS:
+                loss = loss_report(tree)
+        return replace(job, repair=repair, audit=audit, loss=loss, message=message_of(tree))
 
     def _last_words(self, job: Job) -> str:
         """How it ended and the last line of its log, for people."""

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -120,16 +120,22 @@ class Children:
         self._started: dict[ProcessId, subprocess.Popen[bytes]] = {}
         self._watched: dict[ProcessId, int] = {}
 
-    def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
-        """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone."""
+    def spawn(
+        self, argv: Sequence[str], *, log: Path, folder: Path, answer: Path | None = None
+    ) -> ProcessId:
+        """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone.
+
+        Its output is appended to `log`, but with `answer` its stdout becomes that file.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        with ExitStack() as files:
+            errors = files.enter_context(log.open("ab"))
             child = subprocess.Popen(
                 argv,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=files.enter_context(answer.open("wb")) if answer else errors,
+                stderr=errors,
                 start_new_session=True,
             )
         process = identify(child.pid) or ProcessId(child.pid, time.time())

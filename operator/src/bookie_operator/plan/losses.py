@@ -1,0 +1,122 @@
+"""Losses that a person accepts (S33): the way out of a ledger that no recovery can ever close.
+
+One job per task, named after the task, so that it runs at most once however often the operator
+starts anew; the task is bound to the job when the job is seen. No loss budget is asked: it is a
+person's decision, and voluntary work is blocked anyway while a loss is possible. The job itself
+refuses while a member is merely away, and below a copy that turned up.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import whole_milliseconds
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.observed import Job, JobKind, LossReport, Observed
+from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
+
+_ACTION = "AcceptLoss"
+
+
+def acceptances(cluster: BookieCluster, observed: Observed) -> tuple[list[Action], list[Refusal]]:
+    """Decisions to carry out now, one at a time, and why the others wait."""
+    mine = [job for job in observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
+    running = [job for job in mine if job.running]
+    limit = timedelta(seconds=cluster.spec.repair.deadline_seconds)
+    actions: list[Action] = [
+        StopJob(job.name, "DeadlineExceeded")
+        for job in running
+        if observed.now - job.started_at > limit
+    ]
+    known = {job.name for job in mine}
+    is_busy = bool(running)
+    refusals: list[Refusal] = []
+    for task in observed.tasks:
+        if not _is_waiting(task) or job_name(task) in known:
+            continue
+        refusal = _refusal(cluster, observed, task, is_busy=is_busy)
+        if refusal is None:
+            actions.append(_start(task))
+            is_busy = True
+        else:
+            refusals.append(refusal)
+    return actions, refusals
+
+
+def job_name(task: BookieTask) -> str:
+    """Of the only job that this very task ever gets."""
+    facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
+    return f"{task.spec.cluster}-loss-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+
+
+def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
+    """The task's status from its job, to the job's end."""
+    now = whole_milliseconds(observed.now)
+    job = next((job for job in observed.jobs if job.name == job_name(task)), None)
+    if job is None:
+        if not task.status.target:
+            return task.status
+        told = f"job {task.status.target} is gone; see the ledger's metadata for what it did"
+        return _ended(task.status, now, TaskPhase.FAILED, told)
+    status = task.status
+    if not status.target:
+        started = whole_milliseconds(job.started_at)
+        status = TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job.name)
+    if job.running:
+        return status
+    if job.loss is None or job.exit_code not in (0, None):
+        return _ended(status, now, TaskPhase.FAILED, job.message or "the job left no result")
+    return _ended(status, now, TaskPhase.SUCCEEDED, outcome(job.loss))
+
+
+def outcome(loss: LossReport) -> str:
+    """What a decision came to, in a sentence."""
+    end = f"closed at entry {loss.last_entry_id}" if loss.last_entry_id >= 0 else "closed empty"
+    if loss.lost_from is None:
+        return f"ledger {loss.ledger_id} {end}; nothing had to be given up"
+    where = f", recorded on {', '.join(loss.recorded_on)}" if loss.recorded_on else ""
+    return f"ledger {loss.ledger_id} {end}; entries from {loss.lost_from} on are given up{where}"
+
+
+def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
+    """What was really given up, as far as its jobs are kept; by ledger."""
+    given_up = [job.loss for job in jobs if job.loss is not None and job.loss.lost_from is not None]
+    return sorted(given_up, key=lambda loss: loss.ledger_id)
+
+
+def last_acceptance(jobs: Sequence[Job]) -> datetime | None:
+    """When a person's decision last closed a ledger: repairs and audits see it anew."""
+    moments = [job.ended_at for job in jobs if job.loss is not None and job.ended_at is not None]
+    return max(moments, default=None)
+
+
+def _is_waiting(task: BookieTask) -> bool:
+    is_mine = task.spec.type is TaskType.ACCEPT_LOSS
+    return is_mine and task.status.phase is TaskPhase.PENDING
+
+
+def _refusal(
+    cluster: BookieCluster, observed: Observed, task: BookieTask, *, is_busy: bool
+) -> Refusal | None:
+    whose = f"task {task.metadata.name}, ledger {task.spec.ledger}"
+    if cluster.spec.paused:
+        return Refusal(_ACTION, "Paused", f"{whose}: spec.paused is true")
+    if not observed.metadata.reachable:
+        why = f"{whose}: the metadata store does not answer: {observed.metadata.message}"
+        return Refusal(_ACTION, "MetadataUnreachable", why)
+    if is_busy:
+        return Refusal(_ACTION, "OneActionAtATime", f"{whose}: waits for another decision's end")
+    return None
+
+
+def _start(task: BookieTask) -> StartJob:
+    wish = task.spec
+    assert wish.ledger is not None, "the model asks for it"
+    decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
+    return StartJob(job_name(task), JobKind.ACCEPT_LOSS, engine="", attempt=1, decision=decision)
+
+
+def _ended(status: TaskStatus, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
+    told = {"phase": phase, "message": message[:1024], "finished_at": now}
+    return status.model_copy(update=told)

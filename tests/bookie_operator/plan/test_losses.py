@@ -1,0 +1,204 @@
+"""A person's decision to accept a loss: never gated by the budget, run once, followed, kept."""
+
+from dataclasses import replace
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
+from bookie_operator.model.task import BookieTask
+from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, LossReport, MetadataView
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import LossDecision, StartJob, StopJob
+from bookie_operator.plan.losses import job_name, outcome
+from operator_scenes import at, bookie, cluster, observed, task
+
+B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
+WISH = task("accept-loss", ledger=7, entry=5, reason="power cut", approvedBy="ann")
+GIVEN_UP = LossReport(7, 4, lost_from=5, recorded_on=("bookie-0", "bookie-1"))
+
+
+def crashed() -> tuple[Bookie, Bookie]:
+    """Two of three forgot: beyond the loss budget."""
+    return (
+        bookie(B0, epoch=2, reason="UncleanShutdown", limbo=1),
+        bookie(B1, epoch=2, reason="UncleanShutdown", limbo=1),
+    )
+
+
+def job(*, running: bool = False, **more: object) -> Job:
+    facts: dict[str, object] = {
+        "name": job_name(WISH),
+        "kind": JobKind.ACCEPT_LOSS,
+        "attempt": 1,
+        "running": running,
+        "started_at": at(10),
+        "ended_at": None if running else at(20),
+        "exit_code": None if running else 0,
+    }
+    return Job(**(facts | more))  # type: ignore[arg-type]
+
+
+def started(made: Plan) -> list[StartJob]:
+    jobs = [action for action in made.actions if isinstance(action, StartJob)]
+    return [one for one in jobs if one.kind is JobKind.ACCEPT_LOSS]
+
+
+def bound(made: Plan) -> BookieTask:
+    """The task as it stands after this pass."""
+    return WISH.model_copy(update={"status": made.tasks["task-1"]})
+
+
+def look(*jobs: Job, seconds: float = 30, of: BookieTask = WISH) -> Plan:
+    return plan(cluster(), observed(jobs=jobs, tasks=[of], seconds=seconds), ClusterStatus())
+
+
+def loss(made: Plan) -> Condition:
+    found = made.status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    assert found is not None
+    return found
+
+
+def test_a_decision_is_carried_out_beyond_the_loss_budget() -> None:
+    made = plan(cluster(), observed(*crashed(), tasks=[WISH]), ClusterStatus())
+    [one] = started(made)
+    assert one.name == job_name(WISH)
+    assert one.decision == LossDecision(7, 5, "power cut", "ann")
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "predicate"),
+    [
+        ({"paused": True}, MetadataView("zk://x/l", reachable=True), "Paused"),
+        ({}, MetadataView("zk://x/l", message="refused"), "MetadataUnreachable"),
+    ],
+)
+def test_it_waits(spec: dict[str, bool], metadata: MetadataView, predicate: str) -> None:
+    made = plan(cluster(**spec), observed(tasks=[WISH], metadata=metadata), ClusterStatus())
+    assert not started(made) and "task-1" not in made.tasks
+    [mine] = [blocked for blocked in made.status.blocked if blocked.action == "AcceptLoss"]
+    assert mine.predicate == predicate and "ledger 7" in mine.message
+
+
+def test_decisions_are_carried_out_one_by_one() -> None:
+    other = task("accept-loss", "task-2", ledger=8, reason="same", approvedBy="ann")
+    made = plan(cluster(), observed(tasks=[WISH, other]), ClusterStatus())
+    assert [one.name for one in started(made)] == [job_name(WISH)]
+    assert "OneActionAtATime" in {refusal.predicate for refusal in made.refusals}
+
+
+def test_a_task_is_bound_to_its_job_once_that_is_seen() -> None:
+    assert "task-1" not in look().tasks
+    made = look(job(running=True))
+    assert not started(made)
+    assert (made.tasks["task-1"].phase, made.tasks["task-1"].target) == ("Running", job_name(WISH))
+    assert "task-1" not in look(job(running=True), of=bound(made)).tasks
+
+
+def test_an_ended_task_is_never_run_again() -> None:
+    over = bound(look(job(loss=GIVEN_UP)))
+    assert over.status.phase == "Succeeded"
+    assert not started(look(of=over)) and "task-1" not in look(of=over).tasks
+
+
+def test_a_running_task_whose_job_vanished_is_not_run_again() -> None:
+    made = look(of=bound(look(job(running=True))))
+    assert not started(made)
+    assert made.tasks["task-1"].phase == "Failed" and "is gone" in made.tasks["task-1"].message
+
+
+def test_the_outcome_is_the_jobs() -> None:
+    status = look(job(loss=GIVEN_UP)).tasks["task-1"]
+    assert status.phase == "Succeeded" and status.finished_at == at(30)
+    assert status.message == (
+        "ledger 7 closed at entry 4; entries from 5 on are given up, recorded on bookie-0, bookie-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (LossReport(7, 9), "ledger 7 closed at entry 9; nothing had to be given up"),
+        (LossReport(7, -1, lost_from=0), "closed empty; entries from 0 on are given up"),
+    ],
+)
+def test_outcomes_in_words(report: LossReport, words: str) -> None:
+    assert words in outcome(report)
+
+
+def test_a_refused_decision_fails_with_the_jobs_words() -> None:
+    status = look(job(exit_code=5, message="exit code 5: members are away")).tasks["task-1"]
+    assert (status.phase, status.message) == ("Failed", "exit code 5: members are away")
+
+
+def test_a_hung_job_is_stopped() -> None:
+    made = look(job(running=True), seconds=10 + cluster().spec.repair.deadline_seconds + 1)
+    assert StopJob(job_name(WISH), "DeadlineExceeded") in made.actions
+
+
+def test_each_task_has_a_job_of_its_own() -> None:
+    other = task("accept-loss", ledger=8, reason="power cut", approvedBy="ann")
+    again = task("accept-loss", "task-2", ledger=7, entry=5, reason="power cut", approvedBy="ann")
+    assert len({job_name(WISH), job_name(other), job_name(again)}) == 3
+    assert all(len(job_name(one)) <= 63 for one in (WISH, other, again))
+
+
+class TestPossibleDataLoss:
+    """It stays True, and says whose word it was."""
+
+    def test_an_accepted_loss_is_named_by_its_ledger(self) -> None:
+        fleet = [bookie(name, losses_recorded=1) for name in (B0, B1)]
+        made = plan(cluster(), observed(*fleet, jobs=[job(loss=GIVEN_UP)]), ClusterStatus())
+        assert (loss(made).status, loss(made).reason) == ("True", "LossAccepted")
+        assert "1 ledger was closed at a possible loss by a person's word (7)" in loss(made).message
+        assert "bookie-0, bookie-1 hold records" in loss(made).message
+
+    def test_it_outlives_job_and_task(self) -> None:
+        counted = ClusterStatus.model_validate({"audit": {"acceptedLosses": 1, "clean": True}})
+        made = plan(cluster(), observed(), counted)
+        assert (loss(made).status, loss(made).reason) == ("True", "LossAccepted")
+        made = plan(cluster(), observed(bookie(B0, losses_recorded=1)), ClusterStatus())
+        assert (loss(made).status, loss(made).reason) == ("True", "LossRecorded")
+
+    def test_it_hides_no_other_loss(self) -> None:
+        counted = ClusterStatus.model_validate({"audit": {"acceptedLosses": 1, "lost": 2}})
+        assert loss(plan(cluster(), observed(), counted)).reason == "AuditMissing"
+
+    def test_a_ledger_closed_without_a_loss_is_none(self) -> None:
+        made = look(job(loss=LossReport(7, 9)))
+        assert loss(made).status == "False"
+
+
+def test_an_audit_follows_a_decision() -> None:
+    audit = Job(
+        name="demo-audit-1",
+        kind=JobKind.AUDIT,
+        attempt=1,
+        running=False,
+        started_at=at(0),
+        ended_at=at(1),
+        audit=AuditReport(ledgers=1, entries=1, ok=1),
+    )
+    calm = plan(cluster(), observed(seconds=2, jobs=[audit]), ClusterStatus())
+    assert not [one for one in calm.actions if isinstance(one, StartJob)]
+    made = plan(cluster(), observed(seconds=30, jobs=[audit, job(loss=GIVEN_UP)]), calm.status)
+    [one] = [one for one in made.actions if isinstance(one, StartJob)]
+    assert one.kind is JobKind.AUDIT
+
+
+def test_a_repair_that_was_blocked_tries_again_at_once() -> None:
+    stuck = Job(
+        name="demo-bookie-0-2-1",
+        kind=JobKind.REPAIR,
+        attempt=1,
+        running=False,
+        started_at=at(10),
+        ended_at=at(19),
+        bookie=B0,
+        boot_epoch=2,
+    )
+    seen = observed(crashed()[0], seconds=21, jobs=[stuck])
+    waiting = plan(cluster(), seen, ClusterStatus())
+    assert not [one for one in waiting.actions if isinstance(one, StartJob) and one.bookie_id]
+    freed = replace(seen, jobs=(stuck, job(loss=GIVEN_UP)))
+    made = plan(cluster(), freed, waiting.status)
+    assert [o.bookie_id for o in made.actions if isinstance(o, StartJob) and o.bookie_id] == [B0]
