@@ -319,6 +319,25 @@ async def test_a_replaced_disk_waits_for_its_approval_and_then_serves(
     assert found.limbo_ledgers == 1 and not found.HasField("cookie_fix")
 
 
+async def test_an_approval_outlives_an_outage_of_the_metadata_store(
+    idle_server: ServerLab,
+) -> None:
+    lab = idle_server
+    lab.tree["cookieFix"] = {"policy": "Approve"}
+    await lab.start()
+    await lab.stop()
+    lab.wipe(1)
+    bookie = lab.begin()
+    await lab.until(lambda: bookie.state.phase is Phase.AWAITING_APPROVAL)
+    lab.metadata.is_out = True
+    plan = (await health(lab)).cookie_fix.plan_id
+    await lab.call("ApproveCookieFix", pb.ApproveCookieFixRequest(plan_id=plan))
+    await lab.until(lambda: "waiting for the metadata store" in bookie.state.message)
+    lab.metadata.is_out = False
+    await lab.until_registered()
+    assert (await health(lab)).boot.cookie_fixed
+
+
 async def test_there_is_nothing_to_approve_on_a_serving_bookie(server: ServerLab) -> None:
     request = pb.ApproveCookieFixRequest(plan_id="p", approved_by="me")
     reply = await server.call("ApproveCookieFix", request)

@@ -149,6 +149,7 @@ class Bookie:
                     await store.close()
 
     async def _boot(self, store: MetadataStore) -> Booted:
+        before = self.control.boot
         boot = self.control.boot = Boot(
             self._boot_settings,
             store,
@@ -156,6 +157,7 @@ class Bookie:
             call_soon=self._call_soon,
             started_at_ms=self.control.started_at_ms,
             on_step=self._on_step,
+            approved_plan=before.approved_plan if before else "",
         )
         return await boot.run()
 

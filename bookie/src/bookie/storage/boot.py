@@ -136,7 +136,9 @@ class Boot:
         call_soon: Callable[[Callable[[], None]], None],
         started_at_ms: int,
         on_step: Callable[[str], None] = lambda _step: None,
+        approved_plan: str = "",
     ) -> None:
+        """`approved_plan`: what an earlier attempt of this process was allowed to do."""
         self._settings = settings
         self._store = store
         self._disk = disk
@@ -144,6 +146,7 @@ class Boot:
         self._started_at_ms = started_at_ms
         self._on_step = on_step
         self._approved = asyncio.Event()
+        self.approved_plan = approved_plan
         self.progress = BootProgress()
 
     async def run(self) -> Booted:
@@ -187,6 +190,7 @@ class Boot:
         if plan_id != plan.plan_id:
             return f"the fix that waits is {plan.plan_id}, not {plan_id}: look again, then approve"
         log.warning("cookie fix %s approved by %s", plan_id, approved_by or "unknown")
+        self.approved_plan = plan_id
         self._approved.set()
         return ""
 
@@ -230,7 +234,10 @@ class Boot:
             )
         if policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
             return
-        plan = self.progress.plan = fix_plan(decision, found)
+        plan = fix_plan(decision, found)
+        if plan.plan_id == self.approved_plan:
+            return
+        self.progress.plan = plan
         self._step("awaiting approval")
         log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
         await self._approved.wait()
