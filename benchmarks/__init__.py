@@ -1,0 +1,1 @@
+"""What the parts cost on this machine, as ratios within one run: `python -m benchmarks`."""
