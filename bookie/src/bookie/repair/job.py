@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -120,6 +120,32 @@ def spark_session(*, master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
                 os.environ["JAVA_HOME"] = given
 
 
+async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
+    """Blocking work that an interrupt leaves behind, to die with the process and its JVM.
+
+    A thread of the event loop's executor would hold up the end of the program until Spark is done;
+    a repair may be stopped anywhere.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Result] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if ended.done() else settled())
+
+    def body() -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            failure = error
+            settle(lambda: ended.set_exception(failure))
+        else:
+            settle(lambda: ended.set_result(result))
+
+    threading.Thread(target=body, name="spark", daemon=True).start()
+    return await ended
+
+
 @dataclass(frozen=True, slots=True)
 class SparkJobs:
     """Runs the Spark halves of a repair or audit; `session`: one that is already there."""
@@ -154,7 +180,7 @@ class SparkJobs:
                 with _progress(spark, say):
                     return work(spark)
 
-        return await asyncio.to_thread(run)
+        return await _in_daemon_thread(run)
 
 
 @contextmanager
