@@ -50,7 +50,7 @@ def password_option(command: Command) -> Command:
     return click.option(
         "--password",
         default="",
-        envvar="BOOKIE_LEDGER_PASSWORD",
+        envvar="LEDGER_PASSWORD",
         show_envvar=True,
         callback=lambda _ctx, _option, value: value.encode(),
         help="The ledger's password.",
