@@ -133,10 +133,10 @@ def _send_all(sockets: Sequence[socket.socket], block: bytes, total: int) -> Non
             selector.register(one, selectors.EVENT_WRITE, one)
         while selector.get_map():
             for key, _events in selector.select():
-                one: socket.socket = key.data
-                sent[one] += one.send(view[sent[one] % len(block) :])
-                if sent[one] == total:
-                    selector.unregister(one)
+                sink: socket.socket = key.data
+                sent[sink] += sink.send(view[sent[sink] % len(block) :])
+                if sent[sink] == total:
+                    selector.unregister(sink)
 
 
 # Our side

@@ -1,6 +1,7 @@
 """One connection of the native port: pieces, order, back-pressure both ways, garbage."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -118,6 +119,37 @@ async def test_messages_larger_than_the_buffer_come_whole() -> None:
         for i, body in enumerate(bodies):
             client.send(message(i, body))
         assert [bytes((await client.receive()).body) for _ in bodies] == bodies
+
+
+class Recorder:
+    """Keeps what it is handed."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
+        self.bodies.append(bytes(envelope.body))
+        return True
+
+    def opened(self, connection: RunConnection) -> None: ...
+
+    def closed(self, connection: RunConnection) -> None: ...
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_bytes_keep_their_order_however_they_are_cut(seed: int) -> None:
+    rng = random.Random(seed)
+    bodies = [rng.randbytes(rng.choice((0, 100, 700_000, BUFFER_BYTES + 9))) for _ in range(12)]
+    stream = memoryview(b"".join(message(i, body) for i, body in enumerate(bodies)))
+    service = Recorder()
+    connection = RunConnection(service)
+    while stream:
+        room = connection.get_buffer(-1)
+        count = min(rng.choice((1, 5000, 300_000, BUFFER_BYTES)), len(room), len(stream))
+        room[:count] = stream[:count]
+        stream = stream[count:]
+        connection.buffer_updated(count)
+    assert service.bodies == bodies
 
 
 async def test_without_room_a_message_waits_and_nothing_overtakes_it() -> None:

@@ -166,15 +166,18 @@ class RunConnection(asyncio.BufferedProtocol):
             self._make_room(size)
 
     def _make_room(self, size: int = 0) -> None:
-        """Unparsed bytes to the front, of a larger buffer when one message needs it.
+        """Unparsed bytes to the front; into another buffer only when this one has the wrong size.
 
-        A new buffer, since views of the old one may still be in use by a transport's read.
+        Never resized in place, since a transport may hold a view of it during its read. Nor made
+        anew each time: zeroed pages for every other message cost more than all the parsing.
         """
         held = self._end - self._start
         room = max(BUFFER_BYTES, size, held + READ_BYTES_MIN)
-        fresh = bytearray(room)
-        fresh[:held] = memoryview(self._buffer)[self._start : self._end]
-        self._buffer, self._start, self._end = fresh, 0, held
+        unparsed = memoryview(self._buffer)[self._start : self._end]
+        if len(self._buffer) != room:
+            self._buffer = bytearray(room)
+        memoryview(self._buffer)[:held] = unparsed  # they may overlap: copied as if in one go
+        self._start, self._end = 0, held
 
     def _steer_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
