@@ -12,7 +12,7 @@ import pytest
 from bookie.client.connection import BookiePool
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import RUN_ENDPOINT, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -171,7 +171,11 @@ class OverZooKeeper(ServerLab):
 
     async def until_registered(self) -> None:
         async def there() -> bool:
-            return ME in await self.clients.bookies()
+            # Where it listens now: what an outage kept from being withdrawn is still there.
+            info = (await self.clients.bookies()).get(ME)
+            endpoint = info.endpoint(RUN_ENDPOINT) if info is not None else None
+            assert self.bookie is not None
+            return endpoint is not None and endpoint.port == self.bookie.ports.get("run")
 
         await until(there)
 

@@ -196,7 +196,7 @@ def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Pat
             FolderLock([tmp_path]).acquire()
         holder.kill()
     with FolderLock([tmp_path]):
-        assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
+        assert int((tmp_path / "LOCK").read_text()) == os.getpid()
 
 
 def test_a_lock_that_fails_halfway_holds_nothing(tmp_path: Path) -> None:
