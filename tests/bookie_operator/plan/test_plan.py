@@ -298,6 +298,7 @@ class TestCookieFix:
         made = plan(cluster(), seen, settled())
         assert not of_type(made, ApproveCookieFix)
         assert "LossBudgetExceeded" in predicates(made)
+        assert any("approve plan plan-1" in blocked.message for blocked in made.status.blocked)
         assert status_of(made, ConditionType.COOKIE_FIX_PENDING) == "True"
 
     def test_auto_asks_a_person_when_several_bookies_changed(self) -> None:

@@ -1,13 +1,14 @@
-"""Cookie fixes: a bookie found replaced or wiped disks, has fenced and marked, and asks.
+"""Cookie fixes: a bookie found replaced or wiped disks, has changed nothing yet, and asks.
 
-The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
+It serves nothing and is not registered while it waits; with the consent it fences and marks, and
+only then stamps the disks (docs/decisions/2026-11-21-consent-before-marks.md). The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
 beyond the loss budget, one at a time, and not when disks of several bookies changed within the
 window (that is a storage incident, and the old disks may come back). A stale, foreign or swapped
 disk is a person's decision under every policy; so is everything under Approve.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -55,9 +56,9 @@ def cookie_fixes(
             # would never be met, and a bookie that waits holds nothing for anybody either.
             fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, person))
             continue
-        refusal = _persons_decision(spec, one, changed=changed) or budget.refusal(
-            _ACTION, bookie_id
-        )
+        refusal = _persons_decision(spec, one, changed=changed)
+        if refusal is None and (not_now := budget.refusal(_ACTION, bookie_id)) is not None:
+            refusal = replace(not_now, message=f"{not_now.message}; {_how(request)}")
         if refusal is None:
             fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, OPERATOR))
         else:
@@ -94,7 +95,7 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> R
     """The reason why the operator may not decide, or None."""
     health = one.bookie.health
     assert health is not None and health.cookie_fix is not None
-    approve = f"approve plan {health.cookie_fix.plan_id} if the old content is gone for good"
+    approve = _how(health.cookie_fix)
     suspects = sorted({d.verdict for d in health.disks if d.verdict in PERSONS_VERDICTS})
     if suspects:
         why = f"a disk is {' and '.join(suspects)}; {approve}"
@@ -106,6 +107,11 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> R
         why = f"disks of {', '.join(sorted(changed))} changed within {window} s; {approve}"
         return _wait(one, "MultipleBookiesChanged", why)
     return None
+
+
+def _how(request: CookieFixRequest) -> str:
+    """What a person may do: the id is what a task or the command needs."""
+    return f"approve plan {request.plan_id} if the old content is gone for good"
 
 
 def _wait(one: Judged, predicate: str, message: str) -> Refusal:
