@@ -18,6 +18,7 @@ from benchmarks.fleet import as_json
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 OTHERS: Final = {
+    "encode": ["-m", "benchmarks.bench_client_encode"],
     "log": ["-m", "benchmarks.bench_log"],
     "index": ["-m", "benchmarks.bench_index", "--runs", "50000"],
 }
