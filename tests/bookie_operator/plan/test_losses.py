@@ -8,7 +8,7 @@ from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, LossReport, MetadataView
 from bookie_operator.plan import Plan, plan
-from bookie_operator.plan.actions import LossDecision, StartJob, StopJob
+from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob
 from bookie_operator.plan.losses import job_name, outcome
 from operator_scenes import at, bookie, cluster, observed, task
 
@@ -162,6 +162,19 @@ class TestPossibleDataLoss:
     def test_it_hides_no_other_loss(self) -> None:
         counted = ClusterStatus.model_validate({"audit": {"acceptedLosses": 1, "lost": 2}})
         assert loss(plan(cluster(), observed(), counted)).reason == "AuditMissing"
+
+    def test_it_hides_no_forgetting_that_nobody_has_looked_at(self) -> None:
+        counted = ClusterStatus.model_validate({"audit": {"acceptedLosses": 1, "clean": True}})
+        made = plan(cluster(), observed(*crashed()), counted)
+        assert loss(made).reason == "OverlappingUnclean"
+
+    def test_what_a_person_accepted_blocks_no_later_work(self) -> None:
+        wish = task("replace-disk", bookie=B0, disk="ledger-0")
+        seen = observed(bookie(B1, losses_recorded=1), tasks=[wish])
+        undecided = plan(cluster(), seen, ClusterStatus())
+        assert not any(isinstance(one, ReplaceVolume) for one in undecided.actions)
+        accepted = plan(cluster(), replace(seen, jobs=(job(loss=GIVEN_UP),)), ClusterStatus())
+        assert any(isinstance(one, ReplaceVolume) for one in accepted.actions)
 
     def test_a_ledger_closed_without_a_loss_is_none(self) -> None:
         made = look(job(loss=LossReport(7, 9)))

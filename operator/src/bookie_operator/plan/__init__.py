@@ -26,7 +26,12 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.audits import Audits, audits
 from bookie_operator.plan.budget import Budget, budget_of
-from bookie_operator.plan.conditions import Findings, conditions, possible_data_loss
+from bookie_operator.plan.conditions import (
+    Findings,
+    conditions,
+    is_undecided,
+    possible_data_loss,
+)
 from bookie_operator.plan.disks import cookie_fixes
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.losses import acceptances
@@ -62,7 +67,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     judged = judge_all(spec, observed, previous)
     incidents, events = advance(observed, judged, previous)
     loss = possible_data_loss(cluster, judged, observed, incidents=incidents, previous=previous)
-    budget = budget_of(spec, judged, observed.metadata, is_loss_possible=loss[0] == "True")
+    budget = budget_of(spec, judged, observed.metadata, is_loss_possible=is_undecided(loss))
 
     actions, refusals = provision(spec, observed, previous)
     wanted, refused = _disruptions(cluster, judged, observed, incidents=incidents, budget=budget)

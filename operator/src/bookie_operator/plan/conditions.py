@@ -32,6 +32,7 @@ from bookie_operator.plan.states import Judged, marks_total
 Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
 """Status, reason, message."""
 
+LOSS_ACCEPTED: Final = "LossAccepted"
 NAMED_MAX: Final = 10
 """Ledgers that a message names; the rest is counted."""
 _COMING_UP: Final = (
@@ -93,11 +94,28 @@ def possible_data_loss(
     previous: ClusterStatus,
 ) -> Verdict:
     """Whether acknowledged entries may be gone. Once said, only a clean audit takes it back;
-    a recorded loss stays for as long as its ledger."""
-    audit = previous.audit
+    a recorded loss stays, and one that a person accepted hides none that nobody has looked at."""
     known = _known_loss(judged, observed, previous)
-    if known is not None:
+    if known is not None and known[1] != LOSS_ACCEPTED:
         return known
+    overlap = _overlap(cluster, judged, incidents=incidents, previous=previous)
+    return overlap or known or ("False", "NothingFound", "")
+
+
+def is_undecided(loss: Verdict) -> bool:
+    """A loss is possible and no person has looked at it: nothing may be disturbed."""
+    return loss[0] == "True" and loss[1] != LOSS_ACCEPTED
+
+
+def _overlap(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    *,
+    incidents: Sequence[Incident],
+    previous: ClusterStatus,
+) -> Verdict | None:
+    """An ack quorum or more that forgot at once, until an audit of what came after is clean."""
+    audit = previous.audit
     overlapping = sorted(
         {
             incident.bookie
@@ -118,7 +136,7 @@ def possible_data_loss(
         settled = not overlapping and audit.clean is True
         if not (settled and is_younger(audit, disturbed_at(incidents))):
             return "True", "OverlappingUnclean", before.message
-    return "False", "NothingFound", ""
+    return None
 
 
 def _known_loss(
@@ -133,7 +151,7 @@ def _known_loss(
     accepted = _accepted(observed, audit)
     # A person's word explains the records on bookies, unless an audit found more than that.
     if accepted and not (audit.no_copy or audit.lost):
-        return "True", "LossAccepted", f"{accepted}; {records}" if records else accepted
+        return "True", LOSS_ACCEPTED, f"{accepted}; {records}" if records else accepted
     if recorded:
         return "True", "LossRecorded", records
     if audit.no_copy or audit.lost:

@@ -1,7 +1,9 @@
 """Cookie fixes: a bookie found replaced or wiped disks, has changed nothing yet, and asks.
 
 It serves nothing and is not registered while it waits; with the consent it fences and marks, and
-only then stamps the disks (docs/decisions/2026-11-21-consent-before-marks.md). The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
+only then stamps the disks (docs/decisions/2026-11-21-consent-before-marks.md).
+
+The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
 beyond the loss budget, one at a time, and not when disks of several bookies changed within the
 window (that is a storage incident, and the old disks may come back). A stale, foreign or swapped
 disk is a person's decision under every policy; so is everything under Approve.
