@@ -22,8 +22,8 @@ from bookie.protocol.errors import (
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TOLD: Final = frozenset({"bookie.storage.boot"})
-"""Loggers whose warnings `cookie fix` tells in words of its own."""
+TOLD: Final = frozenset({"bookie.storage.boot", "bookie.metadata.session"})
+"""Loggers whose warnings a command tells in words of its own, or that say nothing to a person."""
 LEDGER_ID_MAX: Final = 2**63 - 1
 
 metadata_option = click.option(

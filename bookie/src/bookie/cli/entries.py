@@ -85,7 +85,7 @@ async def _write_all(writer: LedgerWriter, source: BinaryIO, *, lines: bool) -> 
     entries = size = 0
     last = NO_ENTRY
     with progress("entries written", total=None) as meter:
-        async for payloads in _batches(source, lines=lines):
+        async for payloads in batches(source, lines=lines):
             await writer.room()
             last = writer.append_many(payloads)
             entries += len(payloads)
@@ -96,7 +96,7 @@ async def _write_all(writer: LedgerWriter, source: BinaryIO, *, lines: bool) -> 
     return {"entries": entries, "bytes": size}
 
 
-async def _batches(source: BinaryIO, *, lines: bool) -> AsyncIterator[list[bytes]]:
+async def batches(source: BinaryIO, *, lines: bool) -> AsyncIterator[list[bytes]]:
     """Payloads as they arrive; a line has lost its newline, a piece is full but for the last."""
     rest = b""
     async for chunk in _chunks(source):

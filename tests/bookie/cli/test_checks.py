@@ -1,0 +1,188 @@
+"""Audit, repair, limbo and accept-loss by the command line: numbers, words and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bookie.protocol.ledger import LedgerMetadata
+from cli_lab import CliLab
+from repair_lab import PASSWORD, RepairLab
+
+
+def made(cli: CliLab, entries: int, *, last: int | None, flush: bool = True) -> LedgerMetadata:
+    async def make(lab: RepairLab) -> LedgerMetadata:
+        return await lab.ledger(entries=entries, last=last, flush=flush)
+
+    return cli.do(make)
+
+
+def crash(cli: CliLab, *numbers: int) -> None:
+    """Kill these bookies, all at once, and boot them with their marks."""
+
+    async def crashed(lab: RepairLab) -> None:
+        await lab.crash(*numbers)
+
+    cli.do(crashed)
+
+
+def set_down(cli: CliLab, number: int, down: bool) -> None:
+    async def turn(lab: RepairLab) -> None:
+        lab.fleet[number].down = down
+
+    cli.do(turn)
+
+
+def doubtful(cli: CliLab) -> LedgerMetadata:
+    """S33: two of three have forgotten the tail of an open ledger, and the third is away."""
+
+    async def make(lab: RepairLab) -> LedgerMetadata:
+        metadata = await lab.ledger(entries=5, last=None)
+        lab.write(metadata, [5, 6], on=(0, 1))
+        return metadata
+
+    metadata = cli.do(make)
+    crash(cli, 0, 1)
+    set_down(cli, 2, True)
+    return metadata
+
+
+def test_a_clean_audit_ends_with_zero(cli: CliLab) -> None:
+    made(cli, 10, last=9)
+    told = cli.json("audit")
+    assert (told["audit"]["entries"], told["audit"]["ok"]) == (10, 10)
+    shown = cli.bookie("audit")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("verdict  everything that must be there is there\n")
+    assert shown.stderr == "", "progress is for people who watch"
+
+
+def test_an_audit_names_what_is_missing(cli: CliLab) -> None:
+    metadata = made(cli, 10, last=11)
+    told = cli.bookie("audit", "--ledger", metadata.ledger_id)
+    assert told.exit_code == 3
+    assert "lost" in told.stdout or "no copy" in told.stdout
+    assert "10-11" in told.stdout
+
+
+def test_a_silent_bookie_leaves_an_audit_undecided(cli: CliLab) -> None:
+    made(cli, 10, last=9)
+    set_down(cli, 1, True)
+    told = cli.bookie("audit")
+    assert told.exit_code == 4
+    assert "no answer from:" in told.stdout and "bookie-1" in told.stdout
+
+
+def test_limbo_rises_and_a_repair_clears_it(cli: CliLab) -> None:
+    metadata = made(cli, 10, last=None, flush=False)
+    assert cli.bookie("limbo").stdout == "no ledger is in limbo\n"
+    crash(cli, 1)
+    marks = [(row["bookie"], row["ledger_id"], row["mark"]) for row in cli.json("limbo")]
+    assert marks == [("bookie-1", metadata.ledger_id, "limbo")]
+    told = cli.json("repair", "--engine", "inline")
+    assert (told["ledgers"]["recovered"], told["audit_after"]["ok"]) == (1, 10)
+    assert cli.json("limbo", "--unchecked") == []
+
+
+def test_ledgers_that_wait_for_their_check_are_shown_when_asked(cli: CliLab) -> None:
+    metadata = made(cli, 10, last=9)
+    crash(cli, 1)
+    assert "1 wait for their check" in cli.bookie("limbo").stdout
+    (row,) = cli.json("limbo", "--unchecked", "--bookie", "bookie-1")
+    assert (row["ledger_id"], row["mark"]) == (metadata.ledger_id, "unchecked")
+
+
+def test_limbo_of_a_silent_bookie_is_unknown(cli: CliLab) -> None:
+    async def give_up(lab: RepairLab) -> None:
+        lab.control.unreachable.add(lab.ids[1])
+
+    cli.do(give_up)
+    told = cli.bookie("limbo", "--output", "json")
+    assert told.exit_code == 4
+    (row,) = json.loads(told.stdout)
+    assert (row["bookie"], row["mark"], row["ledger_id"]) == ("bookie-1", "no answer", None)
+    assert "bookie-1" in told.stderr
+
+
+def test_limbo_of_an_unknown_bookie_names_the_known(cli: CliLab) -> None:
+    told = cli.bookie("limbo", "--bookie", "bookie-9")
+    assert told.exit_code == 2
+    assert "bookie-0, bookie-1, bookie-2" in told.stderr
+
+
+def test_a_repair_that_is_blocked_says_why(cli: CliLab) -> None:
+    doubtful(cli)
+    told = cli.bookie("repair", "--engine", "inline")
+    assert told.exit_code == 4
+    assert "blocked:" in told.stdout and "possible loss from" in told.stdout
+
+
+def test_a_result_is_written_beside_a_page(cli: CliLab, tmp_path: Path) -> None:
+    path = tmp_path / "out" / "audit.json"
+    told = cli.json("audit", "--result", path)
+    assert json.loads(path.read_text()) == told
+    assert path.with_suffix(".html").read_text().startswith("<!doctype html>")
+
+
+def test_a_result_that_cannot_be_written_is_an_error(cli: CliLab, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = cli.bookie("audit", "--result", tmp_path / "file" / "audit.json")
+    assert told.exit_code == 1
+    assert "cannot write the result" in told.stderr
+
+
+def test_no_loss_is_accepted_while_a_member_is_merely_away(cli: CliLab) -> None:
+    metadata = doubtful(cli)
+    options = ("--reason", "power cut", "--yes")
+    told = cli.bookie("ledger", "accept-loss", metadata.ledger_id, *options)
+    assert (told.exit_code, told.stdout) == (5, "")
+    assert "bookie-2" in told.stderr and "away" in told.stderr
+    assert cli.json("ledger", "info", metadata.ledger_id)["state"] != "CLOSED"
+
+
+def test_a_loss_is_accepted_once_everyone_has_answered(cli: CliLab) -> None:
+    metadata = doubtful(cli)
+    set_down(cli, 2, False)
+    crash(cli, 2)
+    words = ("ledger", "accept-loss", metadata.ledger_id, "--reason", "power cut")
+    assert "--yes" in cli.bookie(*words).stderr, "it asks first"
+    told = cli.json(*words, "--yes")
+    assert told["lost_from"] == told["last_entry_id"] + 1
+    assert told["recorded_on"] == ["bookie-0", "bookie-1", "bookie-2"]
+    kept = cli.json("ledger", "info", metadata.ledger_id)
+    assert kept["state"] == "CLOSED"
+    assert "power cut" in json.dumps(kept["custom"])
+
+
+def test_a_copy_that_turns_up_is_no_loss(cli: CliLab) -> None:
+    metadata = doubtful(cli)
+    set_down(cli, 2, False)
+
+    async def find(lab: RepairLab) -> None:
+        lab.write(metadata, [5, 6], on=(2,))
+
+    cli.do(find)
+    told = cli.json("ledger", "accept-loss", metadata.ledger_id, "--reason", "x", "--yes")
+    assert told["last_entry_id"] >= 5
+
+
+def test_another_entry_than_the_one_in_question_is_refused(cli: CliLab) -> None:
+    metadata = doubtful(cli)
+    set_down(cli, 2, False)
+    crash(cli, 2)
+    options = ("--reason", "x", "--yes", "--entry", 99)
+    told = cli.bookie("ledger", "accept-loss", metadata.ledger_id, *options)
+    assert told.exit_code == 5
+    assert "is in question, not 99" in told.stderr
+
+
+def test_the_end_of_a_closed_ledger_is_never_given_up(cli: CliLab) -> None:
+    metadata = made(cli, 10, last=9)
+    told = cli.bookie("ledger", "accept-loss", metadata.ledger_id, "--reason", "x", "--yes")
+    assert told.exit_code == 5
+    assert "CLOSED at entry 9" in told.stderr
+    assert PASSWORD.decode() not in told.stderr
+
+
+@pytest.mark.parametrize("command", ["audit", "repair"])
+def test_an_unknown_engine_is_wrong_usage(cli: CliLab, command: str) -> None:
+    assert cli.bookie(command, "--engine", "flink").exit_code == 2

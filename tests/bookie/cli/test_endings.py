@@ -1,0 +1,102 @@
+"""How the command ends: help, wrong usage, unreachable stores, interrupts, closed pipes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import click
+import pytest
+from bookie.cli.exit_codes import Exit
+from bookie.cli.main import main
+from bookie.metadata.session import CLOSE_WAIT_S, ZooKeeperSettings
+from click.testing import CliRunner
+
+COMMAND = (sys.executable, "-m", "bookie")
+WAIT_S = 30.0
+
+
+def command_paths(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command and subcommand by its words."""
+    found = []
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            found.append((*path, name))
+            if isinstance(command, click.Group):
+                found += command_paths(command, (*path, name))
+    return found
+
+
+PATHS = command_paths(main)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(main, [*path, "--help"])
+    assert told.exit_code == 0
+    assert told.stdout.startswith(f"Usage: main {' '.join(path)} ")
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_that_answers_knows_json(path: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(main, [*path, "--help"]).stdout
+    groups = {("ledger",), ("cookie",), ("index",)}
+    assert ("--output [table|json]" in told) == (path not in {*groups, ("serve",)})
+
+
+def test_a_list_of_commands_shows_whole_sentences() -> None:
+    shown = CliRunner().invoke(main, ["ledger", "--help"]).stdout.partition("Commands:")[2]
+    assert shown and "..." not in shown
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["ledger", "nothing"], ["ledger", "info"]])
+def test_wrong_usage_ends_with_two(words: list[str]) -> None:
+    told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, words)
+    assert told.exit_code == Exit.USAGE
+    assert "Usage:" in told.stderr
+
+
+def test_a_missing_store_names_its_variable() -> None:
+    told = CliRunner(env={"BOOKIE_METADATA": None}).invoke(main, ["ledger", "list"])
+    assert told.exit_code == Exit.USAGE
+    assert "BOOKIE_METADATA" in told.stderr
+
+
+def test_a_wrong_store_says_what_is_expected() -> None:
+    told = CliRunner().invoke(main, ["ledger", "list", "--metadata", "http://x/ledgers"])
+    assert told.exit_code == Exit.USAGE
+    assert "'http://x/ledgers', expected zk://host:port" in told.stderr
+
+
+def test_a_store_that_does_not_answer_is_given_up_in_time() -> None:
+    assert ZooKeeperSettings().connect_timeout_s + CLOSE_WAIT_S <= 20
+
+
+@pytest.mark.process
+def test_an_interrupt_ends_quietly() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"zk://127.0.0.1:{silent.getsockname()[1]}/ledgers"
+        process = started("ledger", "list", "--metadata", url)
+        silent.settimeout(WAIT_S)
+        connection, _address = silent.accept()
+        connection.close()  # it tries again and again now
+        process.send_signal(signal.SIGINT)
+        out, complaints = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, out, complaints.strip()) == (Exit.INTERRUPTED, b"", b"")
+
+
+@pytest.mark.process
+def test_a_closed_pipe_leaves_no_trace() -> None:
+    nobody, end = os.pipe()
+    os.close(nobody)
+    process = started("ledger", "list", "--metadata", "memory://x", stdout=end)
+    os.close(end)
+    _out, complaints = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, complaints) == (Exit.CLOSED_PIPE, b"")
+
+
+def started(*words: str, stdout: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([*COMMAND, *words], stdout=stdout, stderr=subprocess.PIPE)
