@@ -24,9 +24,9 @@ class Kind(Enum):
     NEW_BOOKIE = "new"
     NORMAL = "normal"
     FIX = "fix"
-    """Disks were replaced: fence and mark, then stamp under the policy."""
+    """Disks were replaced: the policy consents, then fence and mark, then stamp."""
     ASK = "ask"
-    """A stale disk: fence and mark, then a person decides, under every policy."""
+    """A stale disk: a person decides under every policy, then fence and mark."""
     REFUSE = "refuse"
 
 
