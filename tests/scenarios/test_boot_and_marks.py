@@ -199,7 +199,7 @@ async def test_s29_the_check_goes_on_when_the_journal_is_switched_on(lab: BootLa
     assert absent_status(facts(booted, ledger)) is Status.UNKNOWN
 
 
-@pytest.mark.parametrize("step", range(1, 100, 6))
+@pytest.mark.parametrize("step", range(1, 148, 6))
 async def test_s26_wherever_a_boot_dies_the_next_one_denies_nothing(
     tmp_path: Path, step: int
 ) -> None:
@@ -209,13 +209,7 @@ async def test_s26_wherever_a_boot_dies_the_next_one_denies_nothing(
     await lab.add(ledger, 0, 3)
     lab.kill()
     assert isinstance(lab.disk, SimDisk)
-    left = itertools.count(1 - step)
-
-    def cut(operation: str, path: Path) -> None:
-        if next(left) >= 0:
-            raise OSError(f"the power is cut before {operation} of {path}")
-
-    lab.disk.watch(cut)
+    cut_after(lab.disk, step)
     try:
         await lab.boot()
         lab.end()
@@ -226,4 +220,76 @@ async def test_s26_wherever_a_boot_dies_the_next_one_denies_nothing(
     booted = await lab.boot()
     assert booted.storage.limbo_ledgers() == [ledger]
     assert normal_add(booted, ledger) is Status.FENCED
+    lab.end()
+
+
+def cut_after(disk: SimDisk, operations: int) -> None:
+    """The power is cut when so many operations of the disk were done."""
+    left = itertools.count(1 - operations)
+
+    def cut(operation: str, path: Path) -> None:
+        if next(left) >= 0:
+            raise OSError(f"the power is cut before {operation} of {path}")
+
+    disk.watch(cut)
+
+
+def wipe_simulated(lab: BootLab, place: int) -> None:
+    """A new disk: nothing of the old one, simulated or real, is there."""
+    lab.wipe(place)
+    folder = lab.directory(place)
+    for path in (folder, folder / "log"):
+        for name in lab.disk.list_directory(path):
+            if path / name != folder / "log":
+                lab.disk.unlink(path / name)
+        lab.disk.sync_directory(path)
+
+
+@pytest.mark.parametrize("step", range(1, 148, 6))
+@pytest.mark.parametrize("mode", [DurabilityMode.JOURNAL, DurabilityMode.MEMORY])
+async def test_s39_wherever_the_boot_on_a_new_disk_dies_nothing_is_denied(
+    tmp_path: Path, mode: DurabilityMode, step: int
+) -> None:
+    lab = BootLab(tmp_path, disk=SimDisk())
+    await lab.boot(mode=mode)
+    ledgers = [await lab.ledger() for _ in range(4)]
+    for ledger in ledgers:
+        await lab.add(ledger, 0, 3)
+    lab.kill()
+    wipe_simulated(lab, 1)
+    assert isinstance(lab.disk, SimDisk)
+    cut_after(lab.disk, step)
+    try:
+        await lab.boot(mode=mode)
+        lab.end()
+        lab.now = None
+    except StorageError:
+        pass
+    lab.disk = lab.disk.crash(step)
+    booted = await lab.boot(mode=mode)
+    for ledger in ledgers:
+        whole = booted.storage.held(ledger) == ids((0, 2))
+        assert whole or absent_status(facts(booted, ledger)) is Status.UNKNOWN
+        assert normal_add(booted, ledger) is Status.FENCED
+    lab.end()
+
+
+@pytest.mark.parametrize("step", range(1, 148, 6))
+async def test_wherever_a_calm_boot_dies_durable_acks_stay(tmp_path: Path, step: int) -> None:
+    lab = BootLab(tmp_path, disk=SimDisk())
+    await lab.boot(mode=DurabilityMode.JOURNAL)
+    ledger = await lab.ledger()
+    await lab.add(ledger, 0, 3)
+    lab.kill()
+    assert isinstance(lab.disk, SimDisk)
+    cut_after(lab.disk, step)
+    try:
+        await lab.boot(mode=DurabilityMode.JOURNAL)
+        lab.end()
+        lab.now = None
+    except StorageError:
+        pass
+    lab.disk = lab.disk.crash(step)
+    booted = await lab.boot(mode=DurabilityMode.JOURNAL)
+    assert booted.storage.held(ledger) == ids((0, 2))
     lab.end()

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 SPACE_INTERVAL_S: Final = 1.0
 ANNOUNCE_INTERVAL_S: Final = 1.0
 IDENTITY_INTERVAL_S: Final = 5.0
-FINISH_INTERVAL_S: Final = 30.0
+FINISH_INTERVAL_S: Final = 120.0
 """Between looks whether the unchecked boundary may be lifted."""
 
 Duty = Callable[[], Awaitable[None]]
