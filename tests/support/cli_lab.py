@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+import click
 import pytest
 from bookie.cli.main import main
 from bookie.metadata.memory import MemoryStore, named_cluster
@@ -21,6 +22,21 @@ from repair_lab import RepairLab
 Answer = TypeVar("Answer")
 
 WAIT_S: Final = 20.0
+
+
+def command_paths(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], click.Command]]:
+    """Every command and subcommand by its words."""
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += command_paths(command, (*path, name))
+    return found
 
 
 class CliLab:

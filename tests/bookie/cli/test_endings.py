@@ -6,31 +6,18 @@ import socket
 import subprocess
 import sys
 
-import click
 import pytest
 from bookie.cli.exit_codes import Exit
 from bookie.cli.main import main
 from bookie.metadata.session import CLOSE_WAIT_S, ZooKeeperSettings
+from cli_lab import command_paths
 from click.testing import CliRunner
 
 COMMAND = (sys.executable, "-m", "bookie")
 WAIT_S = 30.0
 
 
-def command_paths(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command and subcommand by its words."""
-    found = []
-    with click.Context(group) as context:
-        for name in group.list_commands(context):
-            command = group.get_command(context, name)
-            assert command is not None
-            found.append((*path, name))
-            if isinstance(command, click.Group):
-                found += command_paths(command, (*path, name))
-    return found
-
-
-PATHS = command_paths(main)
+PATHS = [path for path, _command in command_paths(main)]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)

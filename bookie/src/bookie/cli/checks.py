@@ -46,13 +46,14 @@ def audit(
 
     async def work() -> dict[str, Any]:
         async with open_cluster(metadata) as cluster:
-            return await run_audit(
+            found = await run_audit(
                 cluster,
                 ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
                 engine=engine,
                 spark=spark_audit_for(metadata),
                 say=say,
             )
+        return found | {"metadata": metadata}
 
     _finish(run(work()), result=result, output=output)
 
@@ -85,7 +86,8 @@ def repair(
         request = RepairRequest(named, engine, every_ledger=every_ledger)
         async with open_cluster(metadata) as cluster:
             spark = spark_repair_for(metadata)
-            return await run_repair(cluster, request, spark=spark, say=say)
+            found = await run_repair(cluster, request, spark=spark, say=say)
+        return found | {"metadata": metadata}
 
     _finish(run(work()), result=result, output=output)
 
