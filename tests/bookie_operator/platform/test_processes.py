@@ -68,3 +68,17 @@ async def test_an_exit_wakes_the_loop_and_has_a_code(tmp_path: Path) -> None:
 )
 def test_ends_are_told_in_words(code: int | None, text: str) -> None:
     assert exit_reason(code) == text
+
+
+async def test_what_a_person_exported_reaches_no_bookie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOKIE_METADATA", "zk://another:2181/fleet")
+    monkeypatch.setenv("OTHER", "kept")
+    woken = asyncio.Event()
+    script = "import os; print(os.environ.get('BOOKIE_METADATA'), os.environ['OTHER'])"
+    log = tmp_path / "log"
+    Children(woken.set).spawn([sys.executable, "-c", script], log=log, folder=tmp_path)
+    async with asyncio.timeout(20):
+        await woken.wait()
+    assert log.read_text() == "None kept\n"

@@ -112,6 +112,13 @@ def exit_reason(code: int | None) -> str:
     return f"exit code {code}"
 
 
+def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what a bookie takes for settings: those of its file count, and not what a person has
+    exported for a command line, such as the address of another fleet.
+    """
+    return {name: value for name, value in environment.items() if not name.startswith("BOOKIE_")}
+
+
 class Children:
     """The processes this operator watches: started here, or adopted."""
 
@@ -136,6 +143,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=files.enter_context(answer.open("wb")) if answer else errors,
                 stderr=errors,
+                env=own_environment(os.environ),
                 start_new_session=True,
             )
         process = identify(child.pid) or ProcessId(child.pid, time.time())
