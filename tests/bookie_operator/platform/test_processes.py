@@ -78,7 +78,9 @@ async def test_what_a_person_exported_reaches_no_bookie(
     woken = asyncio.Event()
     script = "import os; print(os.environ.get('BOOKIE_METADATA'), os.environ['OTHER'])"
     log = tmp_path / "log"
-    Children(woken.set).spawn([sys.executable, "-c", script], log=log, folder=tmp_path)
+    children = Children(woken.set)
+    process = children.spawn([sys.executable, "-c", script], log=log, folder=tmp_path)
     async with asyncio.timeout(20):
         await woken.wait()
+    assert children.exit_code(process) == 0
     assert log.read_text() == "None kept\n"
