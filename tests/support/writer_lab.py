@@ -87,6 +87,15 @@ class WriterLab:
 
         self.store.before = refuse
 
+    def hang_calls(self, *names: str, seconds: float) -> None:
+        """From now on these operations of the store take so long."""
+
+        async def hang(name: str) -> None:
+            if name in names:
+                await asyncio.sleep(seconds)
+
+        self.store.before = hang
+
     async def holders(self, writer: LedgerWriter, entry_id: int) -> list[BookieId]:
         """Members that metadata names for the entry and that hold it."""
         ensemble = (await self.stored(writer)).fragment_of(EntryId(entry_id)).ensemble

@@ -202,6 +202,56 @@ async def test_s17_members_fail_one_by_one_while_the_store_is_away() -> None:
 
 
 @in_virtual_time
+async def test_s17_a_store_that_hangs_holds_up_adds_for_a_moment_only() -> None:
+    lab = WriterLab()
+    writer = await lab.writer()
+    lab.hang_calls("bookies", seconds=15)
+    failed = lab.member(writer, 0)
+    lab.down(failed)
+    for number in range(60):
+        began = clock()
+        assert await writer.append(b"x") == number
+        assert clock() - began <= (SETTINGS.search_s if number == 0 else 0)
+        await asyncio.sleep(0.5)
+    assert failed not in (await lab.stored(writer)).last_fragment.ensemble, "found late, used"
+    assert lab.store.calls.count("bookies") == 1
+
+
+@in_virtual_time
+async def test_s17_members_that_fail_during_a_slow_search_are_replaced_after_it() -> None:
+    lab = WriterLab(6)
+    writer = await lab.writer()
+    await writer.append(b"x")
+    lab.hang_calls("bookies", seconds=15)
+    failed = writer.metadata.last_fragment.ensemble[:2]
+    futures = []
+    for bookie_id in failed:
+        lab.down(bookie_id)
+        futures.append(writer.append(b"x"))
+        await asyncio.sleep(3)
+    assert [future.done() for future in futures] == [True, False], "one member is no quorum"
+    await asyncio.gather(*futures)
+    await asyncio.sleep(60)
+    assert not set(failed) & set((await lab.stored(writer)).last_fragment.ensemble)
+    for entry_id in range(3):
+        assert len(await lab.holders(writer, entry_id)) >= 2
+
+
+@in_virtual_time
+async def test_a_search_that_outlives_its_writer_changes_nothing() -> None:
+    for end in ("close", "abandon"):
+        lab = WriterLab()
+        writer = await lab.writer()
+        lab.hang_calls("bookies", seconds=15)
+        lab.down(lab.member(writer, 0))
+        await writer.append(b"x")
+        await writer.close() if end == "close" else writer.abandon()
+        await asyncio.sleep(60)
+        assert len((await lab.stored(writer)).fragments) == 1
+        assert lab.store.calls.count("write_ledger") == (end == "close")
+
+
+@in_virtual_time
 async def test_s17_nothing_is_acked_while_a_change_of_unknown_outcome_hangs() -> None:
     lab = WriterLab(5)
     writer = await lab.writer()

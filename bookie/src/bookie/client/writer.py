@@ -61,8 +61,10 @@ class WriterSettings:
 
     `unacked_bytes_max` and `unacked_entries_max`: beyond either, `room` waits. `stall_s`: how long
     pending adds may go without progress while members fail, or the metadata store may refuse,
-    before they fail. `retry_s`: until the next try; doubled up to `retry_max_s` while a member is
-    missing that acks do not wait for. `explicit_lac_s`: an idle writer tells the bookies its LAC
+    before they fail. `search_s`: how long acks wait while a replacement is looked for; it goes on
+    without them then, since a metadata store that is away must not hold up bookies that are not.
+    `retry_s`: until the next try; doubled up to `retry_max_s` while a member is missing that acks
+    do not wait for. `explicit_lac_s`: an idle writer tells the bookies its LAC
     after so long, so that readers see the last entries too.
     """
 
@@ -70,6 +72,7 @@ class WriterSettings:
     unacked_bytes_max: int = 32 * 1024 * 1024
     unacked_entries_max: int = 1024 * 1024
     stall_s: float = 120.0
+    search_s: float = 1.0
     retry_s: float = 0.5
     retry_max_s: float = 5.0
     explicit_lac_s: float = 0.5
@@ -102,6 +105,7 @@ class LedgerWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lac_timer: asyncio.TimerHandle | None = None
         self._told_lac = NO_ENTRY
+        self._is_searching = False
         self._retry_timer: asyncio.TimerHandle | None = None
         self._retry_s = self._settings.retry_s
         self._stuck: tuple[EntryId, float] | None = None
@@ -226,7 +230,7 @@ class LedgerWriter:
                 case Acked():
                     self._acked()
                 case NeedReplacement():
-                    self._start(self._replace(effect))
+                    self._need_replacement()
                 case WriteMetadata():
                     self._start(self._write(effect))
                 case Failed(error):
@@ -312,24 +316,50 @@ class LedgerWriter:
         self._lac_timer = self._retry_timer = None
 
     # Ensemble change
-    async def _replace(self, effect: NeedReplacement) -> None:
-        if self._gives_up():
+    def _need_replacement(self) -> None:
+        """The core waits for bookies, and acks with it."""
+        if self._is_searching:
+            # That search takes what is missing when it ends; until then acks go on without it.
+            self._perform(self._core.no_replacement())
             return
-        chosen = await self._choose(effect)
-        if chosen:
-            log.info("ledger %d: replace %s", self.ledger_id, ", ".join(effect.failed))
-            self._retry_s = self._settings.retry_s
-            self._perform(self._core.replace(chosen))
-            return
-        self._perform(self._core.no_replacement())
-        self._retry_later()
+        self._is_searching = True
+        self._start(self._replace(is_awaited=True))
 
-    async def _choose(self, effect: NeedReplacement) -> dict[int, BookieId]:
+    async def _replace(self, *, is_awaited: bool) -> None:
+        """Look for bookies and begin the change; `is_awaited`: the core has begun it already."""
         try:
-            return await self._placement.replace(effect.ensemble, effect.positions)
+            if self._gives_up():
+                return
+            core = self._core
+            looking = self._loop.create_task(self._choose())
+            if is_awaited:
+                await asyncio.wait([looking], timeout=self._settings.search_s)
+                if not looking.done():
+                    is_awaited = False
+                    self._perform(core.no_replacement())
+            chosen = await looking
+        finally:
+            self._is_searching = False
+        if is_awaited:
+            self._perform(core.replace(chosen) if chosen else core.no_replacement())
+        elif chosen and core.retry_change():
+            self._perform(core.replace(chosen))
+        if chosen:
+            self._retry_s = self._settings.retry_s
+        else:
+            self._retry_later()
+
+    async def _choose(self) -> dict[int, BookieId]:
+        """Bookies for positions that are missing; none when there are none, or none to be seen."""
+        ensemble, missing = self._core.metadata.last_fragment.ensemble, self._core.missing
+        try:
+            chosen = await self._placement.replace(ensemble, missing)
         except UnavailableError as error:
             log.warning("ledger %d: cannot look for bookies: %s", self.ledger_id, error)
             return {}
+        for position, bookie_id in chosen.items():
+            log.info("ledger %d: %s for %s", self.ledger_id, bookie_id, ensemble[position])
+        return chosen
 
     def _retry_later(self) -> None:
         """One timer, however many members fail: a dead cluster is asked again at a fixed pace."""
@@ -337,11 +367,14 @@ class LedgerWriter:
         if self._retry_timer is None and core.phase is Phase.OPEN and core.is_degraded:
             delay = settings.retry_s if core.is_stalled else self._retry_s
             self._retry_s = min(self._retry_s * 2, settings.retry_max_s)
-            self._retry_timer = self._loop.call_later(delay, self._retry_change)
+            self._retry_timer = self._loop.call_later(delay, self._retry)
 
-    def _retry_change(self) -> None:
+    def _retry(self) -> None:
         self._retry_timer = None
-        self._perform(self._core.retry_change())
+        core = self._core
+        if core.is_degraded and not core.is_changing and not self._is_searching:
+            self._is_searching = True
+            self._start(self._replace(is_awaited=False))
 
     def _gives_up(self) -> bool:
         """End the writer when members fail and pending adds have seen no progress for too long.

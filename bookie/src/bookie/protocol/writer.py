@@ -120,6 +120,11 @@ class Writer:
         return self._down != 0
 
     @property
+    def missing(self) -> tuple[int, ...]:
+        """Positions whose member has failed and is not replaced, rising."""
+        return tuple(positions_of(self._down))
+
+    @property
     def is_stalled(self) -> bool:
         """True when a pending run cannot reach its ack quorum on the members that are left."""
         quorum = self.metadata.ack_quorum
@@ -250,7 +255,7 @@ class Writer:
         if self._change is not None or not self._down or self.phase is not Phase.OPEN:
             return []
         self._change = _Change(EntryId(self.lac + 1))
-        return [NeedReplacement(self._ensemble, tuple(positions_of(self._down)))]
+        return [NeedReplacement(self._ensemble, self.missing)]
 
     def replace(self, replacements: Mapping[int, BookieId]) -> list[Effect]:
         """Replacements for some or all of the failed positions.
