@@ -227,6 +227,7 @@ async def test_s17_members_that_fail_during_a_slow_search_are_replaced_after_it(
     futures = []
     for bookie_id in failed:
         lab.down(bookie_id)
+        await lab.memory.unregister(bookie_id)
         futures.append(writer.append(b"x"))
         await asyncio.sleep(3)
     assert [future.done() for future in futures] == [True, False], "one member is no quorum"
