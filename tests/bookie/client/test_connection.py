@@ -289,3 +289,50 @@ async def test_every_connection_says_whom_it_means(quick: Bench) -> None:
     quick.server.cut()
     await quick.until_ok()
     assert greetings == [b"b0", b"b0"]
+
+
+class CountingPool(BookiePool):
+    """`sweepers`: timers that run at the same time."""
+
+    sweepers = most = 0
+
+    def _schedule_sweep(self) -> None:
+        self.sweepers += 1
+        self.most = max(self.most, self.sweepers)
+        super()._schedule_sweep()
+
+    def _sweep(self) -> None:
+        self.sweepers -= 1
+        super()._sweep()
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["the same bookie", "new bookies"])
+async def test_requests_made_in_answers_start_no_second_sweeper(others: bool) -> None:
+    bench = await Bench().start()
+    bench.server.script = lambda request: None
+    pool = CountingPool(bench.store, settings=QUICK)
+    answered, again, broken = asyncio.Event(), 0, list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, told: broken.append(told))
+
+    def ask_another(_status: Status) -> None:
+        nonlocal again
+        again += 1
+        if again == 8:
+            answered.set()
+        elif again < 8:
+            pool.add_run(B0, master_key=KEY, frame=b"x", on_reply=ask_another)
+            if others:
+                another = BookieId(f"new-{again}")
+                pool.add_run(another, master_key=KEY, frame=b"x", on_reply=lambda _status: None)
+
+    pool.add_run(B0, master_key=KEY, frame=b"x", on_reply=ask_another)
+    await answered.wait()
+    await pool.close()
+    await bench.stop()
+    assert (pool.most, broken) == (1, [])
+
+
+async def test_a_registration_that_makes_no_sense_is_unreachable_at_once(bench: Bench) -> None:
+    await register(bench.store, "b1", 70_000)
+    async with asyncio.timeout(5):
+        assert await bench.add(b"x", BookieId("b1")) is Status.UNREACHABLE

@@ -18,7 +18,7 @@ from bookie.client.addresses import AddressBook
 from bookie.client.channel import Channel
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import BookieError, FrameError, UnavailableError
+from bookie.protocol.errors import FrameError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
@@ -135,7 +135,7 @@ class _Link:
     async def _connect(self) -> None:
         try:
             channel = await self._open()
-        except (OSError, TimeoutError, BookieError) as error:
+        except Exception as error:  # a registration may hold anything, a port of 70000 too
             self._lost(f"cannot connect: {error or type(error).__name__}")
             return
         finally:
@@ -377,9 +377,9 @@ class BookiePool:
     def _sweep(self) -> None:
         self._sweeper = None
         now = asyncio.get_running_loop().time()
-        for link in self._links.values():
+        for link in list(self._links.values()):  # an answer may make its receiver ask another
             link.sweep(now)
-        if any(not link.is_idle for link in self._links.values()):
+        if self._sweeper is None and any(not link.is_idle for link in self._links.values()):
             self._schedule_sweep()
 
 
