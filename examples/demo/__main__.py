@@ -15,6 +15,7 @@ from view import Picture, choose_view
 
 HERE = Path(__file__).parent
 MANIFEST = HERE.parent / "bookiecluster.yaml"
+INTERRUPTED = 130
 
 
 def arguments() -> argparse.Namespace:
@@ -32,9 +33,9 @@ async def run(options: argparse.Namespace) -> Summary:
     picture = Picture(STEPS)
     with choose_view(picture) as view:
         view.say(f"{STEPS[0]}; input: {len(source.files)} files of {source.folder}")
-        await fleet.up()
-        view.say(f"Available; metadata store {fleet.metadata_url}")
         try:
+            await fleet.up()
+            view.say(f"Available; metadata store {fleet.metadata_url}")
             store = await open_store(fleet.metadata_url)
             try:
                 async with Client(store) as client:
@@ -53,7 +54,11 @@ async def run(options: argparse.Namespace) -> Summary:
 def main() -> None:
     options = arguments()
     started = time.monotonic()
-    summary = asyncio.run(run(options))
+    try:
+        summary = asyncio.run(run(options))
+    except KeyboardInterrupt:
+        print(f"interrupted{'' if options.keep else '; the fleet was taken down'}")
+        raise SystemExit(INTERRUPTED) from None
     summary.seconds = round(time.monotonic() - started, 1)
     complaints = summary.judge()
     path = options.dir / "summary.json"

@@ -2,15 +2,22 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import sys
+import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 POLL_S = 0.2
+KILL_TRIES_MAX = 300
+UNFLUSHED_BYTES = (1_000_000, 5_000_000)
+"""The demo's writers give a bookie well over this in the ten seconds between two flushes."""
 Status = dict[str, Any]
 
 
@@ -32,11 +39,27 @@ class Fleet:
         self.metadata_url = self.status()["metadata"]["url"]
 
     async def down(self) -> None:
-        await self._operator("down")
+        """Whatever there is of it, also when it never came up."""
+        await self._operator("down", check=bool(self.metadata_url))
 
-    async def kill(self, bookie: str) -> None:
-        """SIGKILL, as a crash or an OOM kill would be."""
-        await self._operator("kill", bookie)
+    async def kill_between_flushes(self, bookie: str) -> int:
+        """SIGKILL, as a crash would be, while the bookie holds entries only in memory.
+
+        It flushes every few seconds: the moment is one at which a good part of an interval's
+        traffic is unflushed and the next flush is not due. Returns how many bytes that were.
+        """
+        path = self._folder / "bookies" / bookie / "runtime.json"
+        runtime = json.loads(path.read_text(encoding="utf-8"))
+        url = f"http://127.0.0.1:{runtime['ports']['http']}/metrics"
+        for _ in range(KILL_TRIES_MAX):
+            unflushed = await asyncio.to_thread(_metric, url, "bookie_unflushed_bytes")
+            if UNFLUSHED_BYTES[0] <= unflushed <= UNFLUSHED_BYTES[1]:
+                os.kill(runtime["pid"], signal.SIGKILL)
+                return unflushed
+            await asyncio.sleep(POLL_S)
+        raise SystemExit(
+            f"{bookie} never held {UNFLUSHED_BYTES} unflushed bytes: is it written to?"
+        )
 
     async def replace_disk(self, bookie: str, disk: str) -> None:
         """As when a volume claim is deleted: a new, empty volume in its place."""
@@ -51,7 +74,14 @@ class Fleet:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        output, complaint = await process.communicate()
+        try:
+            output, complaint = await process.communicate()
+        except asyncio.CancelledError:
+            # What it began goes on without it; the command that comes next takes that down.
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            raise
         if check and process.returncode != 0:
             raise SystemExit(
                 f"bookie-operator local {' '.join(words)} failed with {process.returncode}:\n"
@@ -111,3 +141,10 @@ class Fleet:
         except TimeoutError:
             status = json.dumps(self.status(), indent=1)
             raise SystemExit(f"after {seconds:.0f} s still waiting for {what}:\n{status}") from None
+
+
+def _metric(url: str, name: str) -> int:
+    """One figure of a bookie's metrics page."""
+    with urllib.request.urlopen(url, timeout=5) as page:
+        lines = page.read().decode().splitlines()
+    return int(next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")))

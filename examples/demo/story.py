@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from bookie.client.ledgers import Client
@@ -78,8 +79,8 @@ class Story:
         self._begin(2)
         await self._load.touch_quiet()
         before = self._fleet.bookie(KILLED)["bootEpoch"]
-        await self._fleet.kill(KILLED)
-        self._view.say(f"{KILLED} is dead; its writers go on with the others")
+        unflushed = await self._fleet.kill_between_flushes(KILLED)
+        self._view.say(f"{KILLED} is dead, {unflushed:,} bytes were only in its memory")
         await self._incident("kill", KILLED, before, step=3)
         await self._load.touch_quiet()
         self._view.say(f"{self._load.tally.reopened} writers met a fence, reopened and went on")
@@ -172,29 +173,41 @@ class Story:
             self._picture.acked_entries, self._picture.acked_bytes = tally.entries, tally.bytes
             self._picture.ledgers, self._picture.reopened = tally.ledgers, tally.reopened
             show_status(self._picture, self._fleet.status())
-            self._view.refresh()
 
 
 def show_status(picture: Picture, status: Status) -> None:
     """Put the status object into the picture."""
     picture.bookies = [_bookie_row(item) for item in status["bookies"]]
-    picture.conditions = {
-        item["type"]: item["status"]
-        for item in status["conditions"]
-        if item["type"] in ("Available", "LimboPresent", "RepairRunning", "DurabilityVerified")
-    }
+    picture.repair = _running_repair(status["bookies"])
+    picture.conditions = {item["type"]: item["status"] for item in status["conditions"]}
 
 
 def _bookie_row(item: Status) -> dict[str, Any]:
     last = item.get("lastShutdown") or {}
-    stop = "-" if not last else ("clean" if last["clean"] else last["reason"])
     return {
         "id": item["id"],
         "state": item["state"],
         "epoch": item["bootEpoch"],
-        "last_stop": stop,
+        "last_boot": last.get("reason") or "-",
         "limbo": item["limboLedgers"],
         "unchecked": item["uncheckedLedgers"],
-        "marks": max(item["limboLedgers"], item["uncheckedLedgers"]),
-        "disks": " ".join(disk["verdict"] for disk in item["disks"]),
+        "disks": _disks(item["disks"]),
     }
+
+
+def _disks(disks: list[Status]) -> str:
+    """Only what is out of the ordinary is spelled out; `new` is every disk of a first boot."""
+    odd = [f"{d['name']} {d['verdict'] or '?'}" for d in disks if d["verdict"] not in ("ok", "new")]
+    return ", ".join(odd) or f"{len(disks)} ok"
+
+
+def _running_repair(bookies: list[Status]) -> str:
+    for item in bookies:
+        repair = item.get("repair") or {}
+        if repair.get("state") == "Running":
+            seconds = (datetime.now(UTC) - datetime.fromisoformat(repair["startedAt"])).seconds
+            return (
+                f"repair of {item['id']}, attempt {repair['attempt']}, for {seconds} s: "
+                "recover, copy, audit, clear"
+            )
+    return ""

@@ -82,6 +82,7 @@ class Control:
             record.clean,
             limbo_ledgers=self._marks.limbo_count,
             unchecked_ledgers=self._marks.unchecked_count,
+            unflushed_bytes=self._booted.storage.unflushed_bytes,
             free_bytes={
                 str(usage.path): usage.free_bytes for usage in self._booted.storage.usage()
             },

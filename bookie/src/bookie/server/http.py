@@ -25,6 +25,7 @@ class Gauges:
     boot_clean: bool = True
     limbo_ledgers: int = 0
     unchecked_ledgers: int = 0
+    unflushed_bytes: int = 0
     free_bytes: Mapping[str, int] | None = None
 
 
@@ -62,6 +63,7 @@ class BookieCollector(Collector):
             ("unchecked_ledgers", "Ledgers not checked since the boot", gauges.unchecked_ledgers),
             ("boot_epoch", "Boot epoch", gauges.boot_epoch),
             ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
+            ("unflushed_bytes", "Bytes taken since the last checkpoint", gauges.unflushed_bytes),
             ("connections", "Open data connections", self._state.traffic.connections),
             ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
             ("ready", "1 when the data port is open", self._state.phase.serves),

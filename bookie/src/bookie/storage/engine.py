@@ -320,6 +320,11 @@ class Storage:
 
     # ---- checkpoints ----------------------------------------------------------------------------
 
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes of runs taken since the last checkpoint: in memory mode, what a kill may lose."""
+        return self._upkeep.unflushed_bytes
+
     def checkpoint(self) -> None:
         """Makes everything taken before the call durable in logs and indexes. Blocking.
 
