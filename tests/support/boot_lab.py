@@ -155,7 +155,11 @@ class BootLab:
         done: asyncio.Future[StorageError | None] = loop.create_future()
         storage.put_record(LedgerRecord(ledger_id, master_key=KEY), done=learned.set_result)
         frame = run(ledger_id, first, count, recovery=recovery)
-        assert storage.add_run(frame, done=done.set_result)
+        room = asyncio.Event()
+        storage.on_room = room.set
+        while not storage.add_run(frame, done=done.set_result):
+            await room.wait()
+            room.clear()
         assert await learned is None and await done is None
 
     def end(self) -> None:

@@ -170,7 +170,7 @@ async def test_while_there_is_no_room_the_socket_is_not_read() -> None:
     async with connected(service) as client:
         client.send(*(message(i, bytes(100_000)) for i in range(200)))
         await service.was_full.wait()
-        await asyncio.sleep(0)
+        await a_while()
         (connection,) = service.connections
         assert connection.bytes_held <= 2 * BUFFER_BYTES
         assert service.offered < 5
@@ -178,13 +178,30 @@ async def test_while_there_is_no_room_the_socket_is_not_read() -> None:
         assert [(await client.receive()).request_id for _ in range(200)] == list(range(200))
 
 
+async def a_while() -> None:
+    """Time for what must not happen to happen."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+async def test_room_for_messages_is_no_room_for_replies() -> None:
+    service = EchoService()
+    service.room, service.reply = 1, bytes(4_000_000)
+    async with connected(service) as client:
+        client.send(b"".join(message(i) for i in range(4)))
+        await service.was_full.wait()
+        await a_while()  # the first reply is on its way, and nobody takes it
+        service.make_room(100)
+        assert service.taken == [0]
+        assert [(await client.receive()).request_id for _ in range(4)] == list(range(4))
+
+
 async def test_a_client_that_takes_no_replies_gets_no_more_of_its_messages_handled() -> None:
     service = EchoService()
     service.reply = bytes(4_000_000)
     async with connected(service) as client:
         client.send(*(message(i) for i in range(50)))
-        for _ in range(20):
-            await asyncio.sleep(0.001)
+        await a_while()
         assert len(service.taken) < 50
         sizes = [len((await client.receive()).body) for _ in range(50)]
         assert sizes == [4_000_000] * 50
