@@ -175,7 +175,7 @@ def _fleet(picture: Picture, *, is_wide: bool) -> Panel:
         table.add_column(name, width=width, no_wrap=True, style="bold" if name == "bookie" else "")
     for name in ("limbo", "unchecked"):
         table.add_column(name, width=max(bar + 4, 9), no_wrap=True)
-    table.add_column("disks", ratio=1, no_wrap=True)
+    table.add_column("disks at boot", ratio=1, no_wrap=True)
     most = max([max(row["limbo"], row["unchecked"]) for row in picture.bookies] + [1])
     for row in picture.bookies:
         table.add_row(
