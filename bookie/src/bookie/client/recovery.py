@@ -7,9 +7,10 @@ answer and why. Use: `await recover(store, peers, ledger_id)`.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from bookie.client.peers import Peers
 from bookie.metadata.store import MetadataStore, Versioned
@@ -247,18 +248,19 @@ class _Attempt:
             elif isinstance(effect, AddRun):
                 self._add(effect)
             elif isinstance(effect, FenceLac):
-                self._start(self._fence(effect))
+                self._start(partial(self._fence, effect))
             elif isinstance(effect, ReadEntries):
-                self._start(self._read(effect))
+                self._start(partial(self._read, effect))
             elif isinstance(effect, Replace):
-                self._start(self._replace(effect))
+                self._start(partial(self._replace, effect))
             else:
-                self._start(self._write_metadata(effect))
+                self._start(partial(self._write_metadata, effect))
 
-    def _start(self, work: Coroutine[Any, Any, Callable[[], list[Effect]]]) -> None:
+    def _start(self, work: Callable[[], Awaitable[Callable[[], list[Effect]]]]) -> None:
+        # Not a coroutine: a task that is cancelled before its first step would leave it unawaited.
         async def report() -> None:
             try:
-                event = await work
+                event = await work()
             except BookieError as error:
                 failure = Abort(error)
                 event = lambda: [failure]  # noqa: E731
