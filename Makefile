@@ -17,5 +17,5 @@ test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
 bench: install ; $(BIN)/python -m benchmarks
 crds: install ; $(BIN)/bookie-operator crds --dir crds
-images: ; docker build -t bookie-operator/bookie:dev -f bookie/Dockerfile . && docker build -t bookie-operator/operator:dev -f operator/Dockerfile .
+images: ; docker build $(IMAGE_ARGS) -t bookie-operator/bookie:dev -f bookie/Dockerfile . && docker build $(IMAGE_ARGS) -t bookie-operator/operator:dev -f operator/Dockerfile .
 .PHONY: install demo lint types test e2e bench crds images
