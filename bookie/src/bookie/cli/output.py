@@ -22,6 +22,8 @@ Row = Mapping[str, Any]
 WIDTH_UNBOUNDED: Final = 10_000
 """Without a terminal a row is one line, however long: programs and logs read it."""
 PAYLOAD_COLUMNS_MIN: Final = 20
+METER_STEPS: Final = 256
+"""Of a progress bar at once."""
 ENTRY_COLUMNS: Final = "{:>10}  {:>9}  {}"
 """Entry id, bytes, payload: of fixed width, since entries are shown as they come."""
 
@@ -121,7 +123,9 @@ def _entry_json(entry_id: int, payload: bytes) -> dict[str, Any]:
 def _visible(payload: bytes, *, columns: int) -> str:
     """The beginning of a payload as harmless text: no control codes reach the terminal."""
     text = payload[: 4 * columns].decode("utf-8", "backslashreplace")
-    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:columns])
+    safe = text[:columns]
+    if not safe.isprintable():
+        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in safe)
     cut = len(safe) > columns or len(text) > columns or len(payload) > 4 * columns
     return f"{safe[: columns - 1]}…" if cut else safe
 
@@ -152,20 +156,26 @@ def progress(text: str, *, total: int | None, unless_shown: bool = False) -> Ite
         console=Console(stderr=True),
         disable=not watched,
         transient=True,
+        redirect_stdout=False,  # the answer is for stdout, wherever that leads
+        redirect_stderr=False,
     )
     with bar:
         yield Meter(bar, bar.add_task(text, total=total))
 
 
 class Meter:
-    """Moves one progress bar."""
+    """Moves one progress bar, now and then: a call for each entry must cost nothing."""
 
     def __init__(self, bar: Progress, task: Any) -> None:
         self._bar = bar
         self._task = task
+        self._waiting = 0
 
     def advance(self, steps: int = 1) -> None:
-        self._bar.advance(self._task, steps)
+        self._waiting += steps
+        if self._waiting >= METER_STEPS:
+            self._bar.advance(self._task, self._waiting)
+            self._waiting = 0
 
 
 def _watched() -> bool:
