@@ -1,6 +1,5 @@
 """`bookie ledger accept-loss`: a person's decision about a tail that nobody can decide (S33)."""
 
-import getpass
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from bookie.cli.common import (
     ledger_argument,
     metadata_option,
     output_option,
+    person,
     run,
     yes_option,
 )
@@ -49,7 +49,7 @@ def accept(
                 decision = await accept_loss(
                     cluster,
                     LedgerId(ledger_id),
-                    by=getpass.getuser(),
+                    by=person(),
                     reason=reason,
                     first_entry_id=None if entry is None else EntryId(entry),
                 )

@@ -1,7 +1,6 @@
 """`bookie cookie show|approve|fix`: a bookie's identity, and the mending of it by a person."""
 
 import asyncio
-import getpass
 import json
 import os
 import time
@@ -14,7 +13,16 @@ from typing import Any, Final
 import click
 import grpc
 
-from bookie.cli.common import ask, fail, metadata_option, output_option, run, store_at, yes_option
+from bookie.cli.common import (
+    ask,
+    fail,
+    metadata_option,
+    output_option,
+    person,
+    run,
+    store_at,
+    yes_option,
+)
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
@@ -80,7 +88,7 @@ def show(metadata: str, output: str, bookie_id: str | None) -> None:
     "--runtime", type=click.Path(path_type=Path), help="Its runtime file, on the same machine."
 )
 @click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
-@click.option("--by", default=getpass.getuser, show_default="you", help="Who approves.")
+@click.option("--by", default=person, show_default="you", help="Who approves.")
 @yes_option
 @output_option
 def approve(
@@ -219,7 +227,7 @@ async def _boot(chosen: BootSettings, store: MetadataStore, *, consent: str | No
         if step == "awaiting approval" and plan is not None:
             if plan.plan_id != consent:
                 raise _NeedsConsent(plan)
-            boot.approve(consent, getpass.getuser())
+            boot.approve(consent, person())
             approved = True
         # A bookie that seems new may turn out to have lost its identity, and only then asks.
         elif not approved and (step in TAKING_STEPS or not _seems_new(boot)):
