@@ -54,6 +54,7 @@ def test_durability_settings_choose_the_mode(
         ({"durability": {"ack": "disk"}}, "durability.ack: input should be 'memory' or 'sync'"),
         ({"ports": {"run": 70000}}, "ports.run: .*65535, found 70000"),
         ({"metadata": "localhost:2181"}, "metadata: .*found 'localhost:2181'"),
+        ({"metadata": "zk://localhost/ledgers"}, "metadata: .*expected zk://host:port"),
         ({"ledgers": []}, "ledgers: .*at least 1"),
         ({"ledgers": [{"directory": "/disks/journal"}]}, "directory /disks/journal is named twice"),
         ({"bookieId": None}, "bookieId: input should be a valid string"),

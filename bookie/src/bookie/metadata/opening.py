@@ -23,16 +23,24 @@ async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> 
 
     SettingsError for a URL of another form, UnavailableError when nobody answers there.
     """
+    check_url(url)
     scheme, _, rest = url.partition("://")
-    if scheme == "memory" and rest:
+    if scheme == "memory":
         return MemoryStore(named_cluster(rest))
-    hosts, slash, path = rest.partition("/")
-    if scheme != "zk" or not HOSTS.fullmatch(hosts) or not slash:
-        raise _not_a_url(url)
+    hosts, _, path = rest.partition("/")
     try:
         return await ZooKeeperStore.open(hosts, f"/{path.rstrip('/')}", settings=settings)
     except BadRequestError as error:
         raise _not_a_url(url) from error
+
+
+def check_url(url: str) -> None:
+    """SettingsError when the URL has another form; nothing is connected to."""
+    scheme, _, rest = url.partition("://")
+    hosts, slash, _path = rest.partition("/")
+    is_ensemble = scheme == "zk" and slash and HOSTS.fullmatch(hosts)
+    if not is_ensemble and not (scheme == "memory" and rest):
+        raise _not_a_url(url)
 
 
 def _not_a_url(url: str) -> SettingsError:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -24,6 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from bookie.metadata.opening import check_url
 from bookie.protocol.errors import SettingsError
 from bookie.storage.modes import DurabilityMode
 
@@ -91,6 +93,14 @@ class Limits(_Section):
     reads_in_flight: PositiveInt = 256
 
 
+def _metadata_url(url: str) -> str:
+    try:
+        check_url(url)
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+    return url
+
+
 BookieName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$", max_length=253)
 ]
@@ -100,7 +110,7 @@ class BookieSettings(_Section):
     """Everything one `bookie serve` is told."""
 
     bookie_id: BookieName
-    metadata: Annotated[str, StringConstraints(pattern=r"^(zk|memory)://.+")]
+    metadata: Annotated[str, AfterValidator(_metadata_url)]
     host: str = "127.0.0.1"
     bind: str | None = None
     ports: Ports = Ports()
