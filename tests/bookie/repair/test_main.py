@@ -16,8 +16,9 @@ from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
-from bookie.repair.__main__ import audit_cluster, main
+from bookie.repair.__main__ import main
 from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.runs import audit_cluster
 from bookie_processes import START_WAIT_S, BookieProcess
 from click.testing import CliRunner
 

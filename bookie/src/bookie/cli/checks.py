@@ -13,13 +13,10 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
-from bookie.repair.cluster import open_cluster
 from bookie.repair.engines import CHOICES
 from bookie.repair.report import write_result
-from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
+from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
-from bookie.repair.steps import audit as run_audit
-from bookie.repair.steps import repair as run_repair
 
 engine_option = click.option(
     "--engine", type=click.Choice(CHOICES), default="auto", show_default=True
@@ -44,18 +41,13 @@ def audit(
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""
 
-    async def work() -> dict[str, Any]:
-        async with open_cluster(metadata) as cluster:
-            found = await run_audit(
-                cluster,
-                ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
-                engine=engine,
-                spark=spark_audit_for(metadata),
-                say=say,
-            )
-        return found | {"metadata": metadata}
-
-    _finish(run(work()), result=result, output=output)
+    work = audit_cluster(
+        metadata,
+        ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
+        engine=engine,
+        say=say,
+    )
+    _finish(run(work), result=result, output=output)
 
 
 @click.command("repair")
@@ -81,15 +73,8 @@ def repair(
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
 
-    async def work() -> dict[str, Any]:
-        named = tuple(map(BookieId, bookies))
-        request = RepairRequest(named, engine, every_ledger=every_ledger)
-        async with open_cluster(metadata) as cluster:
-            spark = spark_repair_for(metadata)
-            found = await run_repair(cluster, request, spark=spark, say=say)
-        return found | {"metadata": metadata}
-
-    _finish(run(work()), result=result, output=output)
+    request = RepairRequest(tuple(map(BookieId, bookies)), engine, every_ledger=every_ledger)
+    _finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
 
 
 def _finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:

@@ -18,12 +18,10 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
-from bookie.repair import steps
-from bookie.repair.cluster import open_cluster
-from bookie.repair.engines import AUTO, INLINE, check_engine
+from bookie.repair.engines import AUTO
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
-from bookie.repair.steps import RepairRequest, Say
+from bookie.repair.runs import audit_cluster, repair_cluster
+from bookie.repair.steps import RepairRequest
 
 metadata_option = click.option(
     "--metadata",
@@ -94,24 +92,6 @@ def run(
 def audit(metadata: str, engine: str, result: Path | None, output: str, progress: bool) -> None:
     say = speaker(progress)
     _finish(audit_cluster(metadata, engine=engine, say=say), result=result, output=output)
-
-
-async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:
-    """One repair of the cluster behind this URL; the result object."""
-    check_engine(request.engine)  # before anything is connected to
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_repair_for(metadata_url, request.settings)
-        found = await steps.repair(cluster, request, spark=spark, say=say)
-    return found | {"metadata": metadata_url}
-
-
-async def audit_cluster(metadata_url: str, *, engine: str = INLINE, say: Say) -> Document:
-    """One audit of the cluster behind this URL; the result object."""
-    check_engine(engine)
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_audit_for(metadata_url)
-        found = await steps.audit(cluster, engine=engine, spark=spark, say=say)
-    return found | {"metadata": metadata_url}
 
 
 def speaker(always: bool) -> Callable[[str], None]:

@@ -154,26 +154,18 @@ class RunService:
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:
         """What this bookie knows of the ledger now."""
         storage = self._storage
-        record = storage.record(ledger_id)
+        found = storage.record(ledger_id)
+        record = found or LedgerRecord(ledger_id)
         boundary = storage.boundary()
         last = storage.last_entry_id(ledger_id)
-        behind = boundary is not None and boundary.covers(ledger_id)
-        if record is None:
-            return LedgerFacts(
-                is_known=last >= 0,
-                unchecked=storage.is_unchecked(ledger_id),
-                behind_boundary=behind,
-                lac=storage.lac(ledger_id),
-                last_entry_id=last,
-            )
         return LedgerFacts(
-            is_known=True,
+            is_known=found is not None or last >= 0,
             master_key=record.master_key,
             fenced=record.fenced,
             limbo=record.limbo,
             unchecked=storage.is_unchecked(ledger_id),
             deleted=record.deleted,
-            behind_boundary=behind,
+            behind_boundary=boundary is not None and boundary.covers(ledger_id),
             lac=storage.lac(ledger_id),
             last_entry_id=last,
         )

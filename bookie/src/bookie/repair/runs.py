@@ -1,0 +1,40 @@
+"""One whole repair or audit of the cluster behind a URL: connect, choose the engine, run, let go.
+
+Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
+"""
+
+from collections.abc import Sequence
+
+from bookie.protocol.ids import LedgerId
+from bookie.repair import steps
+from bookie.repair.cluster import open_cluster
+from bookie.repair.engines import INLINE, check_engine
+from bookie.repair.report import Document
+from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
+from bookie.repair.steps import RepairRequest, Say
+
+
+async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:
+    """One repair of the cluster behind this URL; the result object."""
+    check_engine(request.engine)  # before anything is connected to
+    async with open_cluster(metadata_url) as cluster:
+        spark = spark_repair_for(metadata_url, request.settings)
+        found = await steps.repair(cluster, request, spark=spark, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def audit_cluster(
+    metadata_url: str,
+    *,
+    ledger_ids: Sequence[LedgerId] | None = None,
+    engine: str = INLINE,
+    say: Say,
+) -> Document:
+    """One audit of these ledgers, or all, of the cluster behind this URL; the result object."""
+    check_engine(engine)
+    async with open_cluster(metadata_url) as cluster:
+        spark = spark_audit_for(metadata_url)
+        found = await steps.audit(
+            cluster, ledger_ids=ledger_ids, engine=engine, spark=spark, say=say
+        )
+    return found | {"metadata": metadata_url}
