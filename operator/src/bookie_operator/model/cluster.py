@@ -18,6 +18,7 @@ from bookie_operator.model.base import (
     LongText,
     ObjectMeta,
     Resource,
+    ShortText,
     rule,
 )
 from bookie_operator.model.status import ClusterStatus
@@ -63,6 +64,45 @@ class RepairEngine(StrEnum):
     AUTO = "auto"
     INLINE = "inline"
     SPARK_LOCAL = "spark-local"
+    SPARK_KUBERNETES = "spark-kubernetes"
+
+
+class PullPolicy(StrEnum):
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+Quantities = Annotated[
+    dict[str, Annotated[str, StringConstraints(max_length=32)]], Field(max_length=16)
+]
+Labels = Annotated[dict[str, ShortText], Field(max_length=32)]
+
+
+class PodResources(Resource):
+    """What a pod asks of its node; no limit unless one is written."""
+
+    requests: Quantities = Field(default_factory=dict)
+    limits: Quantities = Field(default_factory=dict)
+
+
+class Toleration(Resource):
+    key: ShortText = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: ShortText = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    toleration_seconds: Annotated[int, Field(ge=0)] | None = None
+
+
+class Scheduling(Resource):
+    """Where bookies may run. They keep apart from each other by `topologyKey`."""
+
+    node_selector: Labels = Field(default_factory=dict)
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+    topology_key: ShortText = "kubernetes.io/hostname"
+    required: bool = False
+    """True: two bookies never share a topology domain, even when one then has to wait."""
+    priority_class_name: ShortText = ""
 
 
 class Quorum(Resource):
@@ -97,6 +137,8 @@ class Disk(Resource):
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=20)]
     role: DiskRole
     size: Size = "10Gi"
+    storage_class: ShortText = ""
+    """Empty: the cluster's default class."""
 
 
 class Storage(Resource):
@@ -146,7 +188,11 @@ class Storage(Resource):
 
 
 class EmbeddedMetadata(Resource):
-    """A ZooKeeper of the cluster's own, run by the platform."""
+    """A ZooKeeper of the cluster's own, run by the platform: one server, not an ensemble."""
+
+    size: Size = "1Gi"
+    storage_class: ShortText = ""
+    resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
 
 
 class Metadata(Resource):
@@ -159,7 +205,11 @@ class Metadata(Resource):
                     "has(self.embedded) != has(self.connect)",
                     "metadata needs exactly one of embedded and connect",
                 ),
-                rule("self == oldSelf", "metadata cannot change: the ledgers are known there"),
+                rule(
+                    "has(self.connect) == has(oldSelf.connect) && "
+                    "(!has(self.connect) || self.connect == oldSelf.connect)",
+                    "metadata cannot change: the ledgers are known there",
+                ),
             ]
         }
     )
@@ -193,7 +243,17 @@ class CookieFix(Resource):
 
 
 class Repair(Resource):
+    """How repairs and audits run as jobs."""
+
     engine: RepairEngine = RepairEngine.AUTO
+    image: LongText = "bookie-operator/repair:0.1.0"
+    """Image of repairs, audits and the embedded ZooKeeper, which need a Java."""
+    executors: Annotated[int, Field(ge=1, le=64)] = 2
+    """Executor pods of engine spark-kubernetes."""
+    resources: PodResources = PodResources(requests={"cpu": "100m", "memory": "1Gi"})
+    """Of the job's own pod, which is Spark's driver."""
+    start_deadline_seconds: Annotated[float, Field(ge=1, le=86400)] = 180.0
+    """A job whose pod has not started by then (an image that cannot be had) counts as failed."""
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """Failed attempts after which RepairStalled is set; slow retries go on."""
     backoff_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 30.0
@@ -252,7 +312,12 @@ class ClusterSpec(Resource):
 
     image: LongText = "bookie-operator/bookie:0.1.0"
     """Image of the bookies; the local platform runs this installation instead."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    image_pull_secrets: Annotated[tuple[ShortText, ...], Field(max_length=8)] = ()
     replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
+    """Of a bookie's pod."""
+    scheduling: Scheduling = Scheduling()
     journal_write_data: bool = False
     """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
     ack: AckMode = AckMode.MEMORY
@@ -282,6 +347,17 @@ class ClusterSpec(Resource):
                 "ack: sync, or journalWriteData: true)"
             )
         return self
+
+    @property
+    def pod(self) -> str:
+        """What of a bookie's pod the platform decides, as JSON without defaults.
+
+        Without them, a later version's new fields change no revision, and so restart nothing.
+        """
+        parts = {"image_pull_policy", "image_pull_secrets", "resources", "scheduling"}
+        return self.model_dump_json(
+            by_alias=True, exclude_defaults=True, include=parts | {"grace_period_seconds"}
+        )
 
     @property
     def loss_budget(self) -> int:
@@ -322,7 +398,7 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
                     f"spec.storage.disks[{index}].size: found {wanted.size}, expected at least "
                     f"{was.size}: a disk can only grow"
                 )
-    if old.metadata != new.metadata:
+    if old.metadata.connect != new.metadata.connect:
         mistakes.append(
             "spec.metadata: found another metadata store than the cluster was created with; "
             "expected the same: its ledgers are known only there"

@@ -21,6 +21,7 @@ class DiskTemplate:
     name: str
     role: DiskRole
     size: str
+    storage_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class BookieTemplate:
     ack: AckMode
     flush_interval_seconds: float
     asks_before_cookie_fix: bool
+    pod: str = "{}"
+    """`ClusterSpec.pod`"""
 
     @property
     def revision(self) -> str:
@@ -52,11 +55,14 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
     return BookieTemplate(
         bookie_id=bookie_id,
         image=spec.image,
-        disks=tuple(DiskTemplate(d.name, d.role, d.size) for d in spec.storage.disks),
+        disks=tuple(
+            DiskTemplate(d.name, d.role, d.size, d.storage_class) for d in spec.storage.disks
+        ),
         journal_write_data=spec.journal_write_data,
         ack=spec.ack,
         flush_interval_seconds=spec.flush_interval_seconds,
         asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
+        pod=spec.pod,
     )
 
 

@@ -264,7 +264,7 @@ def record_tree(record: Record) -> dict[str, Any]:
 def record_of(tree: Mapping[str, Any]) -> Record:
     told = tree["template"]
     disks = tuple(
-        DiskTemplate(disk["name"], DiskRole(disk["role"]), disk["size"]) for disk in told["disks"]
+        DiskTemplate(**{**disk, "role": DiskRole(disk["role"])}) for disk in told["disks"]
     )
     template = BookieTemplate(**{**told, "disks": disks, "ack": AckMode(told["ack"])})
     started, ended = tree["startedAt"], tree["lastExit"]
