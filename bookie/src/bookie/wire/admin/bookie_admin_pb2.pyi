@@ -77,7 +77,7 @@ class BootRecord(_message.Message):
     def __init__(self, boot_epoch: _Optional[int] = ..., clean: _Optional[bool] = ..., reason: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., mode: _Optional[str] = ..., previous_mode: _Optional[str] = ..., ledgers_fenced: _Optional[int] = ..., ledgers_in_limbo: _Optional[int] = ..., ledgers_unchecked: _Optional[int] = ..., cookie_fixed: _Optional[bool] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version")
+    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version", "draining", "ledgers_naming_it", "ledgers_counted", "counted_at_ms")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,10 @@ class Health(_message.Message):
     COOKIE_FIX_FIELD_NUMBER: _ClassVar[int]
     LOSSES_RECORDED_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_NAMING_IT_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_COUNTED_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     phase: Phase
     message: str
@@ -106,7 +110,11 @@ class Health(_message.Message):
     cookie_fix: CookieFix
     losses_recorded: int
     version: str
-    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    draining: bool
+    ledgers_naming_it: int
+    ledgers_counted: bool
+    counted_at_ms: int
+    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ..., draining: _Optional[bool] = ..., ledgers_naming_it: _Optional[int] = ..., ledgers_counted: _Optional[bool] = ..., counted_at_ms: _Optional[int] = ...) -> None: ...
 
 class CookieFix(_message.Message):
     __slots__ = ("plan_id", "disk_indexes", "description", "policy")

@@ -134,7 +134,9 @@ class BookieAdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Read-only for good, for a bookie that is to leave; answers what is left on it.
+        """For a bookie that is to leave: refuses normal adds, is registered read-only, serves what it has
+        and counts what names it (Health). Kept over restarts until `cancel`. FAILED_PRECONDITION while
+        the bookie has limbo or unchecked marks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
