@@ -7,6 +7,7 @@ from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Health, Job, Process, Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
@@ -25,6 +26,7 @@ class FakePlatform:
     published: list[BookieCluster] = field(default_factory=list)
     task_statuses: dict[str, TaskStatus] = field(default_factory=dict)
     failing: bool = False
+    disruptions_allowed: int | None = None
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
         if not self.url:
@@ -70,6 +72,22 @@ class FakePlatform:
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         raise PreconditionError(f"{disk} is not {uid}")
 
+    async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        one = self.fleet[bookie_id]
+        volume = replace(one.volumes[disk.name], size=disk.size)
+        self.fleet[bookie_id] = replace(one, volumes={**one.volumes, disk.name: volume})
+        return True
+
+    async def remove_bookie(
+        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
+    ) -> bool:
+        one = self.fleet[bookie_id]
+        if one.process is not None and one.process.instance != instance:
+            raise PreconditionError("another process runs")
+        volumes = {} if delete_volumes else one.volumes
+        self.fleet[bookie_id] = replace(one, process=None, volumes=volumes)
+        return True
+
     async def start_job(self, job: StartJob) -> bool:
         if job.name in self.jobs_seen:
             return False
@@ -88,10 +106,14 @@ class FakePlatform:
         del self.jobs_seen[name]
 
     async def record(self, event: Event) -> None:
-        self.events.append(event)
+        if not event.once or all(event.once != told.once for told in self.events):
+            self.events.append(event)
 
     async def publish(self, cluster: BookieCluster) -> None:
         self.published.append(cluster)
+
+    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        self.disruptions_allowed = status.disruptions_allowed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         self.task_statuses[name] = status
@@ -110,12 +132,16 @@ class FakeControl:
 
     healths: dict[str, Health | None] = field(default_factory=dict)
     approved: list[tuple[str, str, str]] = field(default_factory=list)
+    drains: list[tuple[str, bool]] = field(default_factory=list)
 
     async def health(self, address: str) -> Health | None:
         return self.healths.get(address, bookie(address).health)
 
     async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
         self.approved.append((address, plan_id, approved_by))
+
+    async def drain(self, address: str, *, cancel: bool) -> None:
+        self.drains.append((address, cancel))
 
     async def close(self) -> None:
         return

@@ -6,6 +6,7 @@ refuses when that has changed. The first failure ends the pass: the next one loo
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.protocol.ids import BookieId
 
 from bookie_operator.control import Control
 from bookie_operator.errors import PreconditionError
@@ -14,8 +15,11 @@ from bookie_operator.plan.actions import (
     Action,
     ApproveCookieFix,
     CreateVolume,
+    DrainBookie,
     Event,
+    ExpandVolume,
     InitialiseMetadata,
+    RemoveBookie,
     ReplaceVolume,
     RestartBookie,
     StartBookie,
@@ -72,6 +76,22 @@ class Applier:
                 begun = await self._platform.replace_volume(bookie_id, disk_name, uid=uid)
                 told = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
                 return told if begun else None
+            case ExpandVolume(bookie_id, disk):
+                begun = await self._platform.expand_volume(bookie_id, disk)
+                told = Event("VolumeExpanding", f"{disk.name} to {disk.size}", bookie_id)
+                return told if begun else None
+            case RemoveBookie(bookie_id, instance, delete_volumes):
+                begun = await self._platform.remove_bookie(
+                    bookie_id, instance=instance, delete_volumes=delete_volumes
+                )
+                what = "its volumes go with it" if delete_volumes else "its volumes are kept"
+                told = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
+                return told if begun else None
+            case DrainBookie(bookie_id, cancel):
+                await self._control.drain(_control_of(bookie_id, observed), cancel=cancel)
+                if cancel:
+                    return Event("DrainCancelled", "it takes entries again", bookie_id)
+                return Event("DrainBegun", "it takes no new entries", bookie_id)
             case ApproveCookieFix():
                 return await self._approve(action, observed)
             case StartJob():
@@ -81,12 +101,8 @@ class Applier:
                 return Event("JobStopped", f"{name}: {reason}")
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
-        process = observed.bookie(action.bookie_id).process
-        if process is None or process.control is None:
-            raise UnavailableError(f"{action.bookie_id} has no control plane to ask")
-        await self._control.approve(
-            process.control, plan_id=action.plan_id, approved_by=action.approved_by
-        )
+        address = _control_of(action.bookie_id, observed)
+        await self._control.approve(address, plan_id=action.plan_id, approved_by=action.approved_by)
         told = f"fix {action.plan_id} approved by {action.approved_by}"
         return Event("CookieFixApproved", told, action.bookie_id)
 
@@ -101,6 +117,13 @@ class Applier:
         return Event(name, f"{job.name} with engine {job.engine}", job.bookie_id or "")
 
 
+def _control_of(bookie_id: BookieId, observed: Observed) -> str:
+    process = observed.bookie(bookie_id).process
+    if process is None or process.control is None:
+        raise UnavailableError(f"{bookie_id} has no control plane to ask")
+    return process.control
+
+
 async def _initialise(store: MetadataStore | None) -> Event:
     if store is None:
         raise UnavailableError("the metadata store is not open")
@@ -112,7 +135,7 @@ def _bookie_of(action: Action) -> str:
     match action:
         case StartBookie(template) | RestartBookie(template, _, _):
             return template.bookie_id
-        case CreateVolume() | ApproveCookieFix() | ReplaceVolume() | StartJob():
-            return action.bookie_id or ""
-        case _:
+        case InitialiseMetadata() | StopJob():
             return ""
+        case _:
+            return action.bookie_id or ""

@@ -1,4 +1,4 @@
-"""The operator's end of bookies' control planes (gRPC): health, and approvals of cookie fixes.
+"""The operator's end of bookies' control planes (gRPC): health, approvals of cookie fixes, drains.
 
 Every call has a deadline. A bookie that does not answer is None, which nobody reads as healthy.
 """
@@ -35,11 +35,13 @@ _PHASES: Final = {
 
 
 class Control(Protocol):
-    """What observing and approving need; `address` is host:port."""
+    """What observing and acting need; `address` is host:port."""
 
     async def health(self, address: str) -> Health | None: ...
 
     async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None: ...
+
+    async def drain(self, address: str, *, cancel: bool) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -67,6 +69,14 @@ class GrpcControl:
             raise UnavailableError(f"the bookie at {address}: {error.details()}") from error
         if not reply.accepted:
             raise UnavailableError(f"the bookie at {address} refused: {reply.message}")
+
+    async def drain(self, address: str, *, cancel: bool) -> None:
+        """UnavailableError when the bookie did not take it; it may be asked again."""
+        stub = await self._stub(address)
+        try:
+            await stub.Drain(pb.DrainRequest(cancel=cancel), timeout=DEADLINE_S)
+        except grpc.aio.AioRpcError as error:
+            raise UnavailableError(f"the bookie at {address}: {error.details()}") from error
 
     async def close(self) -> None:
         for channel in self._channels.values():

@@ -17,3 +17,7 @@ class DirectoryInUseError(LocalError):
 
 class PreconditionError(BookieError):
     """What an action was planned for has changed meanwhile: observe and plan again."""
+
+
+class ForbiddenError(BookieError):
+    """The platform denied a call for want of a permission; the message is the platform's."""

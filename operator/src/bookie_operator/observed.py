@@ -46,7 +46,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process (or container) of a bookie."""
+    """One process (or container) of a bookie, or the intent to run one.
+
+    `instance` names this very run: a process, or `<pod uid>.<restart count>`.
+    """
 
     instance: str
     running: bool
@@ -57,14 +60,25 @@ class Process:
     started_at: datetime | None = None
     last_exit: Exit | None = None
     control: str | None = None
+    is_ready: bool = True
+    """As the platform judges it: what a disruption budget counts."""
+    waiting: str = ""
+    """Why it has not started, `Reason: message` (ImagePullBackOff, Unschedulable, ...)."""
+    pod: str = ""
+    """Identity of the pod around the container; it changes when the pod is replaced."""
+    node: str = ""
+    node_boot_id: str = ""
+    """Changes when the node itself was restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One volume of a bookie: the claim, not what lies on it."""
+    """One volume of a bookie: the claim, not what lies on it. `size` as requested now, if known."""
 
     disk: str
     uid: str
+    size: str = ""
+    is_terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,10 @@ class Health:
     losses_recorded: int = 0
     instance_id: str = ""
     cookie_fix: CookieFixRequest | None = None
+    draining: bool = False
+    """It takes no new entries, since it is to leave."""
+    ledgers_naming_it: int | None = None
+    """Ledgers whose metadata names it, counted since it drains; None = not counted."""
     is_fresh: bool = True
 
 
@@ -128,12 +146,15 @@ class Bookie:
     process: Process | None = None
     health: Health | None = None
     is_writable: bool = False
+    has_cookie: bool | None = None
+    """Whether metadata knows it, asked of bookies that are to leave; None = not known."""
 
 
 class JobKind(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
     ACCEPT_LOSS = "accept-loss"
+    DRAIN = "drain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +166,25 @@ class RepairReport:
     entries_copied_closed: int = 0
     ledgers_recovered: int = 0
     engine: str = ""
+    engine_reason: str = ""
     spark_app_id: str = ""
+    executors: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainReport:
+    """What a drain moved off its bookie, and what it could not move yet."""
+
+    ledgers_moved: int = 0
+    ledgers_recovered: int = 0
+    ledgers_left: int = 0
+    ledgers_blocked: int = 0
+    entries_copied: int = 0
+    engine: str = ""
+    engine_reason: str = ""
+    spark_app_id: str = ""
+    executors: int = 0
     message: str = ""
 
 
@@ -166,7 +205,9 @@ class AuditReport:
     accepted_losses: int = 0
     """Ledgers that a person let close at a possible loss."""
     engine: str = ""
+    engine_reason: str = ""
     spark_app_id: str = ""
+    executors: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -207,6 +248,9 @@ class Job:
     repair: RepairReport | None = None
     audit: AuditReport | None = None
     loss: LossReport | None = None
+    drain: DrainReport | None = None
+    waiting: str = ""
+    """Why its process has not started, `Reason: message`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +272,8 @@ class Observed:
     bookies: Mapping[BookieId, Bookie] = field(default_factory=dict)
     jobs: tuple[Job, ...] = ()
     tasks: tuple[BookieTask, ...] = ()
+    forbidden: str = ""
+    """What the platform denied the operator for want of a permission, in the pass before."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

@@ -30,6 +30,7 @@ class Reconciler:
         if made.status != cluster.status or not self._has_published:
             self._has_published = True
             await self._platform.publish(cluster.model_copy(update={"status": made.status}))
+        await self._platform.settle(cluster, made.status)
         for name, task in made.tasks.items():
             await self._platform.publish_task(name, task)
         for event in made.events:

@@ -6,7 +6,7 @@ An engine of another version may say less or more; what is missing counts as not
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bookie_operator.observed import AuditReport, LossReport, RepairReport
+from bookie_operator.observed import AuditReport, DrainReport, LossReport, RepairReport
 
 _CLASSES: Final = (
     "ledgers",
@@ -21,14 +21,26 @@ _CLASSES: Final = (
 )
 
 
+def drain_report(tree: Mapping[str, Any]) -> DrainReport:
+    ledgers = _part(tree, "ledgers")
+    return DrainReport(
+        ledgers_moved=_count(ledgers, "moved"),
+        ledgers_recovered=_count(ledgers, "recovered"),
+        ledgers_left=_count(ledgers, "left"),
+        ledgers_blocked=_count(ledgers, "blocked"),
+        entries_copied=_count(tree, "entries_copied"),
+        **_engine(tree),
+        message=message_of(tree),
+    )
+
+
 def repair_report(tree: Mapping[str, Any]) -> RepairReport:
     return RepairReport(
         entries_recovered=_count(tree, "entries_recovered"),
         entries_copied=_count(tree, "entries_copied"),
         entries_copied_closed=_count(tree, "entries_copied_closed"),
         ledgers_recovered=_count(_part(tree, "ledgers"), "recovered"),
-        engine=str(tree.get("engine", "")),
-        spark_app_id=str(tree.get("spark_app_id") or ""),
+        **_engine(tree),
         message=message_of(tree),
     )
 
@@ -39,11 +51,11 @@ def audit_report(tree: Mapping[str, Any]) -> AuditReport | None:
     accepted = tree.get("accepted_losses")
     if not found:
         return None
+    counts: dict[str, Any] = {name: _count(found, name) for name in _CLASSES}
     return AuditReport(
-        **{name: _count(found, name) for name in _CLASSES},
+        **counts,
         accepted_losses=len(accepted) if isinstance(accepted, list) else 0,
-        engine=str(tree.get("engine", "")),
-        spark_app_id=str(tree.get("spark_app_id") or ""),
+        **_engine(tree),
     )
 
 
@@ -70,6 +82,16 @@ def message_of(tree: Mapping[str, Any]) -> str:
         told = f"{len(blocked)} blocked; {what} {first.get('reason')}: {first.get('message')}"
         return told[:1024]
     return str(tree.get("message") or "")[:1024]
+
+
+def _engine(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """What it ran on, and why on that."""
+    return {
+        "engine": str(tree.get("engine") or "")[:253],
+        "engine_reason": str(tree.get("engine_reason") or "")[:1024],
+        "spark_app_id": str(tree.get("spark_app_id") or "")[:253],
+        "executors": _count(tree, "executors"),
+    }
 
 
 def _part(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:

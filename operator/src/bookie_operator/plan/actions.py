@@ -112,6 +112,31 @@ class ReplaceVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandVolume:
+    """Let a volume grow under its bookie; what lies on it stays."""
+
+    bookie_id: BookieId
+    disk: DiskTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBookie:
+    """Let a bookie take no new entries, since it is to leave; or take them again (`cancel`)."""
+
+    bookie_id: BookieId
+    cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBookie:
+    """Stop `instance` gracefully and run it no more; nothing is on it. Destructive."""
+
+    bookie_id: BookieId
+    instance: str
+    delete_volumes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LossDecision:
     """What a person decided: close the ledger before the entry that nobody can decide (S33)."""
 
@@ -150,14 +175,17 @@ Action = (
     | RestartBookie
     | ApproveCookieFix
     | ReplaceVolume
+    | ExpandVolume
+    | DrainBookie
+    | RemoveBookie
     | StartJob
     | StopJob
 )
-Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume
+Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | RemoveBookie
 
 
 def is_destructive(action: Action) -> bool:
-    return isinstance(action, RestartBookie | ApproveCookieFix | ReplaceVolume)
+    return isinstance(action, RestartBookie | ApproveCookieFix | ReplaceVolume | RemoveBookie)
 
 
 def candidate_of(action: Destructive) -> BookieId:
@@ -177,9 +205,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something people should read in the events, once."""
+    """Something people should read in the events.
+
+    `once`: a key under which the platform tells it at most once, ever, so that it may be recorded
+    before the status that remembers it.
+    """
 
     reason: str
     message: str
     bookie: str = ""
     type: Literal["Normal", "Warning"] = "Normal"
+    once: str = ""

@@ -10,13 +10,17 @@ from typing import Protocol
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
 
 
 class Platform(Protocol):
-    """One cluster's place. UnavailableError = not now; PreconditionError = plan again."""
+    """One cluster's place.
+
+    UnavailableError = not now; PreconditionError = plan again; ForbiddenError = a permission lacks.
+    """
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
         """Where the metadata store answers; brings an embedded one up. UnavailableError if not."""
@@ -42,16 +46,31 @@ class Platform(Protocol):
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         """Stop the bookie gracefully and delete that very volume. False = under way already."""
 
+    async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        """Ask for the size of `disk`. False = not now, or asked for already."""
+
+    async def remove_bookie(
+        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
+    ) -> bool:
+        """Stop that very instance gracefully (empty = none runs) and forget the bookie's process.
+
+        Called until neither it nor (with `delete_volumes`) a volume is seen. False = under way.
+        """
+
     async def start_job(self, job: StartJob) -> bool:
         """Create-only; False = a job of this name exists."""
 
     async def stop_job(self, name: str) -> None: ...
 
     async def record(self, event: Event) -> None:
-        """Tell people."""
+        """Tell people; an event with a `once` key at most once, ever."""
 
     async def publish(self, cluster: BookieCluster) -> None:
         """Replace the cluster's status."""
+
+    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        """Bring the bookies' surroundings (services, disruption budget, accounts) to what the
+        spec and the status just published say."""
 
     async def publish_task(self, name: str, status: TaskStatus) -> None: ...
 

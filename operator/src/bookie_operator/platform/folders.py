@@ -74,6 +74,15 @@ class LocalFolders:
         with self.events_file.open("a", encoding="utf-8") as events:
             events.write(json.dumps(event) + "\n")
 
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Those still kept, oldest first; a line that a crash cut short is left out."""
+        for path in (self.events_file.with_name("events.old.jsonl"), self.events_file):
+            if not path.exists():
+                continue
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError):
+                    yield json.loads(line)
+
 
 def replace_file(path: Path, text: str, *, durable: bool = True) -> None:
     """The file has the old text or the new one, whoever reads and whatever dies."""

@@ -81,6 +81,7 @@ class Kubelet:
         self._command = command
         self._clock = clock
         self._records: dict[BookieId, Record] = {}
+        self._held: set[BookieId] = set()
         self.metadata_url: str | None = None
 
     def adopt(self) -> None:
@@ -102,6 +103,18 @@ class Kubelet:
     def process_of(self, bookie_id: BookieId) -> ProcessId | None:
         record = self._records.get(bookie_id)
         return record.process if record else None
+
+    def hold(self, bookie_id: BookieId) -> None:
+        """Do not start it again: it is to be forgotten."""
+        self._held.add(bookie_id)
+
+    def forget(self, bookie_id: BookieId) -> None:
+        """It is not to run any more, and does not; its volumes are left."""
+        record = self._records.pop(bookie_id, None)
+        if record is not None and record.process is not None:
+            self._children.forget(record.process)
+        (self._folders.bookie(bookie_id) / "process.json").unlink(missing_ok=True)
+        self._held.discard(bookie_id)
 
     def tick(self) -> None:
         """Note what ended, start what is due."""
@@ -168,7 +181,8 @@ class Kubelet:
     def _start_if_due(self, bookie_id: BookieId) -> None:
         record = self._records[bookie_id]
         due = record.next_start_at
-        if record.process is not None or self.metadata_url is None:
+        is_held = bookie_id in self._held
+        if record.process is not None or self.metadata_url is None or is_held:
             return
         if due is not None and self._clock() < due:
             return

@@ -16,6 +16,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.errors import ManifestError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import load_task
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
@@ -24,7 +25,12 @@ from bookie_operator.platform.folders import LocalFolders, held, read_json, writ
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
 from bookie_operator.platform.processes import Children, ProcessId, stop
-from bookie_operator.platform.volumes import create_volume, delete_volume
+from bookie_operator.platform.volumes import (
+    create_volume,
+    delete_volume,
+    grow_volume,
+    volumes_of,
+)
 
 REPEATED_MAX: Final = 256
 REPEAT_AFTER_S: Final = 60.0
@@ -57,10 +63,12 @@ class LocalPlatform:
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}
         self._told: dict[tuple[str, str, str], float] = {}
+        self._told_once: set[str] = set()
 
     def adopt(self) -> None:
         """Take over what a former operator of this directory left running."""
         self._folders.make()
+        self._told_once = {str(told["once"]) for told in self._folders.events() if "once" in told}
         self._kubelet.adopt()
         self._jobs.adopt()
 
@@ -132,8 +140,34 @@ class LocalPlatform:
         )
         return True
 
+    async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        """A folder has no bounds: only its claim grows."""
+        return grow_volume(self._folders, bookie_id, disk.name, size=disk.size)
+
+    async def remove_bookie(
+        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
+    ) -> bool:
+        if bookie_id in self._stopping:
+            return False
+        process = self._kubelet.process_of(bookie_id)
+        if process is not None and str(process) != instance:
+            raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
+
+        def then() -> None:
+            for volume in volumes_of(self._folders, bookie_id).values() if delete_volumes else ():
+                delete_volume(self._folders, bookie_id, volume.disk, uid=volume.uid)
+
+        self._kubelet.hold(bookie_id)
+        self._begin(bookie_id, process, then, done=lambda: self._kubelet.forget(bookie_id))
+        return True
+
     def _begin(
-        self, bookie_id: BookieId, process: ProcessId | None, then: Callable[[], None]
+        self,
+        bookie_id: BookieId,
+        process: ProcessId | None,
+        then: Callable[[], None],
+        *,
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         """Stop gracefully in the background, under the bookie's lock, then do `then`."""
 
@@ -146,6 +180,7 @@ class LocalPlatform:
         async def run() -> None:
             try:
                 await asyncio.to_thread(work)
+                done()
             except PreconditionError as error:
                 await self.record(Event("PlannedAnew", str(error), bookie_id))
             finally:
@@ -165,10 +200,12 @@ class LocalPlatform:
     # What people see
 
     async def record(self, event: Event) -> None:
+        if event.once in self._told_once:
+            return
         now = asyncio.get_running_loop().time()
         key = (event.reason, event.bookie, event.message)
         last = self._told.get(key)
-        if last is not None and now - last < REPEAT_AFTER_S:
+        if not event.once and last is not None and now - last < REPEAT_AFTER_S:
             return
         if len(self._told) >= REPEATED_MAX:
             self._told.pop(next(iter(self._told)))
@@ -180,13 +217,19 @@ class LocalPlatform:
                 "reason": event.reason,
                 "bookie": event.bookie,
                 "message": event.message,
+                **({"once": event.once} if event.once else {}),
             }
         )
+        if event.once:
+            self._told_once.add(event.once)
         self._on_event(event)
 
     async def publish(self, cluster: BookieCluster) -> None:
         write_json(self._folders.status_file, cluster.as_dict(), durable=False)
         self._on_publish(cluster)
+
+    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        """Processes need no surroundings."""
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         write_json(

@@ -24,7 +24,8 @@ def volumes_of(folders: LocalFolders, bookie_id: BookieId) -> Mapping[str, Volum
     for path in sorted(folders.claims.glob(f"{bookie_id}.*.json")):
         tree = read_json(path)
         if tree is not None:
-            found[str(tree["disk"])] = Volume(disk=str(tree["disk"]), uid=str(tree["uid"]))
+            disk, uid, size = (str(tree[name]) for name in ("disk", "uid", "size"))
+            found[disk] = Volume(disk=disk, uid=uid, size=size)
     return found
 
 
@@ -42,6 +43,15 @@ def create_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size
     tree = {"bookie": bookie_id, "disk": disk, "uid": uid, "size": size, "createdAt": created}
     write_json(folders.claim(bookie_id, disk), tree)
     return uid
+
+
+def grow_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: str) -> bool:
+    """The claim of this size; False when it has it already, or there is none."""
+    claim = read_json(folders.claim(bookie_id, disk))
+    if claim is None or claim["size"] == size:
+        return False
+    write_json(folders.claim(bookie_id, disk), claim | {"size": size})
+    return True
 
 
 def delete_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, uid: str) -> None:
