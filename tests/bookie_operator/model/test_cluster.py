@@ -39,6 +39,7 @@ def test_the_example_is_the_cluster_that_the_readme_tells_of() -> None:
         ({"storage": {"disks": [*DISKS, DISKS[2]]}}, "found ledger-1 twice"),
         ({"metadata": {}}, "found neither, expected exactly one of embedded and connect"),
         ({"audit": {"schedule": "sometimes"}}, "spec.audit.schedule: found 'sometimes'"),
+        ({"resources": {"limits": {"memory": "1 gig"}}}, "limits.memory: found '1 gig'"),
     ],
 )
 def test_a_mistake_is_named_with_field_found_and_expected(
@@ -55,6 +56,10 @@ def test_every_mistake_is_told_at_once() -> None:
 @pytest.mark.parametrize("safe", [{"ack": "sync"}, {"journalWriteData": True}])
 def test_one_ack_is_enough_when_it_means_a_synced_copy(safe: dict[str, Any]) -> None:
     assert cluster(quorum={"ensemble": 3, "write": 3, "ack": 1}, **safe).spec.loss_budget == 0
+
+
+def test_a_quantity_may_be_written_as_a_number() -> None:
+    assert cluster(resources={"requests": {"cpu": 1}}).spec.resources.requests == {"cpu": "1"}
 
 
 def test_a_file_needs_exactly_one_cluster(tmp_path: Path) -> None:

@@ -41,14 +41,14 @@ def test_no_other_file_lies_there() -> None:
 def test_schemas_are_structural(name: str) -> None:
     for schema in schemas(whole(name)):
         assert not FORBIDDEN & set(schema)
-        assert "type" in schema
+        assert "type" in schema or schema.get("x-kubernetes-int-or-string")
         assert not {"properties", "additionalProperties"} <= set(schema)
 
 
 @pytest.mark.parametrize("name", sorted(documents()))
 def test_lists_and_maps_are_bounded(name: str) -> None:
     for schema in schemas(whole(name)["properties"]["spec"]):
-        assert schema["type"] != "array" or "maxItems" in schema
+        assert schema.get("type") != "array" or "maxItems" in schema
 
 
 @pytest.mark.parametrize("name", sorted(documents()))
@@ -77,6 +77,12 @@ def test_quorum_rules_are_in_the_schema() -> None:
     assert any("self.quorum.ack >= 2" in rule for rule in rules)
     assert any("self.replicas >= self.quorum.ensemble" in rule for rule in rules)
     assert any("oldSelf.map" in rule for rule in rules)
+
+
+def test_names_are_limited_in_the_schema() -> None:
+    for name in documents():
+        rules = [rule["rule"] for rule in cel(whole(name))]
+        assert "size(self.metadata.name) <= 40" in rules
 
 
 def cel(schema: dict[str, Any]) -> list[dict[str, str]]:

@@ -16,8 +16,11 @@ API_VERSION: Final = "bookkeeper.bookie-operator.dev/v1alpha1"
 CATEGORY: Final = "bookkeeper"
 
 NAME_PATTERN: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+NAME_LENGTH_MAX: Final = 40
+"""`NAME-bookie-99` plus a revision's hash, or plus a job's epoch and attempt, are values of labels
+of pods, which Kubernetes limits to 63."""
 
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=40)]
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LENGTH_MAX)]
 """A DNS label, short enough that names derived from it stay below Kubernetes' limit."""
 
 ShortText = Annotated[str, StringConstraints(max_length=253)]

@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
 from bookie.protocol.ids import BookieId
-from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from bookie_operator.errors import ManifestError
 from bookie_operator.model.base import (
@@ -73,9 +81,22 @@ class PullPolicy(StrEnum):
     NEVER = "Never"
 
 
-Quantities = Annotated[
-    dict[str, Annotated[str, StringConstraints(max_length=32)]], Field(max_length=16)
+_QUANTITY: Final = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+
+
+def _whole_number_as_text(value: object) -> object:
+    return str(value) if type(value) is int else value
+
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_whole_number_as_text),
+    StringConstraints(pattern=_QUANTITY, max_length=32),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": _QUANTITY, "maxLength": 32}),
 ]
+"""Such as `50m`, `1` (also as a number) or `256Mi`. A wrong one is refused here: as part of a pod
+template it would be found only when the pod cannot be made."""
+Quantities = Annotated[dict[str, Quantity], Field(max_length=16)]
 Labels = Annotated[dict[str, ShortText], Field(max_length=32)]
 
 

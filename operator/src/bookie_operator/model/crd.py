@@ -11,7 +11,14 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel
 
-from bookie_operator.model.base import CATEGORY, GROUP, VERSION
+from bookie_operator.model.base import (
+    CATEGORY,
+    GROUP,
+    NAME_LENGTH_MAX,
+    NAME_PATTERN,
+    VERSION,
+    rule,
+)
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.task import BookieTask
 
@@ -34,7 +41,20 @@ _KEPT: Final = frozenset(
         "x-kubernetes-validations",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-int-or-string",
     }
+)
+NAME_RULES: Final = (
+    rule(
+        f"size(self.metadata.name) <= {NAME_LENGTH_MAX}",
+        f"metadata.name may have {NAME_LENGTH_MAX} characters at most: names and labels made from "
+        "it must stay below Kubernetes' limit of 63",
+    ),
+    rule(
+        f"self.metadata.name.matches('{NAME_PATTERN}')",
+        "metadata.name must be a DNS label that starts with a letter: lower case letters, digits "
+        "and hyphens, no dots",
+    ),
 )
 
 
@@ -160,6 +180,7 @@ def schema(model: type[BaseModel]) -> dict[str, Any]:
     for name in ("apiVersion", "kind"):
         properties[name] = {"type": "string"}
     properties["metadata"] = {"type": "object"}
+    whole["x-kubernetes-validations"] = list(NAME_RULES)
     properties["status"].pop("default", None)  # an API server drops a status that is sent with spec
     whole["required"] = ["spec"]
     return whole
