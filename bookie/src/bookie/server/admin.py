@@ -11,7 +11,13 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import BadRequestError, BookieError, NotReadyError, StorageError
+from bookie.protocol.errors import (
+    BadRequestError,
+    BookieError,
+    NotReadyError,
+    StorageError,
+    UndecidableError,
+)
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.state import Phase
@@ -226,6 +232,8 @@ def _code(error: BookieError) -> grpc.StatusCode:
         return grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, StorageError):
         return grpc.StatusCode.DATA_LOSS
+    if isinstance(error, UndecidableError):
+        return grpc.StatusCode.FAILED_PRECONDITION
     return grpc.StatusCode.ABORTED
 
 

@@ -46,6 +46,11 @@ class Announcer:
         self._turn = asyncio.Lock()
         self._announced: BookieInfo | None = None
 
+    @property
+    def is_read_only(self) -> bool:
+        """The registration says so now, not only the state."""
+        return self._announced is not None and self._announced.read_only
+
     def _wanted(self) -> BookieInfo:
         return BookieInfo(
             self._bookie_id,

@@ -9,6 +9,7 @@ from bookie.protocol.errors import NotReadyError, StorageError
 from bookie.protocol.ids import LedgerId
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.announce import Announcer
+from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
 from bookie.server.settings import BookieSettings
@@ -28,12 +29,14 @@ class Control:
         self._booted: Booted | None = None
         self._marks: Marks | None = None
         self._announcer: Announcer | None = None
+        self._drain: Drain | None = None
         self.boot: Boot | None = None
         self.started_at_ms = int(time.time() * 1000)
 
-    def serve(self, booted: Booted, marks: Marks, *, announcer: Announcer) -> None:
+    def serve(self, booted: Booted, marks: Marks, *, announcer: Announcer, drain: Drain) -> None:
         """The boot is over: everything can be asked from now on."""
-        self._booted, self._marks, self._announcer = booted, marks, announcer
+        self._booted, self._marks = booted, marks
+        self._announcer, self._drain = announcer, drain
 
     # Health
     def health(self) -> pb.Health:
@@ -46,6 +49,7 @@ class Control:
             entries_total=state.traffic.entries_added,
             bytes_total=state.traffic.bytes_added,
             version=product_version(),
+            draining=state.is_draining,
         )
         if self.boot is not None:
             self._add_boot(health, self.boot)
@@ -54,6 +58,8 @@ class Control:
             health.limbo_ledgers = self._marks.limbo_count
             health.unchecked_ledgers = self._marks.unchecked_count
             health.losses_recorded = self._marks.losses_count
+        if self._drain is not None and self._drain.count is not None:
+            _add_count(health, self._drain.count)
         return health
 
     def _add_boot(self, health: pb.Health, boot: Boot) -> None:
@@ -108,21 +114,17 @@ class Control:
 
     # Modes
     async def set_read_only(self, read_only: bool) -> Phase:
-        return await self._switch("person", read_only)
+        self._ready()
+        assert self._announcer is not None
+        self._state.switch_read_only("person", read_only)
+        await self._announcer.announce()
+        return self._state.phase
 
     async def drain(self, cancel: bool) -> tuple[Phase, int]:
         marks = self._ready()
-        phase = await self._switch("drain", not cancel)
-        return phase, marks.ledgers_held
-
-    async def _switch(self, reason: str, is_on: bool) -> Phase:
-        self._ready()
-        assert self._announcer is not None
-        reasons = self._state.read_only_reasons
-        (reasons.add if is_on else reasons.discard)(reason)
-        self._state.settle_phase()
-        await self._announcer.announce()
-        return self._state.phase
+        assert self._drain is not None
+        await (self._drain.cancel() if cancel else self._drain.begin())
+        return self._state.phase, marks.ledgers_held
 
     async def flush(self) -> int:
         return await self._ready().flush()
@@ -134,6 +136,12 @@ class Control:
                 f"{self._state.message or 'try again'}"
             )
         return self._marks
+
+
+def _add_count(health: pb.Health, count: NamingCount) -> None:
+    health.ledgers_counted = True
+    health.ledgers_naming_it = count.ledgers
+    health.counted_at_ms = count.at_ms
 
 
 def _boot_record(record: BootRecord) -> pb.BootRecord:

@@ -16,6 +16,7 @@ from bookie.protocol.errors import BookieError, DiskFullError, StorageError
 from bookie.protocol.ids import BookieId
 from bookie.server.announce import Announcer
 from bookie.server.collect import collect_deleted
+from bookie.server.drain import Drain
 from bookie.server.marks import Marks
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 SPACE_INTERVAL_S: Final = 1.0
 ANNOUNCE_INTERVAL_S: Final = 1.0
 IDENTITY_INTERVAL_S: Final = 5.0
+DRAIN_INTERVAL_S: Final = 1.0
 FINISH_INTERVAL_S: Final = 120.0
 """Between looks whether the unchecked boundary may be lifted."""
 
@@ -52,6 +54,7 @@ class Housekeeping:
         marks: Marks,
         state: BookieState,
         announcer: Announcer,
+        drain: Drain,
         boot_epoch: int,
     ) -> None:
         self._settings = settings
@@ -60,6 +63,7 @@ class Housekeeping:
         self._marks = marks
         self._state = state
         self._announcer = announcer
+        self._drain = drain
         self._boot_epoch = boot_epoch
         self._leave: Callable[[str], None] = lambda _reason: None
 
@@ -76,6 +80,7 @@ class Housekeeping:
             (options.compaction_interval_seconds, self._compact),
             (FINISH_INTERVAL_S, self._finish_unchecked),
             (ANNOUNCE_INTERVAL_S, self._announcer.announce),
+            (DRAIN_INTERVAL_S, self._drain.count_when_due),
         ]
         tasks = [asyncio.create_task(repeat(duty, pause, ends.fail)) for pause, duty in duties]
         try:

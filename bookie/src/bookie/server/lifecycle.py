@@ -21,15 +21,17 @@ from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
 from bookie.server.connections import RunConnection, RunServer
 from bookie.server.control import Control
+from bookie.server.drain import Drain
 from bookie.server.housekeeping import Ends, Housekeeping
 from bookie.server.http import ProbeServer
 from bookie.server.marks import Marks
 from bookie.server.requests import Bounds, RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.settings import BookieSettings
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import DRAIN_REASON, BookieState, Phase
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
+from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import StorageSettings
 from bookie.storage.lock import FolderLock
 
@@ -138,6 +140,9 @@ class Bookie:
             await asyncio.to_thread(self._disk.make_directory, directory)
         with FolderLock(directories):
             self._runtime.write()
+            if await asyncio.to_thread(is_draining, self._disk, directories):
+                log.info("still draining, as before this process")
+                self.state.switch_read_only(DRAIN_REASON, True)
             store = await self._patiently(lambda: self._open_metadata(self._settings.metadata))
             if store is None:
                 return ExitCode.CLEAN
@@ -229,12 +234,17 @@ class Bookie:
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports, boot_epoch=epoch
         )
+        drain = Drain(
+            store, state, marks=marks, announcer=announcer,
+            disk=self._disk, directories=self._boot_settings.directories,
+        )  # fmt: skip
         housekeeping = Housekeeping(
             self._settings, booted.storage, store,
-            marks=marks, state=state, announcer=announcer, boot_epoch=epoch,
+            marks=marks, state=state, announcer=announcer, drain=drain, boot_epoch=epoch,
         )  # fmt: skip
-        self.control.serve(booted, marks, announcer=announcer)
+        self.control.serve(booted, marks, announcer=announcer, drain=drain)
         state.phase, state.message = Phase.SERVING, ""
+        state.settle_phase()
         log.info("serving: epoch %d, %s", epoch, booted.record.reason)
         try:
             async with housekeeping.running(Ends(self._fail, self._leave)):

@@ -7,8 +7,11 @@ plane, the probes and the metrics.
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from bookie.protocol.status import Status
+
+DRAIN_REASON: Final = "drain"
 
 
 class Phase(IntEnum):
@@ -62,11 +65,20 @@ class BookieState:
     def is_writable(self) -> bool:
         return self.phase is Phase.SERVING and not self.read_only_reasons
 
+    @property
+    def is_draining(self) -> bool:
+        return DRAIN_REASON in self.read_only_reasons
+
+    def switch_read_only(self, reason: str, is_on: bool) -> None:
+        """Set or drop one reason to refuse normal adds."""
+        (self.read_only_reasons.add if is_on else self.read_only_reasons.discard)(reason)
+        self.settle_phase()
+
     def settle_phase(self) -> None:
         """Between the three serving phases, the reasons decide."""
         if not self.phase.serves:
             return
-        if "drain" in self.read_only_reasons:
+        if self.is_draining:
             self.phase = Phase.DRAINING
         else:
             self.phase = Phase.READ_ONLY if self.read_only_reasons else Phase.SERVING

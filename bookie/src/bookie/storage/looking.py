@@ -7,6 +7,7 @@ from typing import Final
 
 from bookie.protocol.errors import CorruptError
 from bookie.storage.disk import Disk
+from bookie.storage.drain_marker import DRAIN_NAME
 from bookie.storage.found import FoundDisk
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.journal import JOURNAL_DIRECTORY
@@ -17,7 +18,7 @@ from bookie.storage.marker import MARKER_NAME, read_marker
 from bookie.storage.stamps import JOURNAL_ROLE, LEDGER_ROLE, STAMP_NAME, read_stamp
 
 _STORE_NAMES: Final = (JOURNAL_DIRECTORY, LOG_DIRECTORY, INDEX_NAME)
-_OWN_NAMES: Final = (*_STORE_NAMES, LOCK_NAME, MARKER_NAME, STAMP_NAME)
+_OWN_NAMES: Final = (*_STORE_NAMES, LOCK_NAME, MARKER_NAME, STAMP_NAME, DRAIN_NAME)
 _FILE_SYSTEM_NAMES: Final = ("lost+found",)
 
 

@@ -1,0 +1,129 @@
+"""A bookie that is to leave: no normal adds, registered read-only, kept over restarts, and counted.
+
+The repair package moves its ledgers (`repair.drain`); here is the state they are moved under, and
+the bookie's own count of what still names it, by which the operator knows that it may go.
+
+The count is trusted only when it says so. It begins some time after the registration says
+read-only, so that whoever chose this bookie from an older list has written it into the metadata.
+Ledgers IN_RECOVERY count too, whomever they name: their recoverer may have written copies here
+already, and puts this bookie into the metadata only when it closes (S37). A writer's ensemble
+change that comes later is harmless: nothing is acknowledged by a bookie that refuses adds.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import BookieError, UndecidableError
+from bookie.protocol.ids import BookieId
+from bookie.server.announce import Announcer
+from bookie.server.marks import Marks
+from bookie.server.state import DRAIN_REASON, BookieState
+from bookie.storage.disk import Disk
+from bookie.storage.drain_marker import mark_draining, unmark_draining
+from bookie.storage.listing import list_ledgers
+
+log = logging.getLogger(__name__)
+
+SETTLE_S: Final = 2.0
+"""From the read-only registration to the first count: longer than clients keep a list of bookies
+between choosing from it and writing the metadata."""
+COUNT_PAUSE_S: Final = 5.0
+REST_FACTOR: Final = 4
+"""After a count, rest so many times as long as it took: at most a fifth of the time is listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamingCount:
+    """Ledgers that name this bookie, or may come to, by a listing that began at `at_ms`."""
+
+    ledgers: int
+    at_ms: int
+
+
+class Drain:
+    """The drain of one serving bookie; its markers lie in `directories`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        state: BookieState,
+        *,
+        marks: Marks,
+        announcer: Announcer,
+        disk: Disk,
+        directories: Sequence[Path],
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._marks = marks
+        self._announcer = announcer
+        self._disk = disk
+        self._directories = directories
+        self._turn = asyncio.Lock()
+        self._due: float | None = None
+        self._life = 0
+        """Number of the drain, so that a count of an earlier one is not taken for this one's."""
+        self.count: NamingCount | None = None
+        """None = not counted yet, or the last try failed: unknown, never zero."""
+
+    async def begin(self) -> None:
+        """Durable when it returns. UndecidableError while the bookie may have forgotten entries."""
+        async with self._turn:
+            if self._state.is_draining:
+                return
+            self._refuse_marks()
+            await asyncio.to_thread(mark_draining, self._disk, self._directories)
+            self._switch(True)
+        await self._announcer.announce()
+
+    async def cancel(self) -> None:
+        """Writable again, whatever the marks say; what was moved away meanwhile stays there."""
+        async with self._turn:
+            await asyncio.to_thread(unmark_draining, self._disk, self._directories)
+            self._switch(False)
+        await self._announcer.announce()
+
+    def _switch(self, is_on: bool) -> None:
+        self._state.switch_read_only(DRAIN_REASON, is_on)
+        self._life += 1
+        self._due = self.count = None
+        log.info("drain %s", "begins" if is_on else "ended")
+
+    def _refuse_marks(self) -> None:
+        limbo, unchecked = self._marks.limbo_count, self._marks.unchecked_count
+        if limbo or unchecked:
+            raise UndecidableError(
+                f"bookie {self._state.bookie_id} is not drained now: {limbo} ledgers are in limbo "
+                f"and {unchecked} unchecked on it, so that nobody knows yet what it must hold; "
+                "drain it once a repair has cleared them"
+            )
+
+    async def count_when_due(self) -> None:
+        """One linearizable listing when it is time; called again and again."""
+        now = asyncio.get_running_loop().time()
+        if not self._state.is_draining or not self._announcer.is_read_only:
+            self._due = self.count = None
+            return
+        if self._due is None:
+            self._due = now + SETTLE_S
+        if now >= self._due:
+            await self._count()
+
+    async def _count(self) -> None:
+        loop, life = asyncio.get_running_loop(), self._life
+        began, at_ms = loop.time(), int(time.time() * 1000)
+        found: NamingCount | None = None
+        try:
+            listing = await list_ledgers(self._store, BookieId(self._state.bookie_id))
+            found = NamingCount(len({*listing.named, *listing.recovering}), at_ms)
+        except BookieError as error:
+            log.warning("cannot count the ledgers that name this bookie: %s", error)
+        if life == self._life:
+            self.count = found
+            self._due = loop.time() + max(COUNT_PAUSE_S, REST_FACTOR * (loop.time() - began))

@@ -1,0 +1,205 @@
+"""Draining a whole bookie: what it refuses, what outlives restarts, what health counts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.status import Status
+from bookie.storage.drain_marker import DRAIN_NAME
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from server_lab import ME, ServerLab
+
+OTHERS = tuple(map(BookieId, ("bookie-7", "bookie-8", "bookie-9")))
+
+
+@pytest.fixture
+async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServerLab]:
+    """Counts at once and often."""
+    monkeypatch.setattr("bookie.server.housekeeping.DRAIN_INTERVAL_S", 0.002)
+    monkeypatch.setattr("bookie.server.housekeeping.ANNOUNCE_INTERVAL_S", 0.002)
+    monkeypatch.setattr("bookie.server.drain.SETTLE_S", 0.0)
+    monkeypatch.setattr("bookie.server.drain.COUNT_PAUSE_S", 0.0)
+    monkeypatch.setattr("bookie.server.drain.REST_FACTOR", 0)
+    lab = ServerLab(tmp_path)
+    await lab.start()
+    yield lab
+    await lab.end()
+
+
+async def drain(lab: ServerLab, *, cancel: bool = False) -> int:
+    reply = await lab.call("Drain", pb.DrainRequest(cancel=cancel))
+    return int(reply.phase)
+
+
+async def health(lab: ServerLab) -> pb.Health:
+    found: pb.Health = await lab.call("GetHealth", pb.GetHealthRequest())
+    return found
+
+
+async def counted(lab: ServerLab, ledgers: int) -> None:
+    """Until health says so."""
+    found = await health(lab)
+    while not (found.ledgers_counted and found.ledgers_naming_it == ledgers):
+        found = await health(lab)
+
+
+async def recovering(lab: ServerLab, ledger_id: LedgerId) -> None:
+    found = await lab.store.read_ledger(ledger_id)
+    await lab.store.write_ledger(found.value.in_recovery(), version=found.version)
+
+
+def marker_files(lab: ServerLab) -> int:
+    return sum((folder / DRAIN_NAME).exists() for folder in lab.directories)
+
+
+async def test_it_refuses_writers_and_serves_readers_and_recoverers(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    assert await drain(server) == pb.DRAINING
+    assert (await server.store.bookies())[ME].read_only
+    assert await server.add(ledger, 1) is Status.READ_ONLY
+    assert await server.add(ledger, 1, recovery=True) is Status.OK
+    assert await server.held(ledger, 0, 9) == [0, 1]
+
+
+async def test_a_cancel_makes_it_writable_and_leaves_no_trace(server: ServerLab) -> None:
+    await drain(server)
+    assert await drain(server, cancel=True) == pb.SERVING
+    found = await health(server)
+    assert not (found.draining or found.ledgers_counted or marker_files(server))
+    assert not (await server.store.bookies())[ME].read_only
+    assert await server.add(await server.ledger(), 0) is Status.OK
+
+
+async def test_it_still_drains_after_a_clean_stop_and_after_a_kill(server: ServerLab) -> None:
+    await drain(server)
+    assert marker_files(server) == 3
+    await server.stop()
+    await server.start()
+    assert (await health(server)).phase == pb.DRAINING
+    await server.restart()
+    assert (await health(server)).draining
+    assert (await server.store.bookies())[ME].read_only
+
+
+async def test_it_says_that_it_drains_while_it_boots(server: ServerLab) -> None:
+    await drain(server)
+    await server.stop()
+    server.metadata.is_out = True
+    bookie = server.begin()
+    await server.until(lambda: bool(bookie.state.message))
+    found = await health(server)
+    assert (found.phase, found.draining, found.ledgers_counted) == (pb.BOOTING, True, False)
+    server.metadata.is_out = False
+    await server.until_registered()
+
+
+async def test_a_replaced_disk_does_not_end_the_drain(server: ServerLab) -> None:
+    await drain(server)
+    server.wipe_on_kill = (0,)
+    await server.restart()
+    assert (await health(server)).phase == pb.DRAINING
+
+
+async def test_a_cancelled_drain_stays_cancelled(server: ServerLab) -> None:
+    await drain(server)
+    await drain(server, cancel=True)
+    await server.restart()
+    assert (await health(server)).phase == pb.SERVING
+
+
+@pytest.mark.parametrize("closed_at", [None, 0])
+async def test_limbo_and_unchecked_marks_refuse_it(
+    server: ServerLab, closed_at: int | None
+) -> None:
+    await server.ledger(closed_at=closed_at)
+    await server.restart()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await drain(server)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "drain it once a repair has cleared them" in str(caught.value.details())
+    assert (await health(server)).phase == pb.SERVING and not marker_files(server)
+
+
+async def test_limbo_that_comes_while_it_drains_neither_ends_nor_holds_it(
+    server: ServerLab,
+) -> None:
+    await drain(server)
+    await server.ledger()
+    await server.restart()
+    assert (await health(server)).limbo_ledgers == 1
+    assert await drain(server) == pb.DRAINING
+    assert await drain(server, cancel=True) == pb.SERVING
+
+
+async def test_a_marker_that_cannot_be_written_refuses_the_drain(idle_server: ServerLab) -> None:
+    disk = idle_server.simulate_disk()
+    await idle_server.start()
+    disk.fail("sync", pattern=f"*{DRAIN_NAME}*")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await drain(idle_server)
+    assert caught.value.code() is grpc.StatusCode.DATA_LOSS
+    assert not (await health(idle_server)).draining
+
+
+async def test_health_counts_every_ledger_that_names_it(server: ServerLab) -> None:
+    assert not (await health(server)).ledgers_counted
+    await server.ledger()
+    ledger = await server.ledger(closed_at=3)
+    await server.ledger(ensemble=OTHERS)
+    await drain(server)
+    await counted(server, 2)
+    await server.store.delete_ledger(ledger)
+    await counted(server, 1)
+    assert (await health(server)).counted_at_ms > 0
+
+
+async def test_a_ledger_in_recovery_may_come_to_name_it_and_counts(server: ServerLab) -> None:
+    ledger = await server.ledger(ensemble=OTHERS)
+    await recovering(server, ledger)
+    await drain(server)
+    await counted(server, 1)
+    await server.close_ledger(ledger, 0)
+    await counted(server, 0)
+
+
+async def test_a_metadata_store_that_is_away_makes_the_count_unknown(server: ServerLab) -> None:
+    await drain(server)
+    await counted(server, 0)
+    server.metadata.is_out = True
+    while (found := await health(server)).ledgers_counted:
+        pass
+    assert (found.ledgers_naming_it, found.counted_at_ms) == (0, 0)
+    server.metadata.is_out = False
+    await counted(server, 0)
+
+
+async def test_nothing_is_counted_before_the_registration_says_read_only(
+    server: ServerLab,
+) -> None:
+    server.metadata.is_out = True
+    await drain(server)
+    server.metadata.is_out = False
+    await counted(server, 0)
+    assert (await server.store.bookies())[ME].read_only
+
+
+async def test_a_count_under_way_when_the_drain_is_cancelled_is_dropped(
+    server: ServerLab,
+) -> None:
+    reached, opened = asyncio.Event(), asyncio.Event()
+
+    async def hold(name: str) -> None:
+        if name == "ledger_ids":
+            reached.set()
+            await opened.wait()
+
+    server.metadata.before = hold
+    await drain(server)
+    await reached.wait()
+    await drain(server, cancel=True)
+    opened.set()
+    assert not (await health(server)).ledgers_counted
