@@ -139,3 +139,28 @@ async def test_status_is_published_before_anything_is_done(loop: Loop) -> None:
     published = loop.platform.published[-1].status.incidents
     assert [incident.boot_epoch_after for incident in published] == [2]
     assert "RepairStarted" in loop.platform.reasons
+
+
+async def test_a_permission_that_lacks_is_a_condition(loop: Loop) -> None:
+    await loop.settle()
+    loop.platform.denied = "pods is forbidden"
+    done = await loop.run(2)
+    degraded = done.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and (degraded.reason, degraded.message) == (
+        "Forbidden",
+        "pods is forbidden",
+    )
+    assert loop.platform.reasons.count("Forbidden") == 1
+    loop.platform.denied = ""
+    assert not (await loop.run(2)).status.is_true(ConditionType.DEGRADED)
+
+
+async def test_surroundings_follow_the_published_status(loop: Loop) -> None:
+    await loop.settle()
+    assert loop.platform.disruptions_allowed == 1
+
+
+async def test_surroundings_that_fail_stop_nothing(loop: Loop) -> None:
+    loop.platform.settling_fails = True
+    assert (await loop.settle()).status.is_true(ConditionType.AVAILABLE)
+    assert "SettleFailed" in loop.platform.reasons

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId
-from bookie_operator.errors import PreconditionError
+from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
@@ -26,6 +26,8 @@ class FakePlatform:
     published: list[BookieCluster] = field(default_factory=list)
     task_statuses: dict[str, TaskStatus] = field(default_factory=dict)
     failing: bool = False
+    settling_fails: bool = False
+    denied: str = ""
     disruptions_allowed: int | None = None
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
@@ -34,6 +36,8 @@ class FakePlatform:
         return self.url
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
+        if self.denied:
+            raise ForbiddenError(self.denied)
         return dict(self.fleet)
 
     async def jobs(self) -> Sequence[Job]:
@@ -84,8 +88,7 @@ class FakePlatform:
         one = self.fleet[bookie_id]
         if one.process is not None and one.process.instance != instance:
             raise PreconditionError("another process runs")
-        volumes = {} if delete_volumes else one.volumes
-        self.fleet[bookie_id] = replace(one, process=None, volumes=volumes)
+        del self.fleet[bookie_id]
         return True
 
     async def start_job(self, job: StartJob) -> bool:
@@ -113,6 +116,8 @@ class FakePlatform:
         self.published.append(cluster)
 
     async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        if self.settling_fails:
+            raise UnavailableError("no services now")
         self.disruptions_allowed = status.disruptions_allowed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:

@@ -9,7 +9,7 @@ from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.control import Control
-from bookie_operator.errors import PreconditionError
+from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
@@ -39,12 +39,17 @@ class Applier:
     async def apply(
         self, action: Action, *, observed: Observed, store: MetadataStore | None
     ) -> bool:
-        """Do it and record it; False (and a Warning event) when it could not be done."""
+        """Do it and record it; False (and a Warning event) when it could not be done.
+
+        ForbiddenError passes: only a person can mend it, and the next status says so.
+        """
         try:
             event = await self._do(action, observed=observed, store=store)
         except PreconditionError as error:
             await self._platform.record(Event("PlannedAnew", str(error), _bookie_of(action)))
             return False
+        except ForbiddenError:
+            raise
         except BookieError as error:
             why = f"{type(action).__name__}: {error}"
             await self._platform.record(

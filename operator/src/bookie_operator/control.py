@@ -125,6 +125,8 @@ def health_of(told: pb.Health) -> Health | None:
             if told.HasField("cookie_fix") and fix.plan_id
             else None
         ),
+        draining=told.draining,
+        ledgers_naming_it=told.ledgers_naming_it if told.ledgers_counted else None,
     )
 
 

@@ -6,7 +6,7 @@ status does not flap under load, yet nothing is gated on what it said before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from bookie.protocol.errors import BookieError
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.control import Control
+from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observed import Bookie, Health, MetadataView, Observed
 from bookie_operator.platform import Platform
@@ -61,6 +62,10 @@ class Observer:
         self._remembered: dict[BookieId, _Remembered] = {}
 
     @property
+    def now(self) -> datetime:
+        return self._clock()
+
+    @property
     def store(self) -> MetadataStore | None:
         """The open session, for actions on the store itself."""
         return self._store
@@ -69,8 +74,9 @@ class Observer:
         jobs = tuple(await self._platform.jobs())
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
-        (metadata, registered), healths = await asyncio.gather(
-            self._look_at_metadata(cluster), self._ask_all(hosted)
+        leaving = [bookie_id for bookie_id in hosted if bookie_id not in cluster.spec.bookie_ids]
+        (metadata, registered, cookies), healths = await asyncio.gather(
+            self._look_at_metadata(cluster, leaving), self._ask_all(hosted)
         )
         return Observed(
             now=self._clock(),
@@ -80,6 +86,7 @@ class Observer:
                     bookie,
                     health=healths.get(bookie_id),
                     is_writable=_is_writable(registered.get(bookie_id)),
+                    has_cookie=cookies.get(bookie_id),
                 )
                 for bookie_id, bookie in hosted.items()
             },
@@ -122,20 +129,27 @@ class Observer:
     # Metadata
 
     async def _look_at_metadata(
-        self, cluster: BookieCluster
-    ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo]]:
+        self, cluster: BookieCluster, leaving: Sequence[BookieId]
+    ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo], Mapping[BookieId, bool]]:
+        """The store, who is registered, and which of those that are to leave it knows at all."""
         url = ""
+        cookies: dict[BookieId, bool] = {}
         try:
             url = await self._platform.metadata_url(cluster)
             async with asyncio.timeout(METADATA_DEADLINE_S):
                 store = await self._session(url)
                 instance_id = await store.instance_id()
                 registered = await store.bookies() if instance_id is not None else {}
+                for bookie_id in leaving if instance_id is not None else ():
+                    cookies[bookie_id] = await store.read_cookie(bookie_id) is not None
         except TimeoutError:
-            return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}
+            return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}, {}
+        except ForbiddenError:
+            raise
         except BookieError as error:
-            return MetadataView(url=url, message=str(error)), {}
-        return MetadataView(url=url, reachable=True, instance_id=instance_id), registered
+            return MetadataView(url=url, message=str(error)), {}, {}
+        view = MetadataView(url=url, reachable=True, instance_id=instance_id)
+        return view, registered, cookies
 
     async def _session(self, url: str) -> MetadataStore:
         """The open store; opening goes on in the background when a pass cannot wait for it."""

@@ -4,12 +4,21 @@ Level-triggered: events only wake it, and a pass needs nothing but the object it
 it may be killed anywhere and started again.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bookie.protocol.errors import BookieError
+
 from bookie_operator.apply import Applier
 from bookie_operator.control import Control
+from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Observer
-from bookie_operator.plan import plan
+from bookie_operator.observed import Observed
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import Event
+from bookie_operator.plan.invalid import forbidden_status, hindrance_event
 from bookie_operator.platform import Platform
 
 
@@ -21,22 +30,63 @@ class Reconciler:
         self._observer = observer
         self._applier = Applier(platform, control)
         self._has_published = False
+        self._forbidden = ""
+        """What was denied in this pass: the next one has it in its status."""
 
     async def run_pass(self, cluster: BookieCluster) -> ClusterStatus:
         """The status after one pass over `cluster` (whose status is the previous pass's)."""
-        observed = await self._observer.observe(cluster)
+        try:
+            observed = await self._observer.observe(cluster)
+        except ForbiddenError as error:
+            return await self._cannot_look(cluster, error)
+        observed, self._forbidden = replace(observed, forbidden=self._forbidden), ""
         made = plan(cluster, observed, cluster.status)
-        # Status first: an incident must be on record before anything is done about it.
-        if made.status != cluster.status or not self._has_published:
-            self._has_published = True
-            await self._platform.publish(cluster.model_copy(update={"status": made.status}))
-        await self._platform.settle(cluster, made.status)
+        # What is told once is told before the status that remembers it: told again after a crash,
+        # the platform drops the double. The rest could only be lost or doubled; it may be lost.
+        await self._tell([event for event in made.events if event.once])
+        # Status before actions: an incident must be on record before anything is done about it.
+        await self._publish(cluster, made.status)
+        await self._settle(cluster, made.status)
         for name, task in made.tasks.items():
             await self._platform.publish_task(name, task)
-        for event in made.events:
-            await self._platform.record(event)
-        for action in made.actions:
-            done = await self._applier.apply(action, observed=observed, store=self._observer.store)
-            if not done:
-                break
+        await self._tell([event for event in made.events if not event.once])
+        await self._act(made, observed)
         return made.status
+
+    async def _act(self, made: Plan, observed: Observed) -> None:
+        try:
+            for action in made.actions:
+                store = self._observer.store
+                if not await self._applier.apply(action, observed=observed, store=store):
+                    break
+        except ForbiddenError as error:
+            self._forbidden = str(error)
+
+    async def _publish(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        if status != cluster.status or not self._has_published:
+            await self._platform.publish(cluster.model_copy(update={"status": status}))
+            self._has_published = True
+
+    async def _settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        """Bookies do not wait for what is around them: it is tried again in the next pass."""
+        try:
+            await self._platform.settle(cluster, status)
+        except ForbiddenError as error:
+            self._forbidden = str(error)
+        except BookieError as error:
+            await self._tell([Event("SettleFailed", str(error), type="Warning")])
+
+    async def _tell(self, events: Sequence[Event]) -> None:
+        for event in events:
+            try:
+                await self._platform.record(event)
+            except ForbiddenError as error:
+                self._forbidden = str(error)
+
+    async def _cannot_look(self, cluster: BookieCluster, error: ForbiddenError) -> ClusterStatus:
+        before, generation = cluster.status, cluster.metadata.generation
+        status = forbidden_status(before, generation, str(error), self._observer.now)
+        told = hindrance_event(status, before)
+        await self._publish(cluster, status)
+        await self._tell([told] if told is not None else [])
+        return status

@@ -52,9 +52,10 @@ class Platform(Protocol):
     async def remove_bookie(
         self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
     ) -> bool:
-        """Stop that very instance gracefully (empty = none runs) and forget the bookie's process.
+        """Stop that very instance gracefully (empty = none runs) and run the bookie no more.
 
-        Called until neither it nor (with `delete_volumes`) a volume is seen. False = under way.
+        Called until `bookies` does not list it: volumes that are kept are nobody's then, until
+        `create_volume` takes them up again. False = under way.
         """
 
     async def start_job(self, job: StartJob) -> bool:

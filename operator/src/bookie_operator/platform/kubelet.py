@@ -127,13 +127,15 @@ class Kubelet:
         self.tick()
         claimed = {path.name.split(".", 1)[0] for path in self._folders.claims.glob("*.json")}
         names = {BookieId(name) for name in claimed} | set(self._records)
+        volumes = {bookie_id: volumes_of(self._folders, bookie_id) for bookie_id in names}
         return {
             bookie_id: Bookie(
                 id=bookie_id,
-                volumes=volumes_of(self._folders, bookie_id),
+                volumes=volumes[bookie_id],
                 process=self._process(bookie_id),
             )
             for bookie_id in sorted(names)
+            if volumes[bookie_id] or bookie_id in self._records
         }
 
     def _process(self, bookie_id: BookieId) -> Process | None:

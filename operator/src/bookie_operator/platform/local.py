@@ -29,6 +29,7 @@ from bookie_operator.platform.volumes import (
     create_volume,
     delete_volume,
     grow_volume,
+    retain_volume,
     volumes_of,
 )
 
@@ -154,8 +155,11 @@ class LocalPlatform:
             raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
 
         def then() -> None:
-            for volume in volumes_of(self._folders, bookie_id).values() if delete_volumes else ():
-                delete_volume(self._folders, bookie_id, volume.disk, uid=volume.uid)
+            for volume in volumes_of(self._folders, bookie_id).values():
+                if delete_volumes:
+                    delete_volume(self._folders, bookie_id, volume.disk, uid=volume.uid)
+                else:
+                    retain_volume(self._folders, bookie_id, volume.disk)
 
         self._kubelet.hold(bookie_id)
         self._begin(bookie_id, process, then, done=lambda: self._kubelet.forget(bookie_id))

@@ -19,20 +19,23 @@ from bookie_operator.platform.folders import LocalFolders, read_json, sync_folde
 
 
 def volumes_of(folders: LocalFolders, bookie_id: BookieId) -> Mapping[str, Volume]:
-    """The bookie's volumes by disk name."""
+    """The bookie's volumes by disk name; those that it left behind are not its own any more."""
     found = {}
     for path in sorted(folders.claims.glob(f"{bookie_id}.*.json")):
         tree = read_json(path)
-        if tree is not None:
+        if tree is not None and not tree.get("retained"):
             disk, uid, size = (str(tree[name]) for name in ("disk", "uid", "size"))
             found[disk] = Volume(disk=disk, uid=uid, size=size)
     return found
 
 
 def create_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: str) -> str:
-    """An empty folder and then its claim; the new uid. An existing volume is left as it is."""
+    """An empty folder and then its claim; the new uid. An existing volume is left as it is, and
+    one that was left behind is taken up again."""
     claim = read_json(folders.claim(bookie_id, disk))
     if claim is not None:
+        if claim.pop("retained", False):
+            write_json(folders.claim(bookie_id, disk), claim)
         return str(claim["uid"])
     folder = folders.volume(bookie_id, disk)
     _remove(folder)  # what a replacement left behind when it was interrupted
@@ -52,6 +55,13 @@ def grow_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: 
         return False
     write_json(folders.claim(bookie_id, disk), claim | {"size": size})
     return True
+
+
+def retain_volume(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
+    """Keep the volume of a bookie that leaves, for the day it comes back."""
+    claim = read_json(folders.claim(bookie_id, disk))
+    if claim is not None:
+        write_json(folders.claim(bookie_id, disk), claim | {"retained": True})
 
 
 def delete_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, uid: str) -> None:

@@ -1,0 +1,33 @@
+"""What is shown when a pass could not be planned at all."""
+
+from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.plan import plan
+from bookie_operator.plan.invalid import forbidden_status, hindrance_event, invalid_status
+from operator_scenes import at, cluster, observed
+
+RUNNING = plan(cluster(), observed(), ClusterStatus()).status
+
+
+def test_a_wrong_spec_degrades_and_leaves_the_rest_as_it_was() -> None:
+    status = invalid_status(RUNNING, 7, "replicas: found 2", at(9))
+    degraded = status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.reason == "InvalidSpec"
+    assert degraded.observed_generation == status.observed_generation == 7
+    assert status.condition(ConditionType.AVAILABLE) == RUNNING.condition(ConditionType.AVAILABLE)
+    assert status.bookies == RUNNING.bookies
+
+
+def test_a_wrong_spec_from_the_start_is_not_available() -> None:
+    status = invalid_status(ClusterStatus(), 1, "replicas: found 2", at(9))
+    assert [(c.type, c.status) for c in status.conditions] == [
+        ("Available", "False"),
+        ("Degraded", "True"),
+    ]
+
+
+def test_what_hinders_is_told_once() -> None:
+    first = forbidden_status(RUNNING, 1, "pods is forbidden", at(9))
+    again = forbidden_status(first, 1, "pods is forbidden", at(10))
+    assert again == first
+    assert hindrance_event(first, RUNNING) is not None
+    assert hindrance_event(again, first) is None
