@@ -1,0 +1,134 @@
+"""What happens to pods, processes and disks in real life, done behind the operator's back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from harness.fleet import Fleet, claim_name, pod_name, set_name
+from harness.kind import Kind
+from harness.kube import Object, wait_for
+from harness.operator import kill_container
+
+GONE_S: Final = 90.0
+UNFLUSHED_S: Final = 60.0
+UNFLUSHED_BYTES: Final = 200_000
+"""Enough that a kill now forgets entries; the writer gives a bookie this much in a second."""
+DISKS: Final = ("journal", "ledger-0", "ledger-1")
+
+
+class Faults:
+    """Faults of one fleet on one kind cluster."""
+
+    def __init__(self, kind: Kind, fleet: Fleet) -> None:
+        self._kind = kind
+        self._fleet = fleet
+        self._kube = fleet.kube
+
+    # Processes and pods
+    def kill(self, bookie: str) -> int:
+        """SIGKILL while the bookie holds entries only in memory; the epoch that ended."""
+        epoch = self._fleet.epoch(bookie)
+        self._wait_unflushed(bookie)
+        self.kill_now(bookie)
+        return epoch
+
+    def kill_now(self, *bookies: str) -> None:
+        """SIGKILL, one right after the other."""
+        pods = [self._fleet.pod(bookie) for bookie in bookies]
+        for pod in pods:
+            kill_container(self._kind, pod["spec"]["nodeName"], container_id(pod))
+
+    def force_delete(self, bookie: str) -> int:
+        """`kubectl delete pod --force`: no grace, no flush; the epoch that ended."""
+        epoch = self._fleet.epoch(bookie)
+        self._wait_unflushed(bookie)
+        self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
+        return epoch
+
+    def _wait_unflushed(self, bookie: str) -> None:
+        wait_for(
+            f"{bookie} to hold {UNFLUSHED_BYTES} bytes only in memory",
+            lambda: self._fleet.metric(bookie, "bookie_unflushed_bytes") >= UNFLUSHED_BYTES,
+            seconds=UNFLUSHED_S,
+        )
+
+    # Volumes
+    def delete_claims(self, bookie: str, *disks: str) -> int:
+        """PVCs and the pod that holds them: the volumes go; the epoch that ended."""
+        epoch = self._fleet.epoch(bookie)
+        claims = [claim_name(bookie, disk) for disk in disks]
+        self._kube.delete("persistentvolumeclaim", *claims)
+        self._kube.delete("pod", pod_name(bookie))
+        return epoch
+
+    def folder(self, bookie: str, disk: str) -> tuple[str, str]:
+        """Node and path of a volume's folder."""
+        name = claim_name(bookie, disk)
+        claim = self._kube.get("persistentvolumeclaim", name)
+        assert claim is not None, f"no claim {name}"
+        volume = self._kube.get("persistentvolume", claim["spec"]["volumeName"])
+        assert volume is not None, f"claim {name} has no volume"
+        source = volume["spec"].get("hostPath") or volume["spec"].get("local")
+        terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        return str(terms[0]["matchExpressions"][0]["values"][0]), str(source["path"])
+
+    def wipe(self, bookie: str, disk: str) -> None:
+        node, path = self.folder(bookie, disk)
+        self._kind.on_node(node, f"find {path} -mindepth 1 -delete")
+
+    def swap(self, first: tuple[str, str], second: tuple[str, str]) -> None:
+        """The content of two disks changes places."""
+        node, one = self.folder(*first)
+        other_node, other = self.folder(*second)
+        assert node == other_node, f"disks on {node} and {other_node} cannot be swapped here"
+        self._kind.on_node(
+            node,
+            f"mkdir {one}.swap; {move(one, f'{one}.swap')}; {move(other, one)}; "
+            f"{move(f'{one}.swap', other)}; rmdir {one}.swap",
+        )
+
+    def copy_aside(self, bookie: str, disk: str) -> None:
+        node, path = self.folder(bookie, disk)
+        self._kind.on_node(node, f"rm -rf {path}.aside; cp -a {path} {path}.aside")
+
+    def put_back(self, bookie: str, disk: str) -> None:
+        """The copy from before takes the folder's place, as a restored snapshot does."""
+        node, path = self.folder(bookie, disk)
+        self._kind.on_node(
+            node,
+            f"find {path} -mindepth 1 -delete; {move(f'{path}.aside', path)}; rmdir {path}.aside",
+        )
+
+    @contextmanager
+    def stopped(self, *bookies: str) -> Iterator[None]:
+        """Bookies stopped cleanly and held, the operator only looking on, while disks change."""
+        self._fleet.change({"paused": True})
+        self._fleet.wait_condition("Paused")
+        for bookie in bookies:
+            self._scale(bookie, 0)
+        for bookie in bookies:
+            name = pod_name(bookie)
+            wait_for(
+                f"{name} to be gone",
+                lambda name=name: self._kube.get("pod", name) is None,  # type: ignore[misc]
+                seconds=GONE_S,
+            )
+        yield
+        for bookie in bookies:
+            self._scale(bookie, 1)
+        self._fleet.change({"paused": False})
+
+    def _scale(self, bookie: str, replicas: int) -> None:
+        self._kube("scale", "statefulset", set_name(bookie), f"--replicas={replicas}")
+
+
+def container_id(pod: Object, container: str = "bookie") -> str:
+    for one in pod["status"]["containerStatuses"]:
+        if one["name"] == container:
+            return str(one["containerID"]).removeprefix("containerd://")
+    raise AssertionError(f"pod {pod['metadata']['name']} has no container {container}")
+
+
+def move(source: str, target: str) -> str:
+    """Shell: everything in one folder, hidden files included, into another."""
+    return f"find {source} -mindepth 1 -maxdepth 1 -exec mv -t {target} {{}} +"

@@ -1,0 +1,223 @@
+"""One BookieCluster as its user sees it: its spec patched, its status waited for.
+
+Waits are on conditions of the generation that was applied, and on boot epochs: a status of before
+the fault never satisfies one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from harness import manifests
+from harness.kube import Kube, LateError, Object, wait_for
+from harness.manifests import CLUSTER
+from harness.watch import Watch
+
+UP_S: Final = 150.0
+DETECT_S: Final = 60.0
+CLEAR_S: Final = 180.0
+TASK_S: Final = 90.0
+BKC: Final = "bookieclusters.bookkeeper.bookie-operator.dev"
+BKT: Final = "bookietasks.bookkeeper.bookie-operator.dev"
+
+
+class Fleet:
+    """The cluster `demo` of one namespace."""
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube = kube
+        self.watch = Watch(kube, BKC, CLUSTER)
+
+    def apply(self, change: Mapping[str, Any]) -> None:
+        """As `kubectl apply -f`, then follow it."""
+        self.kube.apply(manifests.cluster(self.kube.namespace, change))
+        self.watch.start()
+
+    def stop_watching(self) -> None:
+        self.watch.stop()
+
+    # As it is
+    def object(self) -> Object:
+        found = self.kube.get(BKC, CLUSTER)
+        assert found is not None, f"there is no cluster {CLUSTER} in {self.kube.namespace}"
+        return found
+
+    def status(self) -> Object:
+        return dict(self.object().get("status") or {})
+
+    def bookie(self, bookie: str) -> Object:
+        return bookie_of(self.object(), bookie)
+
+    def epoch(self, bookie: str) -> int:
+        return int(self.bookie(bookie)["bootEpoch"])
+
+    def metadata_url(self) -> str:
+        return str(self.status()["metadata"]["url"])
+
+    def pod(self, bookie: str) -> Object:
+        name = pod_name(bookie)
+        return wait_for(f"pod {name}", lambda: self.kube.get("pod", name), seconds=60.0)
+
+    def metric(self, bookie: str, name: str) -> float:
+        """One figure of the bookie's own /metrics."""
+        path = (
+            f"/api/v1/namespaces/{self.kube.namespace}/pods/{pod_name(bookie)}:8080/proxy/metrics"
+        )
+        for line in self.kube.raw(path).splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[-1])
+        raise AssertionError(f"{bookie} has no metric {name}")
+
+    # Changes
+    def change(self, spec: Mapping[str, Any]) -> int:
+        """Patch the spec; the generation that has it."""
+        return int(self.kube.patch(BKC, CLUSTER, {"spec": spec})["metadata"]["generation"])
+
+    def ask(self, name: str, spec: Mapping[str, Any], *, seconds: float = TASK_S) -> Object:
+        """A task from its making to its end; its status."""
+        self.kube.apply(manifests.task(self.kube.namespace, name, spec))
+
+        def ended() -> Object | None:
+            found = self.kube.get(BKT, name) or {}
+            status: Object = found.get("status") or {}
+            return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+        return wait_for(f"task {name}", ended, seconds=seconds)
+
+    # Waits
+    def wait(
+        self,
+        what: str,
+        wanted: Callable[[Object], Any],
+        *,
+        seconds: float,
+        since: int | None = None,
+    ) -> Object:
+        try:
+            return self.watch.wait(what, wanted, seconds=seconds, since=since)
+        except LateError as error:
+            raise LateError(f"{error}; now: {told(self.watch.latest)}") from None
+
+    def wait_condition(
+        self,
+        kind: str,
+        status: str = "True",
+        *,
+        reason: str = "",
+        seconds: float = DETECT_S,
+        since: int | None = None,
+    ) -> Object:
+        """The object whose condition says so for the newest generation."""
+
+        def says(found: Object) -> bool:
+            one = condition_of(found, kind)
+            return is_current(found) and one["status"] == status and reason in ("", one["reason"])
+
+        return self.wait(f"{kind}={status} {reason}", says, seconds=seconds, since=since)
+
+    def wait_whole(self, *, seconds: float = UP_S) -> Object:
+        """Available, every bookie serving, no limbo: of the newest generation."""
+
+        def whole(found: Object) -> bool:
+            wanted = found["spec"]["replicas"]
+            bookies = (found.get("status") or {}).get("bookies") or []
+            return (
+                is_current(found)
+                and condition_of(found, "Available")["status"] == "True"
+                and condition_of(found, "LimboPresent")["status"] == "False"
+                and [one["state"] for one in bookies] == ["Serving"] * wanted
+            )
+
+        return self.wait("Available, all Serving, no limbo", whole, seconds=seconds)
+
+    def wait_incident(
+        self, bookie: str, *, after: int, outcome: str = "", seconds: float = DETECT_S
+    ) -> Object:
+        """The incident of a boot after epoch `after`; with `outcome`, when it ended so."""
+
+        def found(cluster: Object) -> Object | None:
+            for one in incidents_of(cluster, bookie, after=after):
+                if outcome in ("", one["outcome"]):
+                    return one
+            return None
+
+        cluster = self.wait(f"an incident of {bookie} {outcome}", found, seconds=seconds)
+        incident = found(cluster)
+        assert incident is not None
+        return incident
+
+    def wait_cleared(self, bookie: str, *, after: int, seconds: float = CLEAR_S) -> Object:
+        """The incident of a boot after epoch `after`, Cleared, and the cluster without limbo."""
+        self.wait_incident(bookie, after=after, outcome="Cleared", seconds=seconds)
+        self.wait_condition("LimboPresent", "False", seconds=CLEAR_S)
+        return self.wait_incident(bookie, after=after, outcome="Cleared", seconds=10.0)
+
+    def wait_refusal(
+        self, predicate: str, *, bookie: str = "", seconds: float = DETECT_S
+    ) -> Object:
+        """The entry of status.blocked that names this predicate."""
+
+        def found(cluster: Object) -> Object | None:
+            for one in (cluster.get("status") or {}).get("blocked") or []:
+                if one["predicate"] == predicate and bookie in ("", one.get("bookie", "")):
+                    return dict(one)
+            return None
+
+        cluster = self.wait(f"blocked by {predicate}", found, seconds=seconds)
+        refusal = found(cluster)
+        assert refusal is not None
+        return refusal
+
+    def boots(self, bookie: str) -> list[int]:
+        """Boot epochs of the incidents of a bookie, oldest first."""
+        return [one["bootEpochAfter"] for one in incidents_of(self.object(), bookie, after=0)]
+
+
+def pod_name(bookie: str) -> str:
+    return f"{CLUSTER}-{bookie}-0"
+
+
+def set_name(bookie: str) -> str:
+    return f"{CLUSTER}-{bookie}"
+
+
+def claim_name(bookie: str, disk: str) -> str:
+    return f"{CLUSTER}-{bookie}-{disk}"
+
+
+def is_current(cluster: Object) -> bool:
+    status = cluster.get("status") or {}
+    return bool(status.get("observedGeneration") == cluster["metadata"]["generation"])
+
+
+def condition_of(cluster: Object, kind: str) -> Object:
+    """The condition, if it speaks of this generation; else one that says nothing."""
+    for one in (cluster.get("status") or {}).get("conditions") or []:
+        if one["type"] == kind and one["observedGeneration"] == cluster["metadata"]["generation"]:
+            return dict(one)
+    return {"type": kind, "status": "Unknown", "reason": "NotThere", "message": ""}
+
+
+def bookie_of(cluster: Object, bookie: str) -> Object:
+    for one in (cluster.get("status") or {}).get("bookies") or []:
+        if one["id"] == bookie:
+            return dict(one)
+    return {"id": bookie, "state": "Unknown", "bootEpoch": 0, "limboLedgers": 0}
+
+
+def incidents_of(cluster: Object, bookie: str, *, after: int) -> list[Object]:
+    found = (cluster.get("status") or {}).get("incidents") or []
+    return [one for one in found if one["bookie"] == bookie and one["bootEpochAfter"] > after]
+
+
+def told(cluster: Object) -> str:
+    """The status in one line, for the message of a wait that failed."""
+    status = cluster.get("status") or {}
+    conditions = [
+        f"{one['type']}={one['status']}({one['reason']})" for one in status.get("conditions") or []
+    ]
+    bookies = [
+        f"{one['id']} {one['state']} epoch {one.get('bootEpoch')}"
+        for one in status.get("bookies") or []
+    ]
+    blocked = [f"{one['action']} by {one['predicate']}" for one in status.get("blocked") or []]
+    return "; ".join([*conditions, *bookies, *blocked]) or "no status"

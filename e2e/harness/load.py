@@ -1,0 +1,83 @@
+"""The writer's pod, from outside: start, how far it is, stop, and the check of every entry."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from harness.commands import CommandError
+from harness.kube import Kube, LateError, Object, wait_for
+from harness.manifests import WRITER, writer_pod, writer_script
+
+START_S: Final = 60.0
+STOP_S: Final = 60.0
+CHECK_S: Final = 180.0
+
+
+class Load:
+    """One writer in one namespace."""
+
+    def __init__(self, kube: Kube, metadata_url: str) -> None:
+        self._kube = kube
+        self._metadata_url = metadata_url
+
+    def start(self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240) -> "Load":
+        """Begin to write and wait for the first acks; `prefill`: ledgers and MiB before that."""
+        ledgers, mib = prefill
+        words = ["--rate", str(rate)]
+        if ledgers:
+            words += ["--prefill-ledgers", str(ledgers), "--prefill-mib", str(mib)]
+        namespace = self._kube.namespace
+        self._kube.apply(
+            writer_script(namespace), writer_pod(namespace, self._metadata_url, *words)
+        )
+        wait_for(
+            f"the first acks of at least {ledgers} ledgers",
+            lambda: self._has(lambda progress: progress["ledgers"] > ledgers),
+            seconds=START_S + mib,
+        )
+        return self
+
+    def progress(self) -> Object:
+        """The writer's last word; it fails when the writer has failed."""
+        lines = self._kube.logs(WRITER, "--tail", "30").splitlines()
+        said = [json.loads(line) for line in lines if line.startswith("{")]
+        ended = [line["ended"] for line in said if "ended" in line]
+        if ended and ended[0] != 0:
+            raise AssertionError("the writer failed:\n" + "\n".join(lines))
+        progress = [line for line in said if "acked" in line]
+        found: Object = progress[-1] if progress else {"acked": 0, "ledgers": 0, "stopped": False}
+        return found
+
+    def acked(self) -> int:
+        return int(self.progress()["acked"])
+
+    def goes_on(self, *, entries: int = 200, seconds: float = 60.0) -> None:
+        """Wait until so many more entries are acknowledged."""
+        before = self.acked()
+        try:
+            self._wait(lambda progress: progress["acked"] >= before + entries, seconds)
+        except LateError as error:
+            raise LateError(f"{error}; the writer says {self.progress()}") from None
+
+    def stop(self) -> Object:
+        """End the writing; the writer's last word."""
+        self._kube("exec", WRITER, "--", "touch", "/state/stop")
+        return self._wait(lambda progress: progress["stopped"], STOP_S)
+
+    def check(self) -> Object:
+        """A fresh client reads every acknowledged entry back; what it found."""
+        words = ("python", "/e2e/writer.py", "check", "--folder", "/state")
+        command = ("exec", WRITER, "--", *words, "--metadata", self._metadata_url)
+        try:
+            text = self._kube(*command, seconds=CHECK_S)
+        except CommandError as error:
+            raise AssertionError(f"the check failed: {error}") from None
+        found: Object = json.loads(text.strip().splitlines()[-1])
+        return found
+
+    def _has(self, wanted: Callable[[Object], Any]) -> Object | None:
+        progress = self.progress()
+        return progress if wanted(progress) else None
+
+    def _wait(self, wanted: Callable[[Object], Any], seconds: float) -> Object:
+        return wait_for("the writer", lambda: self._has(wanted), seconds=seconds)

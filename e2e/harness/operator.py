@@ -1,0 +1,91 @@
+"""The operator as helm installs it: up, killed, upgraded, gone."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.commands import CommandError
+from harness.kind import Kind
+from harness.kube import Object, wait_for
+from harness.settings import ROOT, TAG
+
+RELEASE: Final = "bookie-operator"
+NAMESPACE: Final = "bookie-system"
+CHART: Final = ROOT / "charts" / "bookie-operator"
+SELECTOR: Final = "app.kubernetes.io/name=bookie-operator"
+HELM_S: Final = 150.0
+READY_S: Final = 90.0
+
+
+class Operator:
+    """One release in one namespace of one cluster."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.kube = kind.kube.within(NAMESPACE)
+
+    def install(self, chart: str = str(CHART), *, tag: str = TAG) -> None:
+        """`helm upgrade --install`, and until it is ready."""
+        values = ("--set", f"image.repository=bookie-operator/operator,image.tag={tag}")
+        words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *values)
+        self.kube.helm(*words, "--wait", "--timeout", "120s", seconds=HELM_S)
+
+    def uninstall(self) -> None:
+        """CommandError when the chart refuses."""
+        self.kube.helm("uninstall", RELEASE, "--wait", "--timeout", "90s", seconds=HELM_S)
+
+    def is_installed(self) -> bool:
+        found = json.loads(self.kube.helm("list", "--all", "--output", "json"))
+        return any(one["name"] == RELEASE for one in found)
+
+    def pod(self) -> Object:
+        """The one that is not on its way out."""
+
+        def alive() -> Object | None:
+            pods = [
+                pod
+                for pod in self.kube.items("pods", SELECTOR)
+                if "deletionTimestamp" not in pod["metadata"] and not is_job(pod)
+            ]
+            return pods[0] if pods else None
+
+        return wait_for("the operator's pod", alive, seconds=READY_S)
+
+    def wait_ready(self) -> Object:
+        return wait_for(
+            "a ready operator",
+            lambda: pod if is_ready(pod := self.pod()) else None,
+            seconds=READY_S,
+        )
+
+    def kill(self) -> None:
+        """SIGKILL its process, and drop the pod: a restart in place would wait for back-off."""
+        pod = self.pod()
+        name = pod["metadata"]["name"]
+        containers = (pod.get("status") or {}).get("containerStatuses") or []
+        for container in containers:
+            identity = str(container.get("containerID", "")).removeprefix("containerd://")
+            if identity and container.get("state", {}).get("running"):
+                kill_container(self._kind, pod["spec"]["nodeName"], identity)
+        self.kube("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
+
+    def log(self) -> str:
+        try:
+            return self.kube("logs", "--selector", SELECTOR, "--tail", "-1", "--prefix")
+        except CommandError as error:
+            return str(error)
+
+
+def is_job(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or []
+    return any(owner["kind"] == "Job" for owner in owners)
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def kill_container(kind: Kind, node: str, identity: str) -> None:
+    """SIGKILL a container's first process, as the kernel would."""
+    kind.on_node(node, f"kill -9 $(crictl inspect {identity} | jq .info.pid)")

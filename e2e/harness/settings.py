@@ -1,0 +1,45 @@
+"""Variables of the e2e run, with ordinary defaults; the README of e2e explains them."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+ROOT: Final = Path(__file__).parents[2]
+ARTIFACTS: Final = ROOT / "e2e" / "artifacts"
+TAG: Final = "dev"
+IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`cluster_up`: a command that prints a kubeconfig's path, or leaves the current one set."""
+
+    cluster_up: str
+    cluster_name: str
+    node_image: str
+    base_image: str
+    java_base_image: str
+    tools: str
+    """Folders with kind, kubectl and helm, in front of PATH."""
+    build_images: bool
+    keep: bool
+    """Leave clusters, namespaces and the operator as they are at the end."""
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        return cls(
+            cluster_up=os.environ.get("E2E_CLUSTER_UP", ""),
+            cluster_name=os.environ.get("E2E_CLUSTER_NAME", "bookie-e2e"),
+            node_image=os.environ.get("E2E_NODE_IMAGE", ""),
+            base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
+            java_base_image=os.environ.get("E2E_JAVA_BASE_IMAGE", ""),
+            tools=os.environ.get("E2E_TOOLS", ""),
+            build_images=os.environ.get("E2E_BUILD_IMAGES", "1") != "0",
+            keep=os.environ.get("E2E_KEEP", "0") != "0",
+        )
+
+    def path(self) -> str:
+        """PATH of every command that is started."""
+        path = os.environ.get("PATH", os.defpath)
+        return f"{self.tools}{os.pathsep}{path}" if self.tools else path

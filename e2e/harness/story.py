@@ -1,0 +1,134 @@
+"""One story: a clean namespace, a fleet, faults, a load that runs the whole time, and notes.
+
+`conftest` makes one per test; whatever went wrong, everything there is to see of the namespace is
+kept in e2e/artifacts/<story> before it is deleted.
+"""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness import manifests
+from harness.artifacts import dump
+from harness.faults import Faults
+from harness.fleet import BKC, BKT, Fleet
+from harness.kind import Kind
+from harness.kube import Kube, Object, wait_for
+from harness.load import Load
+from harness.manifests import CLUSTER
+from harness.operator import Operator
+from harness.settings import ARTIFACTS
+
+GONE_S: Final = 120.0
+FINALIZERS_S: Final = 30.0
+
+
+class Story:
+    """What a test is told with; `numbers` stand beside its time in the table."""
+
+    def __init__(self, kind: Kind, letter: str) -> None:
+        self.kind = kind
+        self.letter = letter
+        self.name = f"e2e-{letter}"
+        self.kube = kind.kube.within(self.name)
+        self.operator = Operator(kind)
+        self.fleet = Fleet(self.kube)
+        self.faults = Faults(kind, self.fleet)
+        self.numbers: dict[str, Any] = {}
+        self._load: Load | None = None
+
+    @property
+    def folder(self) -> Path:
+        return ARTIFACTS / self.letter
+
+    # Begin and end
+    def begin(self) -> None:
+        remove_namespace(self.kind.kube, self.name)
+        self.kind.kube.apply(manifests.namespace(self.name))
+
+    def end(self) -> None:
+        self.fleet.stop_watching()
+        remove_namespace(self.kind.kube, self.name)
+
+    def keep_what_is_seen(self) -> Path:
+        """Manifests, events and logs, for whoever looks why the story failed."""
+        dump(self.kube, self.operator, self.folder)
+        return self.folder
+
+    # The fleet and its load
+    def up(self, change: Mapping[str, Any] | None = None) -> None:
+        """The cluster of the manifest, with `change` over it, whole."""
+        self.fleet.apply(change or {})
+        self.fleet.wait_whole()
+
+    def write(self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240) -> Load:
+        """Start the writer that runs until `nothing_is_lost`."""
+        self._load = Load(self.kube, self.fleet.metadata_url())
+        return self._load.start(prefill=prefill, rate=rate)
+
+    @property
+    def load(self) -> Load:
+        assert self._load is not None, "no load runs in this story: call write()"
+        return self._load
+
+    def read_back(self) -> Object:
+        """Stop the writer, read every acknowledged entry with a fresh client; what was found."""
+        told = self.load.stop()
+        found = self.load.check()
+        assert found["acked"] == told["acked"], f"noted {found['acked']}, acked {told['acked']}"
+        self.numbers |= {"acked": found["acked"], "ledgers": found["ledgers"]}
+        self.numbers["longest_gap_s"] = told["longest_gap_s"]
+        return found
+
+    def nothing_is_lost(self) -> None:
+        """Every entry that was ever acknowledged reads back, byte by byte."""
+        found = self.read_back()
+        assert found["acked"] > 0
+        assert found["read"] == found["acked"], found
+        assert (found["lost"], found["wrong"], found["unknown"]) == (0, 0, 0), found
+
+    def note(self, incident: Mapping[str, Any], *, name: str = "") -> None:
+        """Figures of an incident into the table."""
+        start = f"{name}_" if name else ""
+        for field in ("secondsToDetect", "secondsToClear", "entriesCopied", "engine"):
+            if incident.get(field) not in (None, ""):
+                self.numbers[start + field] = incident[field]
+
+    @contextlib.contextmanager
+    def recording(self, file: Path) -> Iterator[None]:
+        """`kubectl get bkc -w` as a person sees it, into a file."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        command = self.kube.words("get", "bkc", CLUSTER, "--watch")
+        with file.open("w", encoding="utf-8") as out:
+            process = self.kube.start(command, out)
+            try:
+                yield
+            finally:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=5.0)
+
+
+def remove_namespace(kube: Kube, name: str) -> None:
+    """Gone when this returns; graces and finalizers of what was in it are cut short."""
+    if kube.get("namespace", name) is None:
+        return
+    inside = kube.within(name)
+    for kind in (BKT, BKC):
+        if kube.get("crd", kind) is not None:
+            inside("delete", kind, "--all", "--wait=false")
+            with contextlib.suppress(AssertionError):
+                inside("wait", kind, "--all", "--for=delete", f"--timeout={FINALIZERS_S:.0f}s")
+            _drop_finalizers(inside, kind)
+    kube("delete", "namespace", name, "--wait=false")
+    inside("delete", "pods", "--all", "--grace-period=1", "--wait=false")
+    wait_for(f"namespace {name} to go", lambda: not kube.get("namespace", name), seconds=GONE_S)
+
+
+def _drop_finalizers(kube: Kube, kind: str) -> None:
+    """Of objects whose operator is not there to let them go."""
+    for found in kube.items(kind):
+        with contextlib.suppress(AssertionError):
+            kube.patch(kind, found["metadata"]["name"], {"metadata": {"finalizers": None}})

@@ -1,0 +1,113 @@
+"""One object followed by `kubectl get --watch`: every version that was seen, and waits on them.
+
+A wait looks at the versions in order, so that a state which lasted a moment is not missed, and
+wakes the moment a new one comes.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+from harness.kube import Kube, LateError, Object
+
+AGAIN_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One version, and when it came."""
+
+    at: float
+    object: Object
+
+
+class Watch:
+    """Follows an object from `start` to `stop`, through any restart of kubectl."""
+
+    def __init__(self, kube: Kube, kind: str, name: str) -> None:
+        self._command = kube.words("get", kind, name, "--watch", "--output", "json")
+        self._environment = kube.environment
+        self._news = threading.Condition()
+        self._is_over = False
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self.seen: list[Seen] = []
+        self.what = f"{kind}/{name}"
+
+    def start(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._is_over = True
+        with contextlib.suppress(ProcessLookupError):
+            if self._process is not None:
+                self._process.kill()
+        self._thread.join(timeout=10.0)
+
+    @property
+    def latest(self) -> Object:
+        with self._news:
+            return self.seen[-1].object if self.seen else {}
+
+    def mark(self) -> int:
+        """A point in the story, for `since`: what was seen later lies behind it."""
+        with self._news:
+            return len(self.seen)
+
+    def wait(
+        self,
+        what: str,
+        wanted: Callable[[Object], Any],
+        *,
+        seconds: float,
+        since: int | None = None,
+    ) -> Object:
+        """The first version of which `wanted` is true: from the newest on, or from a mark on."""
+        deadline = time.monotonic() + seconds
+        with self._news:
+            looked = max(0, len(self.seen) - 1) if since is None else since
+            while True:
+                while looked < len(self.seen):
+                    found = self.seen[looked].object
+                    looked += 1
+                    if wanted(found):
+                        return found
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise LateError(f"{self.what}: after {seconds:.0f} s still waiting for {what}")
+                self._news.wait(min(left, 1.0))
+
+    def _follow(self) -> None:
+        while not self._is_over:
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, **self._environment},
+            )
+            assert self._process.stdout is not None
+            self._read(self._process.stdout)
+            self._process.wait()
+            time.sleep(AGAIN_S)
+
+    def _read(self, stream: IO[str]) -> None:
+        """Documents as kubectl prints them: indented, one after the other, `}` ends each."""
+        lines: list[str] = []
+        for line in stream:
+            lines.append(line)
+            if line == "}\n":
+                self._add(json.loads("".join(lines)))
+                lines = []
+
+    def _add(self, found: Object) -> None:
+        with self._news:
+            self.seen.append(Seen(time.monotonic(), found))
+            self._news.notify_all()

@@ -1,0 +1,104 @@
+"""Fixtures of the stories: one kind cluster, one operator, a clean namespace each, their times.
+
+Without a kind cluster every story is skipped, and the reason is said.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from harness.artifacts import Time, keep_times, table
+from harness.kind import Kind, NoClusterError, bring_up, load_images
+from harness.operator import Operator
+from harness.settings import Settings
+from harness.story import Story
+
+OUTCOME = pytest.StashKey[pytest.TestReport]()
+TIMES = pytest.StashKey[list[Time]]()
+STORY_S = 900
+"""The limit of one story with the installation before it; a wait that fails ends it sooner."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[TIMES] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("story") is not None:
+            item.add_marker(pytest.mark.timeout(STORY_S))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.when == "call" or (report.when == "setup" and report.failed):
+        item.stash[OUTCOME] = report
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    times = config.stash[TIMES]
+    if times:
+        terminalreporter.section("stories on Kubernetes")
+        for line in table(times):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"kept in {keep_times(times)}")
+
+
+@pytest.fixture(scope="session")
+def kind() -> Iterator[Kind]:
+    """The cluster, with our images on its nodes."""
+    try:
+        kind = bring_up(Settings.from_environment())
+    except NoClusterError as error:
+        pytest.skip(f"no kind cluster: {error}")
+    try:
+        load_images(kind)
+        yield kind
+    finally:
+        kind.down()
+
+
+@pytest.fixture(scope="session")
+def installed(kind: Kind) -> Iterator[Operator]:
+    """The operator, installed once by helm from this tree's chart."""
+    operator = Operator(kind)
+    operator.install()
+    yield operator
+    if not kind.settings.keep:
+        operator.uninstall()
+
+
+@pytest.fixture
+def bare_story(kind: Kind, request: pytest.FixtureRequest) -> Iterator[Story]:
+    """A clean namespace; the operator is the story's own business."""
+    marker = request.node.get_closest_marker("story")
+    letter, title = marker.args
+    began = time.monotonic()
+    story = Story(kind, letter)
+    story.begin()
+    told_from = time.monotonic()
+    try:
+        yield story
+    finally:
+        told = time.monotonic() - told_from
+        report = request.node.stash.get(OUTCOME, None)
+        failed = report is None or report.failed
+        if failed:
+            print(f"\nwhat was seen of story {letter}: {story.keep_what_is_seen()}")
+        if not (failed and kind.settings.keep):
+            story.end()
+        around = time.monotonic() - began - told
+        outcome = "failed" if failed else "passed"
+        request.config.stash[TIMES].append(
+            Time(letter, title, outcome, round(told, 1), round(around, 1), story.numbers)
+        )
+
+
+@pytest.fixture
+def story(installed: Operator, bare_story: Story) -> Story:
+    """A clean namespace and the session's operator, ready."""
+    installed.wait_ready()
+    return bare_story
