@@ -16,7 +16,6 @@ FUNCTION_LINES_MAX = 60
 IMPORTERS = {
     "kazoo": ("bookie/metadata/",),
     "pyspark": ("bookie/repair/job.py", "bookie/repair/sources.py"),
-    "kubernetes": ("bookie_operator/platform/kubernetes.py",),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

@@ -1,4 +1,4 @@
-"""`bookie-operator`: parsing only; the work is in `local/` and `model/crd.py`.
+"""`bookie-operator`: parsing only; the work is in `serve.py`, `local/` and `model/crd.py`.
 
 Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong manifest.
 """
@@ -83,6 +83,43 @@ def crds(directory: Path | None) -> None:
     for name, text in documents().items():
         (directory / name).write_text(text, encoding="utf-8")
         click.echo(directory / name)
+
+
+@main.command()
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Only clusters of this namespace; may be given again. Without it: all namespaces.",
+)
+@click.option("--port", default=8080, show_default=True, help="HTTP port of metrics and health.")
+@click.option("--verbose", is_flag=True, help="Debug messages as well.")
+@errors_told
+def run(namespaces: tuple[str, ...], port: int, verbose: bool) -> None:
+    """The operator on Kubernetes: reconcile BookieClusters until told to stop."""
+    from bookie_operator.serve import serve  # kopf takes a second; other commands need none
+
+    serve(namespaces=namespaces, port=port, verbose=verbose)
+
+
+@main.command("uninstall-check")
+@click.option("--namespace", "namespaces", multiple=True, metavar="NAME")
+@errors_told
+def uninstall_check(namespaces: tuple[str, ...]) -> int:
+    """Exit code 1 while BookieClusters exist, which nobody would look after any more."""
+    from bookie_operator.serve import clusters_left
+
+    left = clusters_left(namespaces)
+    if not left:
+        return 0
+    click.echo(
+        f"error: found BookieCluster {', '.join(left)}, expected none: without the operator nobody "
+        "repairs them, and they could not be deleted. Delete them first (volumes are kept "
+        "unless retention says otherwise): kubectl delete bkc NAME",
+        err=True,
+    )
+    return FAILED
 
 
 @main.group()

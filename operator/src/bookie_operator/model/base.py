@@ -51,6 +51,8 @@ class ObjectMeta(Resource):
     namespace: ShortText = ""
     uid: ShortText = ""
     generation: Annotated[int, Field(ge=0)] = 0
+    resource_version: ShortText = ""
+    deletion_timestamp: ShortText = ""
     annotations: dict[str, str] = Field(default_factory=dict)
 
 

@@ -33,8 +33,13 @@ def parse(model: type[Model], tree: object, *, source: str) -> Model:
     try:
         return model.model_validate(tree, extra="forbid")
     except ValidationError as error:
-        sentences = [_sentence(model, dict(mistake)) for mistake in error.errors()]
+        sentences = [f"  {sentence}" for sentence in mistakes_of(model, error)]
         raise ManifestError("\n".join([f"{source} is not valid:", *sentences])) from error
+
+
+def mistakes_of(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """One sentence for each mistake."""
+    return [_sentence(model, dict(mistake)) for mistake in error.errors()]
 
 
 def _load(path: Path, model: type[Model]) -> Model:
@@ -60,15 +65,15 @@ def _sentence(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         known = _known_fields(model, location[:-1])
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(known)}"
-        return f"  {where}: unknown field; {hint}"
+        return f"{where}: unknown field; {hint}"
     if mistake["type"] == "missing":
-        return f"  {where}: found nothing, expected a value"
+        return f"{where}: found nothing, expected a value"
     if mistake["type"] == "value_error":  # our own: they name found and expected themselves
-        return f"  {where}: {str(mistake['msg']).removeprefix('Value error, ')}"
+        return f"{where}: {str(mistake['msg']).removeprefix('Value error, ')}"
     context = mistake.get("ctx", {})
     expected = context.get("expected") or context.get("pattern")
     told = f"expected {expected}" if expected else str(mistake["msg"]).replace("Input", "it")
-    return f"  {where}: found {_brief(found)}, {told}"
+    return f"{where}: found {_brief(found)}, {told}"
 
 
 def _path(location: Sequence[str | int]) -> str:

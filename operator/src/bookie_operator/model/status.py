@@ -37,6 +37,7 @@ class ConditionType(StrEnum):
     POSSIBLE_DATA_LOSS = "PossibleDataLoss"
     DURABILITY_VERIFIED = "DurabilityVerified"
     SCALE_DOWN_BLOCKED = "ScaleDownBlocked"
+    MIXED_DURABILITY = "MixedDurability"
     PAUSED = "Paused"
 
 
@@ -64,6 +65,9 @@ class BookieState(StrEnum):
     """Serving, and some of what it does not hold is unknown."""
     READ_ONLY = "ReadOnly"
     DRAINING = "Draining"
+    """Serving what it has while its ledgers move away; it is to leave."""
+    LEAVING = "Leaving"
+    """Drained, and being removed: nothing is on it."""
     STOPPING = "Stopping"
     REFUSED = "Refused"
     UNRESPONSIVE = "Unresponsive"
@@ -99,8 +103,15 @@ class RepairStatus(Resource):
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None
     next_attempt_at: AwareDatetime | None = None
+    ledgers_total: Count = 0
+    """Marked at most since this boot, by the bookie's own count."""
+    ledgers_cleared: Count = 0
+    progress: ShortText = ""
+    """`37/120 ledgers (30 %)`"""
     engine: ShortText = ""
+    engine_reason: LongText = ""
     spark_app_id: ShortText = ""
+    executors: Count = 0
     message: LongText = ""
 
 
@@ -119,6 +130,10 @@ class BookieStatus(Resource):
     """Which process or container: compared as a whole, never counted."""
     control: ShortText = ""
     """host:port of the control plane."""
+    pod: ShortText = ""
+    """Pod, node and the node's boot of the boot whose record is known."""
+    node: ShortText = ""
+    node_boot_id: ShortText = ""
     disks: Annotated[
         tuple[DiskStatus, ...],
         Field(
@@ -147,6 +162,10 @@ class Incident(Resource):
     bookie: ShortText
     boot_epoch_before: Count = 0
     boot_epoch_after: Count = 0
+    cause: ShortText = ""
+    """What the platform saw: OOMKilled, Signal, ExitCode, PodReplaced, NodeRestarted, NodeChanged;
+    empty = nothing. The bookie is believed in any case."""
+    cause_message: LongText = ""
     outcome: IncidentOutcome = IncidentOutcome.OPEN
     ledgers_fenced: Count = 0
     ledgers_in_limbo: Count = 0
@@ -167,7 +186,9 @@ class Incident(Resource):
     ledgers_recovered: Count = 0
     attempts: Count = 0
     engine: ShortText = ""
+    engine_reason: LongText = ""
     spark_app_id: ShortText = ""
+    executors: Count = 0
     counted_jobs: Annotated[tuple[ShortText, ...], Field(max_length=100)] = ()
     """Repair jobs whose copies are in the sums above."""
 
@@ -191,6 +212,8 @@ class AuditStatus(Resource):
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
     next_at: AwareDatetime | None = None
+    asked_at: AwareDatetime | None = None
+    """When the operator last saw something that only an audit can settle."""
     clean: bool | None = None
     ledgers: Count = 0
     entries: Count = 0
@@ -203,7 +226,43 @@ class AuditStatus(Resource):
     lost: Count = 0
     accepted_losses: Count = 0
     engine: ShortText = ""
+    engine_reason: LongText = ""
     spark_app_id: ShortText = ""
+    executors: Count = 0
+    message: LongText = ""
+
+
+class DrainPhase(StrEnum):
+    HELD = "Held"
+    """Wanted, and refused for the time being: status.blocked says why."""
+    DRAINING = "Draining"
+    EMPTIED = "Emptied"
+    """The bookie says that no ledger names it; it is asked once more before it goes."""
+    REMOVING = "Removing"
+
+
+class DrainStatus(Resource):
+    """The bookie that leaves next, since fewer are wanted; absent when none is to leave."""
+
+    bookie: ShortText
+    phase: DrainPhase
+    started_at: AwareDatetime
+    ledgers_left: Count | None = None
+    """Ledgers that name it, by its own count; absent = not counted."""
+    is_running: bool = False
+    """A job moves its ledgers now."""
+    attempt: Count = 0
+    failures: Count = 0
+    """Jobs in a row that moved nothing."""
+    next_attempt_at: AwareDatetime | None = None
+    instance: ShortText = ""
+    """Which process is being removed."""
+    ledgers_moved: Count = 0
+    entries_copied: Count = 0
+    engine: ShortText = ""
+    engine_reason: LongText = ""
+    spark_app_id: ShortText = ""
+    executors: Count = 0
     message: LongText = ""
 
 
@@ -245,6 +304,7 @@ class ClusterStatus(Resource):
     ] = ()
     limbo: LimboTotals = LimboTotals()
     audit: AuditStatus = AuditStatus()
+    drain: DrainStatus | None = None
     blocked: Annotated[tuple[Blocked, ...], Field(max_length=200)] = ()
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
 

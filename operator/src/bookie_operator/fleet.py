@@ -1,0 +1,153 @@
+"""The loop of one BookieCluster on Kubernetes: read the object, run a pass, wait to be woken.
+
+`handlers` starts one per object and wakes it on events; it is the only writer of that cluster's
+status. Every pass begins from a live read of the object, so that it may end anywhere.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from bookie.protocol.errors import BookieError
+from pydantic import ValidationError
+
+from bookie_operator.control import Control, GrpcControl
+from bookie_operator.errors import PreconditionError
+from bookie_operator.metrics import OperatorMetrics
+from bookie_operator.model.base import ObjectMeta
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import mistakes_of
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observe import Observer
+from bookie_operator.plan.invalid import hindrance_event, invalid_status
+from bookie_operator.platform.kubernetes.api import CLUSTER, Api, Object
+from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
+from bookie_operator.reconcile import Reconciler
+
+TICK_S: Final = 1.0
+"""Between passes while anything is under way."""
+IDLE_TICK_S: Final = 15.0
+"""Between passes over a cluster at rest: events wake it earlier."""
+FAILED_TICK_S: Final = 5.0
+CALM_PASSES: Final = 3
+"""Passes without a change of status after which a running cluster counts as at rest."""
+
+BUSY_PHASES: Final = frozenset({"Creating", "Limbo", "Repairing"})
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Fleet:
+    """One cluster object under reconciliation; `run` until it is gone."""
+
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        *,
+        metrics: OperatorMetrics,
+        control: Callable[[], Control] = GrpcControl,
+    ) -> None:
+        self.name = name
+        self._api = api
+        self._metrics = metrics
+        self._make_control = control
+        self._platform: KubernetesPlatform | None = None
+        self._calm = 0
+
+    def wake(self) -> None:
+        if self._platform is not None:
+            self._platform.wake()
+
+    async def run(self, is_stopped: Callable[[], bool]) -> None:
+        """Until told to stop, or the object is gone or being deleted."""
+        control = self._make_control()
+        observer: Observer | None = None
+        reconciler: Reconciler | None = None
+        try:
+            while not is_stopped():
+                body = await self._read()
+                if body is None:
+                    await asyncio.sleep(FAILED_TICK_S)
+                    continue
+                if not body or "deletionTimestamp" in body["metadata"]:
+                    return
+                cluster = await self._parsed(body)
+                if cluster is None:
+                    await asyncio.sleep(FAILED_TICK_S)
+                    continue
+                if reconciler is None:
+                    self._platform = KubernetesPlatform(self._api, cluster)
+                    observer = Observer(self._platform, control)
+                    reconciler = Reconciler(self._platform, observer, control)
+                assert self._platform is not None
+                tick = await self._pass(reconciler, cluster)
+                await self._platform.wait(tick)
+        finally:
+            if observer is not None:
+                await observer.close()
+            await control.close()
+            self._metrics.forget(self._api.namespace, self.name)
+
+    async def _read(self) -> Object | None:
+        """The object; empty = it is gone, None = not known now."""
+        try:
+            return await self._api.get(CLUSTER, self.name) or {}
+        except BookieError as error:
+            LOGGER.warning("%s/%s cannot be read: %s", self._api.namespace, self.name, error)
+            return None
+
+    async def _parsed(self, body: Object) -> BookieCluster | None:
+        """The cluster; None = its spec is wrong in a way that the schema does not catch."""
+        try:
+            return BookieCluster.model_validate(body)
+        except ValidationError as error:
+            why = "; ".join(mistakes_of(BookieCluster, error))
+        await self._tell_invalid(body, why)
+        return None
+
+    async def _tell_invalid(self, body: Object, why: str) -> None:
+        LOGGER.warning("%s/%s is not valid: %s", self._api.namespace, self.name, why)
+        try:
+            previous = ClusterStatus.model_validate(body.get("status") or {})
+        except ValidationError:
+            previous = ClusterStatus()
+        generation = int(body["metadata"].get("generation", 0))
+        status = invalid_status(previous, generation, why, datetime.now(UTC))
+        if status == previous:
+            return
+        told = BookieCluster.model_construct(metadata=_metadata(body), status=status)
+        platform = KubernetesPlatform(self._api, told)
+        with suppress(BookieError):
+            await platform.publish(told)
+            event = hindrance_event(status, previous)
+            if event is not None:
+                await platform.record(event)
+
+    async def _pass(self, reconciler: Reconciler, cluster: BookieCluster) -> float:
+        """One pass; how long to wait for the next."""
+        where = (self._api.namespace, self.name)
+        try:
+            status = await reconciler.run_pass(cluster)
+        except PreconditionError as error:  # another writer, or a newer object: look again
+            LOGGER.info("%s/%s: %s", *where, error)
+            return TICK_S
+        except BookieError as error:
+            LOGGER.warning("%s/%s: the pass failed: %s", *where, error)
+            self._metrics.passed(*where, is_failed=True)
+            return FAILED_TICK_S
+        self._metrics.passed(*where, is_failed=False)
+        self._metrics.show(*where, status)
+        self._calm = self._calm + 1 if status == cluster.status else 0
+        if self._calm < CALM_PASSES or status.phase in BUSY_PHASES:
+            return TICK_S
+        return IDLE_TICK_S if status.phase == "Running" else FAILED_TICK_S
+
+
+def _metadata(body: Object) -> ObjectMeta:
+    """As it is: in an object that is not valid, nothing may be taken for granted."""
+    keys = ("name", "namespace", "uid", "generation")
+    return ObjectMeta.model_construct(**{key: body["metadata"].get(key, "") for key in keys})

@@ -1,0 +1,102 @@
+"""What Prometheus and the probes ask of the operator: `/metrics` and `/healthz`.
+
+A pass that does not come back for long makes the operator unhealthy: restarting it is cheap, since
+it remembers nothing that matters.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from bookie_operator.model.status import ClusterStatus
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+STUCK_AFTER_S: Final = 300.0
+_CLUSTER: Final = ("namespace", "cluster")
+
+
+class OperatorMetrics:
+    """All figures of one operator process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._limbo = self._gauge("limbo_ledgers", "Ledgers in limbo")
+        self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
+        self._condition = self._gauge("condition", "1 while the condition is True", "type")
+        self._last_pass = self._gauge("last_pass_timestamp_seconds", "End of the last good pass")
+        self._blocked = self._gauge("refusals", "Wanted actions that are refused now", "predicate")
+        self._passes = self._counter("passes", "Passes over a cluster", "result")
+        self._actions = self._counter("actions", "Actions carried out", "type")
+        self._seen: dict[tuple[str, str], float] = {}
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(
+            f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry
+        )
+
+    def passed(self, namespace: str, cluster: str, *, is_failed: bool) -> None:
+        """One pass ended; a failed one shows that the loop lives, no more."""
+        self._seen[(namespace, cluster)] = time.monotonic()
+        self._passes.labels(namespace, cluster, "failed" if is_failed else "done").inc()
+        if not is_failed:
+            self._last_pass.labels(namespace, cluster).set_to_current_time()
+
+    def acted(self, namespace: str, cluster: str, action: str) -> None:
+        self._actions.labels(namespace, cluster, action).inc()
+
+    def show(self, namespace: str, cluster: str, status: ClusterStatus) -> None:
+        """The status as figures."""
+        self._limbo.labels(namespace, cluster).set(status.limbo.ledgers)
+        self._unchecked.labels(namespace, cluster).set(status.limbo.unchecked)
+        for condition in status.conditions:
+            is_true = condition.status == "True"
+            self._condition.labels(namespace, cluster, condition.type).set(is_true)
+        _drop(self._blocked, namespace, cluster)
+        for predicate in {refused.predicate for refused in status.blocked}:
+            count = sum(refused.predicate == predicate for refused in status.blocked)
+            self._blocked.labels(namespace, cluster, predicate).set(count)
+
+    def forget(self, namespace: str, cluster: str) -> None:
+        """The cluster is gone: no figures of it stay behind."""
+        self._seen.pop((namespace, cluster), None)
+        for gauge in (
+            *(self._limbo, self._unchecked, self._condition, self._last_pass, self._blocked),
+        ):
+            _drop(gauge, namespace, cluster)
+
+    def stuck(self) -> Iterable[str]:
+        """Clusters whose loop has not come back for long."""
+        now = time.monotonic()
+        return [f"{ns}/{name}" for (ns, name), at in self._seen.items() if now - at > STUCK_AFTER_S]
+
+
+def _drop(gauge: Gauge, namespace: str, cluster: str) -> None:
+    gauge.remove_by_labels({"namespace": namespace, "cluster": cluster})
+
+
+async def serve_http(metrics: OperatorMetrics, *, host: str, port: int) -> web.AppRunner:
+    """Start the HTTP port; the caller cleans the runner up."""
+
+    async def show_metrics(_: web.Request) -> web.Response:
+        body = generate_latest(metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def show_health(_: web.Request) -> web.Response:
+        stuck = metrics.stuck()
+        if stuck:
+            why = f"no pass for more than {STUCK_AFTER_S:g} s: {', '.join(stuck)}\n"
+            return web.Response(status=503, text=why)
+        return web.Response(text="ok\n")
+
+    application = web.Application()
+    application.add_routes([web.get("/metrics", show_metrics), web.get("/healthz", show_health)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner

@@ -1,0 +1,1 @@
+"""The Kubernetes platform: bookies as StatefulSets, volumes as claims, repairs as Jobs."""

@@ -1,0 +1,260 @@
+"""What the platform needs of an API server, over plain dictionaries; ground of this package.
+
+Writes are server-side applies under a field manager of our own, so that what others own in an
+object survives; deletions name the uid they were planned for. Nothing is retried here: a pass that
+fails is planned again. The only importer of aiohttp among the operator's platforms.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import aiohttp
+from bookie.protocol.errors import BookieError, UnavailableError
+
+from bookie_operator.errors import ForbiddenError, PreconditionError
+from bookie_operator.model.base import GROUP, VERSION
+
+REQUEST_S: Final = 15.0
+LOGIN_MAX_AGE_S: Final = 600.0
+"""Tokens of service accounts are rotated on disk; they are read again after this time."""
+MANAGER: Final = "bookie-operator"
+STATUS_MANAGER: Final = "bookie-operator-status"
+
+Object = dict[str, Any]
+
+
+class RefusedError(BookieError):
+    """The API server refused the object itself; the message is the server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where objects of one kind live."""
+
+    group: str
+    version: str
+    plural: str
+    name: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str) -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        middle = f"/namespaces/{quote(namespace)}" if self.namespaced and namespace else ""
+        return f"{root}{middle}/{self.plural}"
+
+
+POD: Final = Kind("", "v1", "pods", "Pod")
+CLAIM: Final = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+CONFIG_MAP: Final = Kind("", "v1", "configmaps", "ConfigMap")
+SERVICE: Final = Kind("", "v1", "services", "Service")
+SERVICE_ACCOUNT: Final = Kind("", "v1", "serviceaccounts", "ServiceAccount")
+EVENT: Final = Kind("", "v1", "events", "Event")
+NODE: Final = Kind("", "v1", "nodes", "Node", namespaced=False)
+STATEFUL_SET: Final = Kind("apps", "v1", "statefulsets", "StatefulSet")
+JOB: Final = Kind("batch", "v1", "jobs", "Job")
+BUDGET: Final = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+ROLE: Final = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDING: Final = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+STORAGE_CLASS: Final = Kind(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
+CSI_DRIVER: Final = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+CLUSTER: Final = Kind(GROUP, VERSION, "bookieclusters", "BookieCluster")
+TASK: Final = Kind(GROUP, VERSION, "bookietasks", "BookieTask")
+
+
+class Api(Protocol):
+    """One namespace of an API server; cluster-wide kinds are reached as well.
+
+    UnavailableError = no answer now; ForbiddenError = a permission lacks; PreconditionError = the
+    object is not what the caller planned for; RefusedError = the object is wrong.
+    """
+
+    @property
+    def namespace(self) -> str: ...
+
+    async def get(self, kind: Kind, name: str) -> Object | None: ...
+
+    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
+        """Live, by equality of labels."""
+
+    async def create(self, kind: Kind, body: Object) -> Object | None:
+        """None = an object of this name exists."""
+
+    async def apply(
+        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
+    ) -> Object:
+        """Server-side apply with force. A resourceVersion in `body` is a precondition."""
+
+    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
+        """False = it is not there. With `uid`: only that very object."""
+
+
+class Login(Protocol):
+    """Server and credentials; kopf's ConnectionInfo is one."""
+
+    @property
+    def server(self) -> str: ...
+
+    def as_http_headers(self) -> dict[str, str]: ...
+
+    def as_ssl_context(self) -> ssl.SSLContext: ...
+
+
+class HttpConnection:
+    """One pool of connections for all namespaces; logs in again when credentials grow old."""
+
+    def __init__(self, login: Callable[[], Login]) -> None:
+        self._login = login
+        self._session: aiohttp.ClientSession | None = None
+        self._server = ""
+        self._since = 0.0
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        content_type: str = "application/json",
+        params: Mapping[str, str] | None = None,
+    ) -> tuple[int, Object]:
+        """Status and body of an answer. UnavailableError when there is none."""
+        session = await self._open()
+        try:
+            async with session.request(
+                method,
+                self._server + path,
+                data=None if body is None else json.dumps(body),
+                headers={"Content-Type": content_type},
+                params=params or {},
+            ) as response:
+                answer = await _body_of(response)
+                if response.status == 401:
+                    await self.close()  # the next request logs in again
+                return response.status, answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            told = str(error) or type(error).__name__
+            raise UnavailableError(f"the API server does not answer: {told}") from error
+
+    async def _open(self) -> aiohttp.ClientSession:
+        now = asyncio.get_running_loop().time()
+        if self._session is not None and now - self._since > LOGIN_MAX_AGE_S:
+            await self.close()
+        if self._session is None:
+            login = self._login()
+            self._server = login.server.rstrip("/")
+            self._since = now
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=login.as_ssl_context(), limit=16),
+                headers=login.as_http_headers(),
+                timeout=aiohttp.ClientTimeout(total=REQUEST_S),
+            )
+        return self._session
+
+
+class HttpApi:
+    """The real Api of one namespace; empty = all of them, for lists."""
+
+    def __init__(self, connection: HttpConnection, namespace: str) -> None:
+        self._connection = connection
+        self._namespace = namespace
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
+
+    async def get(self, kind: Kind, name: str) -> Object | None:
+        status, answer = await self._connection.request("GET", self._path(kind, name))
+        if status == 404:
+            return None
+        return _checked(status, answer, f"get {kind.name} {name}")
+
+    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
+        selector = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
+        params = {"labelSelector": selector} if selector else {}
+        path = kind.path(self._namespace)
+        status, answer = await self._connection.request("GET", path, params=params)
+        items: Sequence[Object] = _checked(status, answer, f"list {kind.plural}").get("items") or ()
+        return items
+
+    async def create(self, kind: Kind, body: Object) -> Object | None:
+        path = kind.path(self._namespace)
+        status, answer = await self._connection.request("POST", path, body=typed(kind, body))
+        if status == 409 and answer.get("reason") == "AlreadyExists":
+            return None
+        return _checked(status, answer, f"create {kind.name} {_name(body)}")
+
+    async def apply(
+        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
+    ) -> Object:
+        path = self._path(kind, _name(body)) + (f"/{subresource}" if subresource else "")
+        status, answer = await self._connection.request(
+            "PATCH",
+            path,
+            body=typed(kind, body),
+            content_type="application/apply-patch+yaml",
+            params={"fieldManager": manager, "force": "true"},
+        )
+        return _checked(status, answer, f"apply {kind.name} {_name(body)}")
+
+    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
+        options: Object = {"propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        path = self._path(kind, name)
+        status, answer = await self._connection.request("DELETE", path, body=options)
+        if status == 404:
+            return False
+        _checked(status, answer, f"delete {kind.name} {name}")
+        return True
+
+    def _path(self, kind: Kind, name: str) -> str:
+        return f"{kind.path(self._namespace)}/{quote(name)}"
+
+
+def typed(kind: Kind, body: Object) -> Object:
+    """The object with its apiVersion and kind."""
+    return {"apiVersion": kind.api_version, "kind": kind.name, **body}
+
+
+def _name(body: Object) -> str:
+    metadata = body["metadata"]
+    return str(metadata.get("name") or metadata.get("generateName", ""))
+
+
+async def _body_of(response: aiohttp.ClientResponse) -> Object:
+    text = await response.text()
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return {"message": text[:200]}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _checked(status: int, answer: Object, what: str) -> Object:
+    """The answer, or the error that tells the caller what to do next."""
+    if status < 400:
+        return answer
+    told = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
+    if status == 403 and "quota" not in told:
+        raise ForbiddenError(told)
+    if status == 409:
+        raise PreconditionError(told)
+    if status in (401, 408, 429) or status >= 500:
+        raise UnavailableError(told)
+    raise RefusedError(told)

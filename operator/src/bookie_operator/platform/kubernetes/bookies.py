@@ -1,0 +1,219 @@
+"""Objects of one bookie: its settings, its claims, its StatefulSet. Pure; `platform` applies them.
+
+A bookie's settings lie in an immutable ConfigMap named by their content, and the pod names it, so
+that a container that restarts by itself keeps the settings it had: only the planner changes them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, DiskRole, Scheduling
+from bookie_operator.observed import Volume
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.pods import (
+    Part,
+    container_security,
+    field_env,
+    image_of,
+    pod_security,
+    pull_secrets,
+    resources,
+    scratch,
+    value_env,
+)
+
+CONTAINER: Final = "bookie"
+SETTINGS_FILE: Final = "bookie.yaml"
+SETTINGS_FOLDER: Final = "/etc/bookie"
+DATA: Final = "/data"
+RUN_PORT: Final = 3182
+ADMIN_PORT: Final = 3183
+HTTP_PORT: Final = 8080
+
+
+def settings_text(
+    template: BookieTemplate, volumes: Mapping[str, Volume], metadata_url: str
+) -> str:
+    """The settings file of one bookie; its host comes from the pod's environment."""
+    folders = {
+        disk.name: {"directory": f"{DATA}/{disk.name}", "volumeUid": volumes[disk.name].uid}
+        for disk in template.disks
+    }
+    [journal] = [disk.name for disk in template.disks if disk.role is DiskRole.JOURNAL]
+    settings = {
+        "bookieId": template.bookie_id,
+        "metadata": metadata_url,
+        "ports": {"run": RUN_PORT, "admin": ADMIN_PORT, "http": HTTP_PORT},
+        "journal": folders[journal],
+        "ledgers": [folders[d.name] for d in template.disks if d.role is DiskRole.LEDGER],
+        "durability": {
+            "journalWriteData": template.journal_write_data,
+            "ack": template.ack.value,
+            "flushIntervalSeconds": template.flush_interval_seconds,
+        },
+        "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
+    }
+    return yaml.safe_dump(settings, sort_keys=False)
+
+
+def settings_map(cluster: BookieCluster, bookie_id: BookieId, text: str) -> Object:
+    name = cluster.metadata.name
+    return {
+        "metadata": {
+            "name": names.settings_name(name, bookie_id, text),
+            "labels": names.labels(name, names.BOOKIE, bookie=bookie_id),
+            "ownerReferences": [names.owner(name, cluster.metadata.uid)],
+        },
+        "immutable": True,
+        "data": {SETTINGS_FILE: text},
+    }
+
+
+def claim(cluster: str, bookie_id: BookieId, disk: DiskTemplate, *, access_mode: str) -> Object:
+    """A volume claim. No owner: data outlives the cluster's object."""
+    wanted: Object = {
+        "accessModes": [access_mode],
+        "resources": {"requests": {"storage": disk.size}},
+    }
+    if disk.storage_class:
+        wanted["storageClassName"] = disk.storage_class
+    return {
+        "metadata": {
+            "name": names.claim_name(cluster, bookie_id, disk.name),
+            "labels": names.labels(cluster, names.BOOKIE, bookie=bookie_id, disk=disk.name),
+        },
+        "spec": wanted,
+    }
+
+
+def bookie_set(
+    cluster: BookieCluster, template: BookieTemplate, *, settings: str, replicas: int = 1
+) -> Object:
+    """The StatefulSet of one bookie. OnDelete: only the planner replaces a running pod."""
+    name, bookie_id = cluster.metadata.name, template.bookie_id
+    own = names.labels(name, names.BOOKIE, bookie=bookie_id)
+    return {
+        "metadata": {
+            "name": names.set_name(name, bookie_id),
+            "labels": own,
+            "ownerReferences": [names.owner(name, cluster.metadata.uid)],
+        },
+        "spec": {
+            "serviceName": names.headless_service(name),
+            "replicas": replicas,
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "selector": {"matchLabels": bookie_selector(name, bookie_id)},
+            "template": {
+                "metadata": {"labels": own, "annotations": {names.REVISION: template.revision}},
+                "spec": _pod(cluster, template, settings=settings),
+            },
+        },
+    }
+
+
+def bookie_selector(cluster: str, bookie_id: BookieId) -> dict[str, str]:
+    return {**names.selector(cluster, names.BOOKIE), names.BOOKIE_LABEL: bookie_id}
+
+
+def _pod(cluster: BookieCluster, template: BookieTemplate, *, settings: str) -> Part:
+    spec, name = cluster.spec, cluster.metadata.name
+    tmp, tmp_mount = scratch(size="64Mi")
+    volumes = [
+        {"name": "settings", "configMap": {"name": settings}},
+        *(
+            {
+                "name": f"disk-{disk.name}",
+                "persistentVolumeClaim": {
+                    "claimName": names.claim_name(name, template.bookie_id, disk.name)
+                },
+            }
+            for disk in template.disks
+        ),
+        tmp,
+    ]
+    return {
+        "serviceAccountName": names.bookie_account(name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,  # its variables would be read as settings
+        "terminationGracePeriodSeconds": spec.grace_period_seconds,
+        "securityContext": pod_security(),
+        "containers": [_container(cluster, template, tmp_mount)],
+        "volumes": volumes,
+        **_placed(spec.scheduling, name),
+        **pull_secrets(spec.image_pull_secrets),
+    }
+
+
+def _container(cluster: BookieCluster, template: BookieTemplate, tmp: Part) -> Part:
+    spec = cluster.spec
+    return {
+        "name": CONTAINER,
+        **image_of(spec, template.image),
+        "args": ["bookie", "serve", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}"],
+        "env": field_env({"BOOKIE_HOST": "status.podIP"}) + value_env({"BOOKIE_BIND": "0.0.0.0"}),
+        "ports": [
+            {"name": "run", "containerPort": RUN_PORT},
+            {"name": "admin", "containerPort": ADMIN_PORT},
+            {"name": "http", "containerPort": HTTP_PORT},
+        ],
+        "resources": resources(spec.resources),
+        "securityContext": container_security(),
+        # No liveness or startup probe: a bookie that boots for long must never be killed, since
+        # every kill is one more unclean stop. Readiness is "can serve", not "limbo is 0".
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "http"},
+            "periodSeconds": 3,
+            "timeoutSeconds": 3,
+            "failureThreshold": 3,
+        },
+        "lifecycle": {"preStop": {"exec": {"command": flush_command()}}},
+        "volumeMounts": [
+            {"name": "settings", "mountPath": SETTINGS_FOLDER, "readOnly": True},
+            *({"name": f"disk-{d.name}", "mountPath": f"{DATA}/{d.name}"} for d in template.disks),
+            tmp,
+        ],
+    }
+
+
+def flush_command() -> list[str]:
+    """Flush while still serving: what is left after SIGTERM then fits the grace period easily."""
+    return ["bookie", "flush", "--control", f"127.0.0.1:{ADMIN_PORT}"]
+
+
+def _placed(scheduling: Scheduling, cluster: str) -> Part:
+    """Bookies apart from each other, as evenly as nodes and zones allow."""
+    mine = {"matchLabels": names.selector(cluster, names.BOOKIE)}
+    term: dict[str, Any] = {"labelSelector": mine, "topologyKey": scheduling.topology_key}
+    apart: Part
+    if scheduling.required:
+        apart = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    else:
+        weighted = {"weight": 100, "podAffinityTerm": term}
+        apart = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    placed: Part = {
+        "affinity": {"podAntiAffinity": apart},
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": mine,
+            }
+        ],
+    }
+    if scheduling.node_selector:
+        placed["nodeSelector"] = dict(scheduling.node_selector)
+    if scheduling.tolerations:
+        placed["tolerations"] = [
+            {key: value for key, value in toleration.as_dict().items() if value != ""}
+            for toleration in scheduling.tolerations
+        ]
+    if scheduling.priority_class_name:
+        placed["priorityClassName"] = scheduling.priority_class_name
+    return placed

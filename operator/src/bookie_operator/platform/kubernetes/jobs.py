@@ -1,0 +1,224 @@
+"""Repairs, audits and drains as batch/v1 Jobs: the manifest, and what a Job tells afterwards. Pure.
+
+A Job's pod is the engine itself, and with engine spark-kubernetes the driver of Spark in client
+mode; its executors are pods that it makes. The result's summary comes back in the container's
+termination message: counts for people. That a bookie is whole again, only the bookie says.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.observed import Job, JobKind
+from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.pods import (
+    Part,
+    container_security,
+    field_env,
+    image_of,
+    pod_security,
+    pull_secrets,
+    resources,
+    scratch,
+    value_env,
+)
+from bookie_operator.platform.kubernetes.view import container_of, moment, waiting_reason
+from bookie_operator.reports import (
+    audit_report,
+    drain_report,
+    loss_report,
+    message_of,
+    repair_report,
+)
+
+CONTAINER: Final = "repair"
+SUMMARY: Final = "/dev/termination-log"
+SUMMARY_BYTES: Final = 4096
+TTL_S: Final = 24 * 3600
+DEADLINE_SLACK_S: Final = 60
+"""The planner stops a late job; Kubernetes does when no operator runs."""
+DRIVER_PORT, BLOCK_PORT = 7078, 7079
+_WORDS: Final = {JobKind.REPAIR: "run", JobKind.AUDIT: "audit", JobKind.DRAIN: "drain"}
+_KEPT_ANSWER: Final = (
+    f'out=$("$@"); code=$?; printf %s "$out" | head -c {SUMMARY_BYTES} >{SUMMARY}; '
+    'printf "%s\\n" "$out"; exit $code'
+)
+"""Runs a command whose answer on stdout is its result."""
+
+
+def command(job: StartJob, metadata_url: str) -> list[str]:
+    if job.decision is not None:
+        return ["sh", "-c", _KEPT_ANSWER, "job", *_accept_loss(job.decision, metadata_url)]
+    words = ["python", "-m", "bookie.repair", _WORDS[job.kind], "--metadata", metadata_url]
+    if job.bookie_id is not None:
+        words += ["--bookie", job.bookie_id]
+    return [*words, "--engine", job.engine, "--output", "json", "--progress", "--summary", SUMMARY]
+
+
+def _accept_loss(wish: LossDecision, metadata_url: str) -> list[str]:
+    # One argument with its value, so that no text of a person's is taken for an option.
+    reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
+    words = ["bookie", "ledger", "accept-loss", str(wish.ledger_id), reason]
+    if wish.entry_id is not None:
+        words += ["--entry", str(wish.entry_id)]
+    return [*words, "--yes", "--output", "json", "--metadata", metadata_url]
+
+
+def job_manifest(
+    cluster: BookieCluster, job: StartJob, *, metadata_url: str, now: datetime
+) -> Object:
+    name, spec = cluster.metadata.name, cluster.spec
+    more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
+    own = names.labels(name, names.JOBS, **more)
+    return {
+        "metadata": {
+            "name": job.name,
+            "labels": own,
+            "annotations": {names.JOB_FACTS: _facts(job, now)},
+            "ownerReferences": [names.owner(name, cluster.metadata.uid)],
+        },
+        "spec": {
+            "backoffLimit": 0,  # the planner tries again, with its own waits and a new name
+            "ttlSecondsAfterFinished": TTL_S,
+            "activeDeadlineSeconds": int(spec.repair.deadline_seconds) + DEADLINE_SLACK_S,
+            "template": {
+                "metadata": {"labels": own},
+                "spec": _pod(cluster, job, command(job, metadata_url)),
+            },
+        },
+    }
+
+
+def _facts(job: StartJob, now: datetime) -> str:
+    facts = {
+        "kind": job.kind.value,
+        "attempt": job.attempt,
+        "bookie": job.bookie_id,
+        "bootEpoch": job.boot_epoch,
+        "startedAt": now.isoformat(timespec="milliseconds"),
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
+    spec, name = cluster.spec, cluster.metadata.name
+    tmp, tmp_mount = scratch()
+    container = {
+        "name": CONTAINER,
+        **image_of(spec, spec.repair.image),
+        "args": list(words),
+        "env": [
+            *field_env(
+                {
+                    "POD_IP": "status.podIP",
+                    "POD_NAME": "metadata.name",
+                    "POD_NAMESPACE": "metadata.namespace",
+                    "POD_UID": "metadata.uid",
+                }
+            ),
+            *value_env(
+                {
+                    "REPAIR_IMAGE": spec.repair.image,
+                    "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
+                    "REPAIR_EXECUTORS": str(spec.repair.executors),
+                    "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
+                    "REPAIR_CLUSTER": name,
+                    "HOME": "/tmp",
+                }
+            ),
+        ],
+        "ports": [
+            {"name": "driver", "containerPort": DRIVER_PORT},
+            {"name": "blocks", "containerPort": BLOCK_PORT},
+        ],
+        "resources": resources(spec.repair.resources),
+        "securityContext": container_security(),
+        "terminationMessagePath": SUMMARY,
+        "volumeMounts": [tmp_mount],
+    }
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": names.repair_account(name),
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(),
+        "containers": [container],
+        "volumes": [tmp],
+        **pull_secrets(spec.image_pull_secrets),
+    }
+
+
+def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
+    """A Job of ours with what its pod left; None for a foreign one."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    try:
+        facts = json.loads(metadata["annotations"][names.JOB_FACTS])
+        kind = JobKind(facts["kind"])
+        started_at = datetime.fromisoformat(facts["startedAt"])
+    except (KeyError, ValueError):
+        return None
+    ended = _end(status)
+    # A pod that is already deleted leaves no report; the Job's own end is enough.
+    pod = next((one for one in pods if _is_pod_of(one, metadata["uid"])), {})
+    terminated = (container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
+    tree = _summary(terminated.get("message"))
+    bookie = facts.get("bookie")
+    return Job(
+        name=metadata["name"],
+        kind=kind,
+        attempt=int(facts.get("attempt", 1)),
+        running=ended is None,
+        started_at=started_at,
+        bookie=BookieId(bookie) if bookie else None,
+        boot_epoch=int(facts.get("bootEpoch", 0)),
+        ended_at=max(ended[0], started_at) if ended else None,
+        exit_code=terminated.get("exitCode"),
+        message=_message(tree, terminated, ended),
+        repair=repair_report(tree) if tree and kind is JobKind.REPAIR else None,
+        audit=audit_report(tree) if tree and kind is JobKind.AUDIT else None,
+        loss=loss_report(tree) if tree and kind is JobKind.ACCEPT_LOSS else None,
+        drain=drain_report(tree) if tree and kind is JobKind.DRAIN else None,
+        waiting=waiting_reason(pod) if ended is None and pod else "",
+    )
+
+
+def _is_pod_of(pod: Object, job_uid: str) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == job_uid for owner in owners)
+
+
+def _end(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
+    """When the Job ended, and the reason when it did not succeed."""
+    for condition in status.get("conditions") or ():
+        if condition.get("status") != "True" or condition.get("type") not in ("Complete", "Failed"):
+            continue
+        at = moment(condition.get("lastTransitionTime"))
+        assert at is not None, "the API server stamps every condition"
+        failed = condition["type"] == "Failed"
+        return at, str(condition.get("message") or "failed") if failed else ""
+    return None
+
+
+def _summary(message: str | None) -> Mapping[str, Any]:
+    try:
+        tree = json.loads(message or "")
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def _message(
+    tree: Mapping[str, Any], terminated: Mapping[str, Any], ended: tuple[datetime, str] | None
+) -> str:
+    if tree:
+        return message_of(tree)
+    reason = str(terminated.get("reason") or "")
+    if terminated and reason != "Completed":
+        return f"{reason} (exit code {terminated.get('exitCode')})"
+    return ended[1] if ended else ""

@@ -1,0 +1,87 @@
+"""Names and labels of everything the operator makes for a cluster; asked by all of this package.
+
+A name is derived from cluster and bookie alone, so that a restarted operator finds what it made.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.base import GROUP
+
+CLUSTER_LABEL: Final = f"{GROUP}/cluster"
+BOOKIE_LABEL: Final = f"{GROUP}/bookie"
+DISK_LABEL: Final = f"{GROUP}/disk"
+COMPONENT_LABEL: Final = f"{GROUP}/component"
+RETAINED_LABEL: Final = f"{GROUP}/retained"
+"""On a volume whose bookie has left: kept data, no part of the fleet."""
+REVISION: Final = f"{GROUP}/revision"
+JOB_FACTS: Final = f"{GROUP}/job"
+"""Annotation of a Job: kind, attempt, bookie, boot epoch, start, as JSON."""
+
+BOOKIE: Final = "bookie"
+ZOOKEEPER: Final = "zookeeper"
+JOBS: Final = "job"
+_APPLICATION: Final = {BOOKIE: "bookie", ZOOKEEPER: "zookeeper", JOBS: "repair"}
+
+
+def labels(cluster: str, component: str, **more: str) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": _APPLICATION[component],
+        "app.kubernetes.io/instance": cluster,
+        "app.kubernetes.io/managed-by": "bookie-operator",
+        **selector(cluster, component),
+        **{f"{GROUP}/{name}": value for name, value in more.items()},
+    }
+
+
+def selector(cluster: str, component: str) -> dict[str, str]:
+    return {CLUSTER_LABEL: cluster, COMPONENT_LABEL: component}
+
+
+def set_name(cluster: str, bookie_id: BookieId) -> str:
+    return f"{cluster}-{bookie_id}"
+
+
+def pod_name(cluster: str, bookie_id: BookieId) -> str:
+    return f"{set_name(cluster, bookie_id)}-0"
+
+
+def claim_name(cluster: str, bookie_id: BookieId, disk: str) -> str:
+    return f"{set_name(cluster, bookie_id)}-{disk}"
+
+
+def settings_name(cluster: str, bookie_id: BookieId, text: str) -> str:
+    """Named by its content: a pod keeps the settings that it was made with."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return f"{set_name(cluster, bookie_id)}-{digest}"
+
+
+def headless_service(cluster: str) -> str:
+    return f"{cluster}-bookies"
+
+
+def zookeeper_name(cluster: str) -> str:
+    return f"{cluster}-zookeeper"
+
+
+def repair_account(cluster: str) -> str:
+    return f"{cluster}-repair"
+
+
+def bookie_account(cluster: str) -> str:
+    return f"{cluster}-bookie"
+
+
+def owner(cluster_name: str, uid: str) -> Mapping[str, Any]:
+    """The cluster as owner: what it made goes with it; volumes have none and stay."""
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "BookieCluster",
+        "name": cluster_name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }

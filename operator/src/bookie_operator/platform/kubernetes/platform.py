@@ -1,0 +1,364 @@
+"""The Kubernetes platform: what the planner asks for, as objects of one namespace.
+
+Composes `view` (reading), `bookies`, `surroundings`, `jobs` (manifests) and `recorder` over an Api.
+Nothing is remembered that matters: every read is live, and what a restarted operator needs lies in
+the objects. A bookie's StatefulSet with 0 replicas is a fence while its volumes are being made.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.protocol.ids import BookieId
+from pydantic import ValidationError
+
+from bookie_operator.errors import PreconditionError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import mistakes_of
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.observed import Bookie, Job, Volume
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
+    CLUSTER,
+    CONFIG_MAP,
+    JOB,
+    NODE,
+    POD,
+    STATEFUL_SET,
+    STATUS_MANAGER,
+    TASK,
+    Api,
+    Kind,
+    Object,
+)
+from bookie_operator.platform.kubernetes.bookies import (
+    bookie_selector,
+    bookie_set,
+    claim,
+    settings_map,
+    settings_text,
+)
+from bookie_operator.platform.kubernetes.classes import access_mode
+from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
+from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.recorder import Recorder
+from bookie_operator.platform.kubernetes.surroundings import (
+    accounts,
+    disruption_budget,
+    services,
+    zookeeper,
+    zookeeper_claim,
+    zookeeper_url,
+)
+from bookie_operator.platform.kubernetes.view import bookies_of, volume_of
+
+JOBS_MAX: Final = 30
+"""Ended jobs beyond this are removed, oldest first."""
+FENCE_MANAGER: Final = "bookie-operator-fence"
+"""Owns `replicas` while it is 0; the next whole apply takes it back."""
+
+
+class KubernetesPlatform:
+    """One cluster in one namespace."""
+
+    def __init__(
+        self,
+        api: Api,
+        cluster: BookieCluster,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api = api
+        self._cluster = cluster
+        self._clock = clock
+        self._keeper = Keeper(api)
+        self._recorder = Recorder(api)
+        self._woken = asyncio.Event()
+        self._metadata_url = ""
+
+    @property
+    def _name(self) -> str:
+        return self._cluster.metadata.name
+
+    def wake(self) -> None:
+        """Something of this cluster changed: look soon."""
+        self._woken.set()
+
+    # What is there
+
+    async def metadata_url(self, cluster: BookieCluster) -> str:
+        self._cluster = cluster
+        wanted = cluster.spec.metadata.connect
+        if wanted is None:
+            await self._keep_zookeeper()
+            wanted = zookeeper_url(cluster)
+        self._metadata_url = wanted
+        return wanted
+
+    async def _keep_zookeeper(self) -> None:
+        embedded = self._cluster.spec.metadata.embedded
+        assert embedded is not None
+        await self._keeper.keep(accounts(self._cluster))
+        claims = await self._api.list(CLAIM, names.selector(self._name, names.ZOOKEEPER))
+        if not claims:
+            mode = await access_mode(self._api, embedded.storage_class)
+            await self._api.create(CLAIM, zookeeper_claim(self._cluster, access_mode=mode))
+        await self._keeper.keep(zookeeper(self._cluster))
+
+    async def bookies(self) -> Mapping[BookieId, Bookie]:
+        chosen = names.selector(self._name, names.BOOKIE)
+        pods, claims, sets = await asyncio.gather(
+            *(self._api.list(kind, chosen) for kind in (POD, CLAIM, STATEFUL_SET))
+        )
+        return bookies_of(
+            pods=pods,
+            claims=claims,
+            sets=sets,
+            node_boots=await self._node_boots(pods),
+            now=self._clock(),
+        )
+
+    async def _node_boots(self, pods: Sequence[Object]) -> dict[str, str]:
+        """Boot id of each node that has a bookie; empty where nodes may not be read."""
+        nodes = {str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")}
+        boots = {}
+        for name in sorted(nodes):
+            with suppress(BookieError):  # a hint for people; no right, no hint
+                node = await self._api.get(NODE, name)
+                boots[name] = str((node or {}).get("status", {}).get("nodeInfo", {}).get("bootID"))
+        return boots
+
+    async def jobs(self) -> Sequence[Job]:
+        chosen = names.selector(self._name, names.JOBS)
+        jobs, pods = await asyncio.gather(self._api.list(JOB, chosen), self._api.list(POD, chosen))
+        return [job for one in jobs if (job := job_of(one, pods)) is not None]
+
+    async def tasks(self) -> Sequence[BookieTask]:
+        tasks = []
+        for body in await self._api.list(TASK):
+            if (body.get("spec") or {}).get("cluster") != self._name:
+                continue
+            try:
+                tasks.append(BookieTask.model_validate(body))
+            except ValidationError as error:  # one person's mistake stops nobody else's work
+                mistakes = "; ".join(mistakes_of(BookieTask, error))
+                what = f"{body['metadata']['name']}: {mistakes}"
+                await self.record(Event("TaskInvalid", what, type="Warning"))
+        return sorted(tasks, key=lambda task: task.metadata.name)
+
+    # Bookies and volumes
+
+    async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        if not await self._is_fenced(bookie_id):
+            return False
+        mode = await access_mode(self._api, disk.storage_class)
+        body = claim(self._name, bookie_id, disk, access_mode=mode)
+        if await self._api.create(CLAIM, body) is not None:
+            return True
+        return await self._take_back(bookie_id, disk)
+
+    async def _take_back(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        """A volume kept when its bookie left serves again; any other is still ending."""
+        name = names.claim_name(self._name, bookie_id, disk.name)
+        known = await self._api.get(CLAIM, name)
+        if known is None or "deletionTimestamp" in known["metadata"]:
+            return False
+        labels = names.labels(self._name, names.BOOKIE, bookie=bookie_id, disk=disk.name)
+        body: Object = {"metadata": {"name": name, "labels": labels}}
+        await self._api.apply(CLAIM, body)
+        return True
+
+    async def _is_fenced(self, bookie_id: BookieId) -> bool:
+        """No pod of this bookie can come up; sees to it when one could."""
+        known = await self._api.get(STATEFUL_SET, names.set_name(self._name, bookie_id))
+        if known is not None and known["spec"].get("replicas") != 0:
+            await self._scale(bookie_id, known, replicas=0)
+        return not await self._pods(bookie_id)
+
+    async def start_bookie(self, template: BookieTemplate) -> None:
+        await self._run(template)
+        for pod in await self._pods(template.bookie_id):
+            revision = (pod["metadata"].get("annotations") or {}).get(names.REVISION)
+            if revision != template.revision:  # it does not run, or this was not asked for
+                await self._api.delete(POD, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
+
+    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+        pod = await self._planned_pod(template.bookie_id, instance)
+        if pod is None:
+            return False
+        await self._run(template)
+        await self._api.delete(POD, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
+        return True
+
+    async def _run(self, template: BookieTemplate) -> None:
+        volumes = await self._volumes(template.bookie_id)
+        lacking = [disk.name for disk in template.disks if disk.name not in volumes]
+        if lacking or not self._metadata_url:
+            raise UnavailableError(f"{template.bookie_id} has no volume {', '.join(lacking)} yet")
+        await self._keeper.keep(accounts(self._cluster) + services(self._cluster))
+        text = settings_text(template, volumes, self._metadata_url)
+        settings = settings_map(self._cluster, template.bookie_id, text)
+        await self._api.create(CONFIG_MAP, settings)
+        name = settings["metadata"]["name"]
+        await self._api.apply(STATEFUL_SET, bookie_set(self._cluster, template, settings=name))
+        await self._drop_old_settings(template.bookie_id, name)
+
+    async def _drop_old_settings(self, bookie_id: BookieId, wanted: str) -> None:
+        """Settings that neither the StatefulSet nor a pod names any more."""
+        used = {wanted}
+        for pod in await self._pods(bookie_id):
+            used |= {
+                str(volume["configMap"]["name"])
+                for volume in pod["spec"].get("volumes", ())
+                if "configMap" in volume
+            }
+        for one in await self._api.list(CONFIG_MAP, bookie_selector(self._name, bookie_id)):
+            if one["metadata"]["name"] not in used:
+                await self._api.delete(CONFIG_MAP, one["metadata"]["name"])
+
+    async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
+        name = names.claim_name(self._name, bookie_id, disk)
+        known = await self._api.get(CLAIM, name)
+        if known is None or known["metadata"]["uid"] != uid:
+            found = known["metadata"]["uid"] if known else "none"
+            raise PreconditionError(f"volume of {bookie_id} {disk} is {found}, planned for {uid}")
+        is_under_way = "deletionTimestamp" in known["metadata"]
+        if not is_under_way:
+            await self._api.delete(CLAIM, name, uid=uid)
+        await self._is_fenced(bookie_id)  # Kubernetes keeps the volume until the pod has ended
+        return not is_under_way
+
+    async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        name = names.claim_name(self._name, bookie_id, disk.name)
+        known = await self._api.get(CLAIM, name)
+        if known is None or known["spec"]["resources"]["requests"]["storage"] == disk.size:
+            return False
+        request = {"resources": {"requests": {"storage": disk.size}}}
+        await self._api.apply(CLAIM, {"metadata": {"name": name}, "spec": request})
+        return True
+
+    async def remove_bookie(
+        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
+    ) -> bool:
+        if instance and await self._planned_pod(bookie_id, instance) is None:
+            return False
+        if not await self._is_fenced(bookie_id):
+            return True
+        await self._api.delete(STATEFUL_SET, names.set_name(self._name, bookie_id))
+        await self._drop_old_settings(bookie_id, "")
+        for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
+            metadata = one["metadata"]
+            if delete_volumes:
+                await self._api.delete(CLAIM, metadata["name"], uid=metadata["uid"])
+            else:
+                kept = {**metadata["labels"], names.RETAINED_LABEL: "true"}
+                await self._api.apply(
+                    CLAIM, {"metadata": {"name": metadata["name"], "labels": kept}}
+                )
+        return True
+
+    async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
+        """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
+        uid, _, restarts = instance.rpartition(".")
+        for pod in await self._pods(bookie_id):
+            if pod["metadata"]["uid"] != uid:
+                continue
+            if "deletionTimestamp" in pod["metadata"]:
+                return None
+            statuses = pod.get("status", {}).get("containerStatuses") or [{}]
+            if str(statuses[0].get("restartCount", 0)) == restarts:
+                return pod
+        raise PreconditionError(f"{bookie_id} runs no more as {instance}")
+
+    async def _pods(self, bookie_id: BookieId) -> Sequence[Object]:
+        return await self._api.list(POD, bookie_selector(self._name, bookie_id))
+
+    async def _volumes(self, bookie_id: BookieId) -> dict[str, Volume]:
+        claims = await self._api.list(CLAIM, bookie_selector(self._name, bookie_id))
+        found = map(volume_of, claims)
+        return {volume.disk: volume for volume in found if not volume.is_terminating}
+
+    async def _scale(self, bookie_id: BookieId, known: Object, *, replicas: int) -> None:
+        body = {
+            "metadata": {
+                "name": names.set_name(self._name, bookie_id),
+                "resourceVersion": known["metadata"]["resourceVersion"],
+            },
+            "spec": {"replicas": replicas},
+        }
+        await self._api.apply(STATEFUL_SET, body, manager=FENCE_MANAGER)
+
+    # Jobs
+
+    async def start_job(self, job: StartJob) -> bool:
+        if not self._metadata_url:
+            raise UnavailableError("the metadata store's address is not known yet")
+        await self._prune_jobs()
+        await self._keeper.keep(accounts(self._cluster))
+        body = job_manifest(self._cluster, job, metadata_url=self._metadata_url, now=self._clock())
+        return await self._api.create(JOB, body) is not None
+
+    async def stop_job(self, name: str) -> None:
+        await self._api.delete(JOB, name)
+
+    async def _prune_jobs(self) -> None:
+        ended = sorted(
+            (job for job in await self.jobs() if not job.running), key=lambda job: job.started_at
+        )
+        for job in ended[: max(0, len(ended) - JOBS_MAX)]:
+            await self._api.delete(JOB, job.name)
+
+    # What people see
+
+    async def record(self, event: Event) -> None:
+        await self._recorder.record(event, self._cluster)
+
+    async def publish(self, cluster: BookieCluster) -> None:
+        await self._publish(
+            CLUSTER,
+            cluster.metadata.name,
+            cluster.status.as_dict(),
+            version=cluster.metadata.resource_version,
+        )
+
+    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+        await self._keeper.keep(
+            [
+                *accounts(cluster),
+                *services(cluster),
+                disruption_budget(cluster, status.disruptions_allowed),
+            ]
+        )
+
+    async def publish_task(self, name: str, status: TaskStatus) -> None:
+        await self._publish(TASK, name, status.as_dict())
+
+    async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
+        metadata = {"name": name} | ({"resourceVersion": version} if version else {})
+        body: Object = {"metadata": metadata, "status": status}
+        await self._api.apply(kind, body, manager=STATUS_MANAGER, subresource="status")
+
+    async def wait(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._woken.wait()
+        self._woken.clear()
+
+    # The end
+
+    async def take_down(self, *, delete_volumes: bool) -> bool:
+        """Stop every bookie gracefully while its metadata store still runs; True = all ended."""
+        is_down = True
+        for bookie_id in await self.bookies():
+            is_down = await self._is_fenced(bookie_id) and is_down
+        if is_down and delete_volumes:
+            for component in (names.BOOKIE, names.ZOOKEEPER):
+                for one in await self._api.list(CLAIM, names.selector(self._name, component)):
+                    await self._api.delete(CLAIM, one["metadata"]["name"])
+        return is_down

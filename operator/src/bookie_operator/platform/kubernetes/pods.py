@@ -1,0 +1,67 @@
+"""Parts that every pod shares: restricted security, names of the pod in the environment, /tmp.
+
+Used by `bookies`, `surroundings` and `jobs`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bookie_operator.model.cluster import ClusterSpec, PodResources
+
+USER: Final = 10001
+"""uid and gid of the images' user."""
+Part = dict[str, Any]
+
+
+def pod_security() -> Part:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        # A large volume is not walked at every start.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Part:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def resources(wanted: PodResources) -> Part:
+    return {
+        name: dict(values)
+        for name, values in (("requests", wanted.requests), ("limits", wanted.limits))
+        if values
+    }
+
+
+def field_env(fields: Mapping[str, str]) -> list[Part]:
+    """Environment variables from fields of the pod itself."""
+    return [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in fields.items()
+    ]
+
+
+def value_env(values: Mapping[str, str]) -> list[Part]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def scratch(*, size: str = "") -> tuple[Part, Part]:
+    """(volume, mount) of a writable /tmp in a container whose root is read-only."""
+    empty = {"sizeLimit": size} if size else {}
+    return {"name": "tmp", "emptyDir": empty}, {"name": "tmp", "mountPath": "/tmp"}
+
+
+def image_of(spec: ClusterSpec, image: str) -> Part:
+    return {"image": image, "imagePullPolicy": spec.image_pull_policy.value}
+
+
+def pull_secrets(names: Sequence[str]) -> Part:
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}

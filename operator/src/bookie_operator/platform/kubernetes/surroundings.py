@@ -1,0 +1,180 @@
+"""What a cluster needs around its bookies: services, accounts, disruption budget, ZooKeeper. Pure.
+
+`platform` applies all of it, again and again; the disruption budget follows the status, so that no
+node drain takes a bookie away while entries are in limbo.
+"""
+
+from typing import Final
+
+from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import (
+    BUDGET,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    Kind,
+    Object,
+)
+from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, HTTP_PORT, RUN_PORT
+from bookie_operator.platform.kubernetes.pods import (
+    Part,
+    container_security,
+    image_of,
+    pod_security,
+    pull_secrets,
+    resources,
+    scratch,
+)
+
+ZOOKEEPER_PORT: Final = 2181
+EXECUTOR_VERBS: Final = ("get", "list", "watch", "create", "delete")
+"""All that a Spark driver needs with `executor.disableConfigMap`; it needs them on pods only."""
+Wanted = tuple[Kind, Object]
+
+
+def services(cluster: BookieCluster) -> list[Wanted]:
+    """Headless: a name for every pod, also while it boots. The other: any bookie that serves."""
+    ports = [
+        {"name": name, "port": port, "targetPort": name}
+        for name, port in (("run", RUN_PORT), ("admin", ADMIN_PORT), ("http", HTTP_PORT))
+    ]
+    chosen = names.selector(cluster.metadata.name, names.BOOKIE)
+    headless = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": chosen,
+        "ports": ports,
+    }
+    client = {"selector": chosen, "ports": [port for port in ports if port["name"] != "admin"]}
+    name = cluster.metadata.name
+    return [
+        (SERVICE, _owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": headless})),
+        (SERVICE, _owned(cluster, name, names.BOOKIE, {"spec": client})),
+    ]
+
+
+def accounts(cluster: BookieCluster) -> list[Wanted]:
+    """Bookies have no rights; a repair's driver may make and remove executor pods."""
+    name = cluster.metadata.name
+    account = names.repair_account(name)
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": list(EXECUTOR_VERBS)}]
+    binding: Object = {
+        "roleRef": {"apiGroup": ROLE.group, "kind": ROLE.name, "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account}],
+    }
+    closed: Object = {"automountServiceAccountToken": False}
+    bookies = names.bookie_account(name)
+    return [
+        (SERVICE_ACCOUNT, _owned(cluster, bookies, names.BOOKIE, closed)),
+        (SERVICE_ACCOUNT, _owned(cluster, account, names.JOBS, dict(closed))),
+        (ROLE, _owned(cluster, account, names.JOBS, {"rules": rules})),
+        (ROLE_BINDING, _owned(cluster, account, names.JOBS, binding)),
+    ]
+
+
+def disruption_budget(cluster: BookieCluster, allowed: int) -> Wanted:
+    """`allowed` voluntary disruptions at once: 0 while anything is in limbo or not known."""
+    name = cluster.metadata.name
+    spec = {
+        "maxUnavailable": allowed,
+        "selector": {"matchLabels": names.selector(name, names.BOOKIE)},
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+    }
+    return BUDGET, _owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": spec})
+
+
+def zookeeper_url(cluster: BookieCluster) -> str:
+    name, namespace = cluster.metadata.name, cluster.metadata.namespace
+    return f"zk://{names.zookeeper_name(name)}.{namespace}.svc:{ZOOKEEPER_PORT}/ledgers"
+
+
+def zookeeper(cluster: BookieCluster) -> list[Wanted]:
+    """One ZooKeeper server with a stable address, from the repair image."""
+    wanted = cluster.spec.metadata.embedded
+    assert wanted is not None, "asked for a cluster that has a ZooKeeper elsewhere"
+    name = names.zookeeper_name(cluster.metadata.name)
+    chosen = names.selector(cluster.metadata.name, names.ZOOKEEPER)
+    service = {
+        "selector": chosen,
+        "ports": [{"name": "client", "port": ZOOKEEPER_PORT, "targetPort": "client"}],
+    }
+    server = {
+        "serviceName": name,
+        "replicas": 1,
+        "selector": {"matchLabels": chosen},
+        "template": {
+            "metadata": {"labels": names.labels(cluster.metadata.name, names.ZOOKEEPER)},
+            "spec": _zookeeper_pod(cluster, wanted),
+        },
+    }
+    return [
+        (SERVICE, _owned(cluster, name, names.ZOOKEEPER, {"spec": service})),
+        (STATEFUL_SET, _owned(cluster, name, names.ZOOKEEPER, {"spec": server})),
+    ]
+
+
+def zookeeper_claim(cluster: BookieCluster, *, access_mode: str) -> Object:
+    """Its volume. No owner: without the metadata the bookies' data is worth nothing."""
+    wanted = cluster.spec.metadata.embedded
+    assert wanted is not None
+    name = cluster.metadata.name
+    spec: Object = {
+        "accessModes": [access_mode],
+        "resources": {"requests": {"storage": wanted.size}},
+    }
+    if wanted.storage_class:
+        spec["storageClassName"] = wanted.storage_class
+    return {
+        "metadata": {
+            "name": f"{names.zookeeper_name(name)}-data",
+            "labels": names.labels(name, names.ZOOKEEPER),
+        },
+        "spec": spec,
+    }
+
+
+def _zookeeper_pod(cluster: BookieCluster, wanted: EmbeddedMetadata) -> Part:
+    spec = cluster.spec
+    tmp, tmp_mount = scratch(size="64Mi")
+    claim = f"{names.zookeeper_name(cluster.metadata.name)}-data"
+    container = {
+        "name": "zookeeper",
+        **image_of(spec, spec.repair.image),
+        "args": [
+            *("python", "-m", "bookie.metadata.server", "--directory", "/data"),
+            *("--port", str(ZOOKEEPER_PORT), "--bind", "0.0.0.0"),
+        ],
+        "ports": [{"name": "client", "containerPort": ZOOKEEPER_PORT}],
+        "readinessProbe": {
+            "tcpSocket": {"port": "client"},
+            "periodSeconds": 3,
+            "failureThreshold": 3,
+        },
+        "resources": resources(wanted.resources),
+        "securityContext": container_security(),
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, tmp_mount],
+    }
+    return {
+        "serviceAccountName": names.bookie_account(cluster.metadata.name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": pod_security(),
+        "containers": [container],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}, tmp],
+        **pull_secrets(spec.image_pull_secrets),
+    }
+
+
+def _owned(cluster: BookieCluster, name: str, component: str, body: Object) -> Object:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": names.labels(cluster.metadata.name, component),
+            "ownerReferences": [names.owner(cluster.metadata.name, cluster.metadata.uid)],
+        },
+        **body,
+    }

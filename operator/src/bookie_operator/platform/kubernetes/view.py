@@ -1,0 +1,140 @@
+"""Pods, claims and StatefulSets as the planner's Bookie: what the platform knows, no more. Pure.
+
+Container states are lossy: they hold only the last end, and nothing of a former pod. So they say
+how a process probably ended; whether that was clean, the bookie's own boot record tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.observed import Bookie, Exit, Process, Volume
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, CONTAINER
+
+STEADY: Final = timedelta(seconds=60)
+"""A container that runs this long is no longer counted as ending in a row."""
+SIGNALLED: Final = 128
+"""Exit codes above it are signals."""
+
+
+def moment(text: str | None) -> datetime | None:
+    """A Kubernetes timestamp; whole seconds."""
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None
+
+
+def bookies_of(
+    *,
+    pods: Sequence[Object],
+    claims: Sequence[Object],
+    sets: Sequence[Object],
+    node_boots: Mapping[str, str],
+    now: datetime,
+) -> dict[BookieId, Bookie]:
+    """Every bookie that has a StatefulSet, a pod, or a volume that was not kept after it left."""
+    live = [claim for claim in claims if names.RETAINED_LABEL not in claim["metadata"]["labels"]]
+    by_bookie = {
+        bookie_id: [one for one in pods if _bookie(one) == bookie_id]
+        for bookie_id in {_bookie(thing) for thing in (*pods, *live, *sets)} - {""}
+    }
+    return {
+        BookieId(bookie_id): Bookie(
+            id=BookieId(bookie_id),
+            volumes={volume.disk: volume for volume in map(volume_of, live_of(live, bookie_id))},
+            process=_process(mine, node_boots, now=now),
+        )
+        for bookie_id, mine in by_bookie.items()
+    }
+
+
+def live_of(things: Sequence[Object], bookie_id: str) -> list[Object]:
+    return [thing for thing in things if _bookie(thing) == bookie_id]
+
+
+def _bookie(thing: Object) -> str:
+    return str((thing["metadata"].get("labels") or {}).get(names.BOOKIE_LABEL, ""))
+
+
+def volume_of(claim: Object) -> Volume:
+    metadata = claim["metadata"]
+    return Volume(
+        disk=str(metadata["labels"].get(names.DISK_LABEL, "")),
+        uid=str(metadata["uid"]),
+        size=str(claim["spec"]["resources"]["requests"].get("storage", "")),
+        is_terminating="deletionTimestamp" in metadata,
+    )
+
+
+def _process(
+    pods: Sequence[Object], node_boots: Mapping[str, str], *, now: datetime
+) -> Process | None:
+    """Of the newest pod; an older one that is still ending is not asked any more."""
+    if not pods:
+        return None
+    pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    container = container_of(pod, CONTAINER)
+    state = container.get("state") or {}
+    running = state.get("running")
+    restarts = int(container.get("restartCount", 0))
+    started_at = moment(running["startedAt"]) if running else None
+    steady = started_at is not None and now - started_at >= STEADY
+    node = str((pod.get("spec") or {}).get("nodeName", ""))
+    ip = status.get("podIP")
+    return Process(
+        instance=f"{metadata['uid']}.{restarts}",
+        running=running is not None,
+        revision=str((metadata.get("annotations") or {}).get(names.REVISION, "")),
+        restarts=restarts,
+        failures=0 if steady else restarts,
+        started_at=started_at or moment(metadata.get("creationTimestamp")),
+        last_exit=_last_exit(container),
+        control=f"{ip}:{ADMIN_PORT}" if running and ip else None,
+        is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
+        waiting=waiting_reason(pod),
+        pod=str(metadata["uid"]),
+        node=node,
+        node_boot_id=node_boots.get(node, ""),
+    )
+
+
+def container_of(pod: Object, name: str) -> dict[str, Any]:
+    """A container's status; empty while there is none."""
+    found = (pod.get("status") or {}).get("containerStatuses") or []
+    return next((one for one in found if one.get("name") == name), {})
+
+
+def waiting_reason(pod: Object) -> str:
+    """`Reason: message` while no container of the pod runs, else empty."""
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting")
+        if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return told(waiting.get("reason"), waiting.get("message"))
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return told(condition.get("reason"), condition.get("message"))
+    return ""
+
+
+def told(reason: str | None, message: str | None) -> str:
+    return f"{reason or 'Unknown'}: {message}" if message else str(reason or "Unknown")
+
+
+def _last_exit(container: Mapping[str, Any]) -> Exit | None:
+    """The last end, of this container or of the one before it in the same pod."""
+    for state in (container.get("state"), container.get("lastState")):
+        ended = (state or {}).get("terminated")
+        if ended:
+            code = int(ended.get("exitCode", 0))
+            at = moment(ended.get("finishedAt"))
+            if at is None:
+                continue
+            signal = code - SIGNALLED if code > SIGNALLED else 0
+            how = f"signal {signal}" if signal else f"exit code {code}"
+            reason = str(ended.get("reason") or "Error")
+            return Exit(at, -signal if signal else code, f"{reason} ({how})")
+    return None
