@@ -21,7 +21,14 @@ from bookie_operator.observed import (
 
 DEADLINE_S: Final = 3.0
 CHANNELS_MAX: Final = 200
-_OPTIONS: Final = (("grpc.enable_http_proxy", 0),)
+_OPTIONS: Final = (
+    ("grpc.enable_http_proxy", 0),
+    # A pod has its address before anything listens there, and packets to it may vanish: by default
+    # one such attempt hangs for 20 s, which would be the time to notice an unclean stop.
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
 _PHASES: Final = {
     pb.BOOTING: Phase.BOOTING,
     pb.MARKING: Phase.MARKING,
