@@ -104,6 +104,9 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
     server = {
         "serviceName": name,
         "replicas": 1,
+        "podManagementPolicy": "Parallel",
+        # A new repair image must not take the metadata away: it counts from the next restart on.
+        "updateStrategy": {"type": "OnDelete"},
         "selector": {"matchLabels": chosen},
         "template": {
             "metadata": {"labels": names.labels(cluster.metadata.name, names.ZOOKEEPER)},
