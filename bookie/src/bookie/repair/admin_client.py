@@ -18,7 +18,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import FrameError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.status import Status
-from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
+from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding, no_answer
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
@@ -168,6 +168,22 @@ class AdminClient:
             bookie_id, lambda stub, **kw: stub.Flush(request, **kw), slow=True
         )
         return status
+
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+        request = pb.DrainRequest(cancel=cancel)
+        status, reply, message = await self._call(
+            bookie_id, lambda stub, **kw: stub.Drain(request, **kw), slow=True
+        )
+        if reply is None:
+            return DrainAnswer(False, message or f"no answer from {bookie_id}: {status.name}")
+        return DrainAnswer(True)
+
+    async def is_draining(self, bookie_id: BookieId) -> bool | None:
+        request = pb.GetHealthRequest()
+        _status, reply, _message = await self._call(
+            bookie_id, lambda stub, **kw: stub.GetHealth(request, **kw)
+        )
+        return None if reply is None else bool(reply.draining)
 
     async def _call(
         self,

@@ -62,6 +62,14 @@ class LossAnswer:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DrainAnswer:
+    """A bookie's answer to a request to drain, or to end a drain."""
+
+    accepted: bool
+    message: str = ""
+
+
 class BookieControl(Protocol):
     """The control planes of a cluster's bookies. Every call is bounded by a deadline."""
 
@@ -92,5 +100,11 @@ class BookieControl(Protocol):
 
     async def flush(self, bookie_id: BookieId) -> Status:
         """OK when all the bookie has accepted is durable."""
+
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+        """Refuse normal adds from now on, over restarts; or take them again."""
+
+    async def is_draining(self, bookie_id: BookieId) -> bool | None:
+        """None when there was no answer."""
 
     async def close(self) -> None: ...

@@ -85,30 +85,7 @@ class LedgerRepair:
         if not task.limbo or outcome.state_before in ("CLOSED", "DELETED"):
             return outcome
         async with self._slots:
-            try:
-                metadata = (await self.cluster.store.read_ledger(task.ledger_id)).value
-                result = await recover(
-                    self.cluster.store,
-                    self.cluster.peers,
-                    task.ledger_id,
-                    password=metadata.password,
-                    settings=self.cluster.recovery,
-                )
-            except NoSuchLedgerError:
-                return replace(outcome, state_before="DELETED")
-            except UnavailableError as error:
-                return replace(outcome, reason="MetadataUnavailable", message=str(error))
-            except UndecidableError as error:
-                return undecided(outcome, error)
-            except BookieError as error:
-                return replace(outcome, reason="RecoveryFailed", message=str(error))
-        return replace(
-            outcome,
-            recovered=not result.adopted,
-            entries_recovered=result.recovered,
-            corrupt_copies=len(result.corrupt),
-            touched=tuple(members(result.metadata.value)),
-        )
+            return await recovered(self.cluster, outcome)
 
     async def _copy(self, outcome: LedgerOutcome, look: Look | None) -> LedgerOutcome:
         """Bring each reachable member what it lacks and someone holds."""
@@ -127,6 +104,35 @@ class LedgerRepair:
                 outcome = _with_copies(outcome, bookie_id, copied)
         self.progress(1)
         return outcome
+
+
+async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:
+    """Fence, recover and close one ledger; an outcome that says what came of it, never an error."""
+    ledger_id = LedgerId(outcome.ledger_id)
+    try:
+        metadata = (await cluster.store.read_ledger(ledger_id)).value
+        result = await recover(
+            cluster.store,
+            cluster.peers,
+            ledger_id,
+            password=metadata.password,
+            settings=cluster.recovery,
+        )
+    except NoSuchLedgerError:
+        return replace(outcome, state_before="DELETED")
+    except UnavailableError as error:
+        return replace(outcome, reason="MetadataUnavailable", message=str(error))
+    except UndecidableError as error:
+        return undecided(outcome, error)
+    except BookieError as error:
+        return replace(outcome, reason="RecoveryFailed", message=str(error))
+    return replace(
+        outcome,
+        recovered=not result.adopted,
+        entries_recovered=result.recovered,
+        corrupt_copies=len(result.corrupt),
+        touched=tuple(members(result.metadata.value)),
+    )
 
 
 def copyable(metadata: LedgerMetadata, share: Share) -> EntrySet:

@@ -24,6 +24,7 @@ EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_FINDINGS: Final = 3
 EXIT_UNKNOWN: Final = 4
+EXIT_REFUSED: Final = 5
 
 Document = dict[str, Any]
 
@@ -135,6 +136,7 @@ _WORDS: Final = {
     EXIT_CLEAN: ("good", "Everything that must be there is there."),
     EXIT_FINDINGS: ("bad", "Entries are missing or lost."),
     EXIT_UNKNOWN: ("unsure", "Nothing is known to be missing, but not everything is known yet."),
+    EXIT_REFUSED: ("unsure", "Refused for safety: nothing more was changed."),
 }
 
 

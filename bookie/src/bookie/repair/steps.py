@@ -124,7 +124,7 @@ async def audit(
     Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
     """
     check_engine(engine)
-    started = _Started.now()
+    started = Started.now()
     auditor = Auditor(
         cluster.store,
         cluster.control,
@@ -171,13 +171,13 @@ def _handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
+class Started:
     run_id: str
     at_ms: int
     clock: float
 
     @classmethod
-    def now(cls) -> "_Started":
+    def now(cls) -> "Started":
         return cls(uuid.uuid4().hex[:12], int(time.time() * 1000), time.monotonic())
 
     def json(self, kind: str) -> Document:
@@ -197,11 +197,11 @@ class _Run:
         self._cluster = cluster
         self._request = request
         self._say = say
-        self._started = _Started.now()
+        self._started = Started.now()
         self.auditor = Auditor(cluster.store, cluster.control, request.settings.audit)
 
     async def list_marks(self) -> list[Marks]:
-        bookies = self._request.bookies or tuple(await _all_bookies(self._cluster))
+        bookies = self._request.bookies or tuple(await all_bookies(self._cluster))
         control = self._cluster.control
         found = await asyncio.gather(*(control.list_marks(bookie_id) for bookie_id in bookies))
         for marks in found:
@@ -315,7 +315,7 @@ class _Run:
 PROGRESS_EVERY: Final = 100
 
 
-async def _all_bookies(cluster: Cluster) -> list[BookieId]:
+async def all_bookies(cluster: Cluster) -> list[BookieId]:
     """Every bookie that has an identity: one that is down has marks too, which are then unknown."""
     return sorted({*await cluster.store.bookies(), *await cluster.store.cookies()})
 

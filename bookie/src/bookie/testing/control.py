@@ -5,6 +5,7 @@ gRPC. A bookie that is down answers nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -12,7 +13,7 @@ from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.control import Cleared, LossAnswer, Mark, Marks
+from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding, no_answer
 from bookie.storage.clear import judge_clear, refuse_loss
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
@@ -23,7 +24,8 @@ class FakeControl:
     """Implements `repair.control.BookieControl` over a fleet in memory.
 
     `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
-    `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync.
+    `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync. `draining`:
+    those that are to leave.
     `asked` records (call, bookie), in order.
     """
 
@@ -35,6 +37,7 @@ class FakeControl:
         self.refuse_flush: set[BookieId] = set()
         self.lost: dict[tuple[BookieId, LedgerId], EntrySet] = {}
         self.by_person: set[tuple[BookieId, LedgerId]] = set()
+        self.draining: set[BookieId] = set()
         self.asked: list[tuple[str, BookieId]] = []
 
     def _bookie(self, call: str, bookie_id: BookieId) -> FakeBookie | None:
@@ -152,6 +155,23 @@ class FakeControl:
             return Status.IO_ERROR
         bookie.flush()
         return Status.OK
+
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+        bookie = self._bookie("drain", bookie_id)
+        if bookie is None:
+            return DrainAnswer(False, f"{bookie_id} is down")
+        if not cancel and any(led.limbo or led.unchecked for led in bookie.ledgers.values()):
+            return DrainAnswer(False, f"{bookie_id} has marks")
+        (self.draining.discard if cancel else self.draining.add)(bookie_id)
+        bookie.read_only = not cancel
+        info = (await self.store.bookies()).get(bookie_id)
+        if info is not None:
+            await self.store.register(replace(info, read_only=not cancel))
+        return DrainAnswer(True)
+
+    async def is_draining(self, bookie_id: BookieId) -> bool | None:
+        bookie = self._bookie("is_draining", bookie_id)
+        return None if bookie is None else bookie_id in self.draining
 
     async def close(self) -> None:
         """Nothing to give back."""
