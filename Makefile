@@ -16,7 +16,8 @@ types: install ; $(BIN)/mypy && cd examples/demo && $(abspath $(BIN))/mypy --con
 test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
 bench: install ; $(BIN)/python -m benchmarks
-crds: install ; $(BIN)/bookie-operator crds --dir crds
+crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
+older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
 # Container images: bookie, operator, repair. IMAGE_ARGS='--build-arg BASE=...' for another base.
 # Without a registry of images or packages: `make base wheels DEBIAN=IMAGE`, then OFFLINE=1.
@@ -55,4 +56,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test e2e bench crds base wheels constraints images load
+.PHONY: install demo lint types test e2e bench crds older-chart base wheels constraints images load

@@ -1,0 +1,81 @@
+"""The chart of one cluster: its values are the spec's fields, with the spec's defaults."""
+
+from typing import Any
+
+import pytest
+import yaml
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import parse
+from helm_charts import CLUSTER, ROOT, helm, only, render, template
+from values_schema import values_schema
+
+OWN_DEFAULTS = {"replicas": 4}
+"""One more than the ensemble: a cluster that is to be used needs a spare."""
+
+
+def rendered(*words: str) -> BookieCluster:
+    tree = only(render(CLUSTER, *words), "BookieCluster")
+    tree["metadata"].pop("labels")
+    return parse(BookieCluster, tree, source="the chart")
+
+
+def test_lint_finds_nothing() -> None:
+    done = helm("lint", "--strict", CLUSTER)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_is_one_cluster_and_nothing_else() -> None:
+    assert [tree["kind"] for tree in render(CLUSTER)] == ["BookieCluster"]
+
+
+def test_its_defaults_are_those_of_the_crd() -> None:
+    spec = rendered().spec.as_dict()
+    bare = {"storage": spec["storage"], **OWN_DEFAULTS}
+    wanted = BookieCluster.model_validate({"metadata": {"name": "demo"}, "spec": bare})
+    assert spec == wanted.spec.as_dict()
+
+
+def test_every_field_of_the_spec_is_among_the_values() -> None:
+    values = yaml.safe_load((CLUSTER / "values.yaml").read_text(encoding="utf-8"))
+    assert set(rendered().spec.as_dict()) <= set(values)
+
+
+def test_the_schema_of_the_values_is_the_crd() -> None:
+    crd = yaml.safe_load((ROOT / "crds" / "bookiecluster.yaml").read_text(encoding="utf-8"))
+    text = (CLUSTER / "values.schema.json").read_text(encoding="utf-8")
+    assert text == values_schema(crd), "run `make crds`"
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "replicsa=4",
+        "quorum.acks=2",
+        "repair.engin=inline",
+        "ack=disk",
+        "replicas=0",
+        "resources.requests.memory=1 gig",
+        "nameOverride=Demo",
+    ],
+)
+def test_a_mistake_in_the_values_is_refused(mistake: str) -> None:
+    assert "don't meet the specifications" in template(CLUSTER, f"--set={mistake}").stderr
+
+
+def test_an_outer_zookeeper_replaces_the_embedded_one() -> None:
+    spec = rendered(f"--values={CLUSTER / 'values-external-zookeeper.yaml'}").spec
+    assert spec.metadata.embedded is None
+    assert spec.metadata.connect is not None and spec.metadata.connect.startswith("zk://zk-0.zk")
+
+
+def test_the_cluster_has_the_release_s_name() -> None:
+    assert rendered().metadata.name == "demo"
+    assert rendered("--set=nameOverride=other").metadata.name == "other"
+
+
+def test_settings_reach_the_spec() -> None:
+    disks: Any = '[{"name": "j", "role": "journal"}, {"name": "l", "role": "ledger"}]'
+    words = ("--set=journalWriteData=true", f"--set-json=storage.disks={disks}")
+    spec = rendered(*words, "--set=resources.requests.cpu=1").spec
+    assert spec.journal_write_data and [disk.name for disk in spec.storage.disks] == ["j", "l"]
+    assert spec.resources.requests == {"cpu": "1", "memory": "256Mi"}

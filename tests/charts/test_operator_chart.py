@@ -1,0 +1,245 @@
+"""The operator's chart: what it renders to, without a cluster."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from bookie_operator.metrics import OperatorMetrics
+from bookie_operator.model.status import ConditionType
+from bookie_operator.platform.kubernetes import api
+from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
+
+GROUP: Final = "bookkeeper.bookie-operator.dev"
+RBAC: Final = "rbac.authorization.k8s.io"
+USED: Final = {
+    (GROUP, "bookieclusters"): "get list watch patch",
+    (GROUP, "bookieclusters/status"): "patch",
+    (GROUP, "bookietasks"): "list watch",
+    (GROUP, "bookietasks/status"): "patch",
+    ("", "pods"): "get list watch create delete",
+    ("", "persistentvolumeclaims"): "get list watch create patch delete",
+    ("", "configmaps"): "list create delete",
+    ("", "services"): "create patch",
+    ("", "serviceaccounts"): "create patch",
+    ("", "events"): "get create patch",
+    ("apps", "statefulsets"): "get list create patch delete",
+    ("batch", "jobs"): "list watch create delete",
+    ("policy", "poddisruptionbudgets"): "create patch",
+    (RBAC, "roles"): "create patch",
+    (RBAC, "rolebindings"): "create patch",
+}
+"""What the operator does in a namespace. A server-side apply that makes an object needs create."""
+USED_CLUSTER_WIDE: Final = {
+    ("", "nodes"): "get",
+    ("storage.k8s.io", "storageclasses"): "get list",
+    ("storage.k8s.io", "csidrivers"): "get",
+}
+NEVER: Final = ("secrets", "pods/exec", "pods/log", "persistentvolumes", "namespaces")
+EVERYTHING: Final = (
+    "--set=metrics.podMonitor.enabled=true",
+    "--set=metrics.prometheusRule.enabled=true",
+    "--set=networkPolicy.enabled=true",
+    "--set=verbose=true",
+    "--set=watchNamespaces={one,two}",
+    "--set=imagePullSecrets[0].name=registry",
+    "--set=priorityClassName=storage",
+    '--set-json=networkPolicy.metricsFrom=[{"namespaceSelector": {}}]',
+    '--set-json=extraEnv=[{"name": "A", "value": "b"}]',
+)
+
+
+def granted(role: Object) -> dict[tuple[str, str], set[str]]:
+    rights: dict[tuple[str, str], set[str]] = {}
+    for rule in role["rules"]:
+        for resource in rule["resources"]:
+            rights.setdefault((rule["apiGroups"][0], resource), set()).update(rule["verbs"])
+    return rights
+
+
+def operator_role(objects: list[Object]) -> Object:
+    return next(
+        role
+        for role in of_kind(objects, "ClusterRole")
+        if role["metadata"]["name"] == "ops-demo-bookie-operator"
+    )
+
+
+def pods(objects: list[Object]) -> list[Object]:
+    found = of_kind(objects, "Deployment") + of_kind(objects, "Job")
+    return [tree["spec"]["template"]["spec"] for tree in found]
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_lint_finds_nothing(values: tuple[str, ...]) -> None:
+    done = helm("lint", "--strict", OPERATOR, *values)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_option_renders() -> None:
+    kinds = {tree["kind"] for tree in render(OPERATOR, *EVERYTHING)}
+    assert kinds >= {"PodMonitor", "PrometheusRule", "NetworkPolicy", "Role", "Service", "Job"}
+
+
+@pytest.mark.parametrize("typo", ["imgae.tag=1", "image.tga=1", "rbac.nods=true", "replicas=2"])
+def test_a_typo_in_the_values_is_refused(typo: str) -> None:
+    done = template(OPERATOR, f"--set={typo}")
+    assert done.returncode != 0 and "not allowed" in done.stderr
+
+
+@pytest.mark.parametrize("file", ["bookiecluster.yaml", "bookietask.yaml"])
+def test_the_chart_holds_the_crds_of_the_models(file: str) -> None:
+    ours = (ROOT / "crds" / file).read_text(encoding="utf-8")
+    assert (OPERATOR / "files" / file).read_text(encoding="utf-8") == ours, "run `make crds`"
+
+
+def test_crds_are_kept_and_otherwise_as_they_are() -> None:
+    crds = of_kind(render(OPERATOR), "CustomResourceDefinition")
+    assert len(crds) == 2
+    for crd in crds:
+        assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        source = f"{crd['spec']['names']['singular']}.yaml"
+        assert crd["spec"] == yaml.safe_load((ROOT / "crds" / source).read_text())["spec"]
+
+
+def test_crds_can_be_left_to_others() -> None:
+    objects = render(OPERATOR, "--set=crds.enabled=false")
+    assert not of_kind(objects, "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize("right", sorted(USED))
+def test_the_operator_may_do_what_it_does(right: tuple[str, str]) -> None:
+    assert granted(operator_role(render(OPERATOR)))[right] >= set(USED[right].split())
+
+
+def test_the_operator_may_do_no_more() -> None:
+    rights = granted(operator_role(render(OPERATOR)))
+    assert set(rights) == set(USED) | set(USED_CLUSTER_WIDE)
+    for right, verbs in rights.items():
+        used = (USED | USED_CLUSTER_WIDE)[right].split()
+        assert verbs <= {*used, "get"}, f"{right}: found {verbs}, used are {used}"
+
+
+def test_the_operator_reaches_no_secrets_and_no_shells() -> None:
+    for role in of_kind(render(OPERATOR), "ClusterRole"):
+        assert not {resource for _, resource in granted(role)} & {*NEVER, "*"}
+
+
+def test_every_kind_that_the_platform_names_has_rights() -> None:
+    kinds = [one for one in vars(api).values() if isinstance(one, api.Kind)]
+    assert {(one.group, one.plural) for one in kinds} <= set(USED) | set(USED_CLUSTER_WIDE)
+
+
+def test_named_namespaces_get_roles_of_their_own() -> None:
+    objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
+    roles = of_kind(objects, "Role")
+    assert {role["metadata"]["namespace"] for role in roles} == {"one", "two"}
+    assert all(set(granted(role)) == set(USED) for role in roles)
+    assert set(granted(operator_role(objects))) == set(USED_CLUSTER_WIDE)
+
+
+def test_named_namespaces_need_nothing_cluster_wide() -> None:
+    words = ("--set=watchNamespaces={one}", "--set=rbac.nodes=false", "--set=rbac.storage=false")
+    objects = render(OPERATOR, *words, "--set=rbac.aggregate=false")
+    names = {role["metadata"]["name"] for role in of_kind(objects, "ClusterRole")}
+    assert names == {"ops-demo-bookie-operator-uninstall-check"}
+
+
+def test_named_namespaces_are_the_only_ones_watched() -> None:
+    spec = only(render(OPERATOR, "--set=watchNamespaces={one,two}"), "Deployment")["spec"]
+    args = spec["template"]["spec"]["containers"][0]["args"]
+    assert args[:2] == ["bookie-operator", "run"]
+    assert args[-2:] == ["--namespace=one", "--namespace=two"]
+
+
+def test_there_is_never_a_second_operator() -> None:
+    spec = only(render(OPERATOR), "Deployment")["spec"]
+    assert spec["replicas"] == 1 and spec["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_pods_are_restricted(values: tuple[str, ...]) -> None:
+    for pod in pods(render(OPERATOR, *values)):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ((), "bookie-operator/operator:0.1.0"),
+        (("--set=image.repository=r/o", "--set=image.tag=x"), "r/o:x"),
+        (
+            ("--set=image.tag=x", f"--set=image.digest=sha256:{'a' * 64}"),
+            f"bookie-operator/operator@sha256:{'a' * 64}",
+        ),
+    ],
+)
+def test_the_image_is_tag_or_digest(values: tuple[str, ...], image: str) -> None:
+    images = {c["image"] for pod in pods(render(OPERATOR, *values)) for c in pod["containers"]}
+    assert images == {image}
+
+
+def test_an_uninstall_is_checked_before_anything_goes() -> None:
+    job = only(render(OPERATOR), "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["args"] == ["bookie-operator", "uninstall-check"]
+    assert job["spec"]["backoffLimit"] == 0
+
+
+def test_the_check_may_list_clusters_and_nothing_else() -> None:
+    roles = of_kind(render(OPERATOR), "ClusterRole")
+    role = next(r for r in roles if r["metadata"]["name"].endswith("-uninstall-check"))
+    assert granted(role) == {(GROUP, "bookieclusters"): {"list"}}
+
+
+def test_nothing_waits_for_readiness_in_a_hook() -> None:
+    hooks = {
+        tree["metadata"]["annotations"]["helm.sh/hook"]
+        for tree in render(OPERATOR, *EVERYTHING)
+        if "helm.sh/hook" in tree["metadata"].get("annotations", {})
+    }
+    assert hooks == {"pre-delete"}
+
+
+def test_people_get_rights_by_the_roles_they_have() -> None:
+    roles = {r["metadata"]["name"]: r for r in of_kind(render(OPERATOR), "ClusterRole")}
+    edit = roles["ops-demo-bookie-operator-edit"]
+    view = roles["ops-demo-bookie-operator-view"]
+    assert f"{RBAC}/aggregate-to-edit" in edit["metadata"]["labels"]
+    assert f"{RBAC}/aggregate-to-view" in view["metadata"]["labels"]
+    assert granted(view)[(GROUP, "bookieclusters")] == {"get", "list", "watch"}
+    assert (GROUP, "bookieclusters/status") not in granted(edit)
+
+
+def alerts() -> list[dict[str, Any]]:
+    rule = only(render(OPERATOR, *EVERYTHING), "PrometheusRule")
+    found: list[dict[str, Any]] = rule["spec"]["groups"][0]["rules"]
+    return found
+
+
+def test_alerts_ask_for_figures_that_the_operator_shows() -> None:
+    shown = {metric.name for metric in OperatorMetrics().registry.collect()}
+    for alert in alerts():
+        assert set(re.findall(r"bookie_operator_[a-z_]+", alert["expr"])) <= shown
+
+
+def test_alerts_ask_for_conditions_that_there_are() -> None:
+    asked = {kind for alert in alerts() for kind in re.findall(r'type="(\w+)"', alert["expr"])}
+    assert asked == {"PossibleDataLoss", "RepairStalled"} <= {kind.value for kind in ConditionType}
+
+
+def test_versions_are_those_of_the_distribution() -> None:
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    for path in sorted((ROOT / "charts").glob("*/Chart.yaml")):
+        chart = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        assert chart["version"] == chart["appVersion"] == version[1]
