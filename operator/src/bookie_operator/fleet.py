@@ -22,6 +22,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Observer
+from bookie_operator.plan.actions import Action
 from bookie_operator.plan.invalid import hindrance_event, invalid_status
 from bookie_operator.platform.kubernetes.api import CLUSTER, Api, Object
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
@@ -31,6 +32,8 @@ TICK_S: Final = 1.0
 """Between passes while anything is under way."""
 IDLE_TICK_S: Final = 15.0
 """Between passes over a cluster at rest: events wake it earlier."""
+PASS_GAP_S: Final = 0.2
+"""At least so long between passes: events of pods come in bursts."""
 FAILED_TICK_S: Final = 5.0
 CALM_PASSES: Final = 3
 """Passes without a change of status after which a running cluster counts as at rest."""
@@ -82,15 +85,19 @@ class Fleet:
                 if reconciler is None:
                     self._platform = KubernetesPlatform(self._api, cluster)
                     observer = Observer(self._platform, control)
-                    reconciler = Reconciler(self._platform, observer, control)
+                    reconciler = Reconciler(self._platform, observer, control, on_done=self._count)
                 assert self._platform is not None
                 tick = await self._pass(reconciler, cluster)
+                await asyncio.sleep(PASS_GAP_S)
                 await self._platform.wait(tick)
         finally:
             if observer is not None:
                 await observer.close()
             await control.close()
             self._metrics.forget(self._api.namespace, self.name)
+
+    def _count(self, action: Action) -> None:
+        self._metrics.acted(self._api.namespace, self.name, type(action).__name__)
 
     async def _read(self) -> Object | None:
         """The object; empty = it is gone, None = not known now."""

@@ -28,7 +28,9 @@ RETRY_DELAYS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 60, 60)
 """An API server that is away for some minutes does not end the operator."""
 STOP_S: Final = 30.0
 """Longer than any single step of a pass."""
-TAKE_DOWN_DELAY_S: Final = 2.0
+TAKE_DOWN_DELAY_S: Final = 1.0
+TAKE_DOWN_LOOKS: Final = 60
+"""Before kopf is asked to call again, and logs it as a failure."""
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -120,8 +122,11 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
     @kopf.on.delete(*cluster, registry=registry)
     async def take_down(namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:
         operator.wake(namespace, name)
-        if not await operator.take_down(namespace or "", name, dict(body)):
-            raise kopf.TemporaryError("bookies are stopping", delay=TAKE_DOWN_DELAY_S)
+        for _look in range(TAKE_DOWN_LOOKS):
+            if await operator.take_down(namespace or "", name, dict(body)):
+                return
+            await asyncio.sleep(TAKE_DOWN_DELAY_S)
+        raise kopf.TemporaryError("bookies are stopping", delay=TAKE_DOWN_DELAY_S)
 
     @on_cluster(*cluster)
     async def cluster_changed(namespace: str | None, name: str, **_: Any) -> None:

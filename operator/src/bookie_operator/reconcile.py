@@ -4,7 +4,7 @@ Level-triggered: events only wake it, and a pass needs nothing but the object it
 it may be killed anywhere and started again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bookie.protocol.errors import BookieError
@@ -17,7 +17,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Observed
 from bookie_operator.plan import Plan, plan
-from bookie_operator.plan.actions import Event
+from bookie_operator.plan.actions import Action, Event
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event
 from bookie_operator.platform import Platform
 
@@ -25,9 +25,17 @@ from bookie_operator.platform import Platform
 class Reconciler:
     """The loop body of one cluster."""
 
-    def __init__(self, platform: Platform, observer: Observer, control: Control) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        observer: Observer,
+        control: Control,
+        *,
+        on_done: Callable[[Action], None] = lambda action: None,
+    ) -> None:
         self._platform = platform
         self._observer = observer
+        self._on_done = on_done
         self._applier = Applier(platform, control)
         self._has_published = False
         self._forbidden = ""
@@ -59,6 +67,7 @@ class Reconciler:
                 store = self._observer.store
                 if not await self._applier.apply(action, observed=observed, store=store):
                     break
+                self._on_done(action)
         except ForbiddenError as error:
             self._forbidden = str(error)
 
