@@ -2,6 +2,7 @@
 
 Its jars lie in the pyspark package, so nothing else has to be installed but a Java. One server, not
 an ensemble: the files are as durable as its folder, the availability is that of one process.
+`server` runs the same one in the foreground.
 """
 
 import fcntl
@@ -30,7 +31,12 @@ JARS: Final = (
     "metrics-core-*.jar",
     "snappy-java-*.jar",
 )
-JVM_FLAGS: Final = ("-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JVM_FLAGS: Final = (
+    "-Xss512k",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",  # a server without memory neither answers nor dies
+)
 
 START_WAIT_S: Final = 30.0
 STOP_WAIT_S: Final = 10.0
@@ -44,13 +50,15 @@ LOG_TAIL_BYTES: Final = 2000
 class EmbeddedSettings:
     """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
 
-    `fsync` off makes writes cheap and a power cut fatal: for tests only.
+    `fsync` off makes writes cheap and a power cut fatal: for tests only. `bind`: the address to
+    listen on.
     """
 
     tick_ms: int = 500
     heap_mb: int = 128
     fsync: bool = True
     preallocate_kb: int = 256
+    bind: str = HOST
 
 
 class EmbeddedZooKeeper:
@@ -75,11 +83,11 @@ class EmbeddedZooKeeper:
         directory.mkdir(parents=True, exist_ok=True)
         settings = settings or EmbeddedSettings()
         with (directory / "lock").open("wb") as lock:
-            _lock(lock, directory)
+            lock_folder(lock, directory)
             for _ in range(1 if port else PORT_TRIES_MAX):
                 chosen = port or free_port()
-                _write_configuration(directory, port=chosen, settings=settings)
-                command = _command(java, jars, directory=directory, settings=settings)
+                write_configuration(directory, port=chosen, settings=settings)
+                command = server_command(java, jars, directory=directory, settings=settings)
                 server = cls(_spawn(command, directory, lock), directory=directory, port=chosen)
                 if server._answers_in_time():
                     return server
@@ -169,8 +177,8 @@ def find_jars() -> list[Path]:
     return [jar for jars in found for jar in jars]
 
 
-def _lock(lock: IO[bytes], directory: Path) -> None:
-    """The child inherits the lock, so it lasts exactly as long as a server runs on the folder."""
+def lock_folder(lock: IO[bytes], directory: Path) -> None:
+    """The server inherits the lock, so it lasts exactly as long as one runs on the folder."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -187,11 +195,12 @@ def free_port() -> int:
         return port
 
 
-def _write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
+def write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
+    """The server's own file of settings, in its folder."""
     lines = (
         f"dataDir={directory / 'data'}",
         f"clientPort={port}",
-        f"clientPortAddress={HOST}",
+        f"clientPortAddress={settings.bind}",
         f"tickTime={settings.tick_ms}",
         f"maxSessionTimeout={settings.tick_ms * 60}",
         f"preAllocSize={settings.preallocate_kb}",
@@ -204,9 +213,10 @@ def _write_configuration(directory: Path, *, port: int, settings: EmbeddedSettin
     (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _command(
+def server_command(
     java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
 ) -> list[str]:
+    """The program and its arguments."""
     return [
         str(java),
         f"-Xmx{settings.heap_mb}m",

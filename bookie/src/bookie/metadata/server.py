@@ -1,0 +1,82 @@
+"""`python -m bookie.metadata.server`: the embedded ZooKeeper as a container's only program.
+
+Where `embedded` starts a child and looks after it, this turns into the server: its output is the
+container's log, a signal reaches it directly, and no Python stays in memory. For clusters that have
+no ensemble of their own: one server, as available as its node and as durable as its volume.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from bookie.metadata.embedded import (
+    HOST,
+    EmbeddedSettings,
+    find_jars,
+    lock_folder,
+    server_command,
+    write_configuration,
+)
+from bookie.metadata.java import find_java
+from bookie.protocol.errors import BookieError, SettingsError
+
+EXIT_ERROR, EXIT_USAGE = 1, 2
+
+
+@click.command(help="One ZooKeeper server in the foreground, until it is told to stop.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Where its data lies; made when it is not there.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=2181, show_default=True)
+@click.option("--bind", default=HOST, show_default=True, help="The address to listen on.")
+@click.option(
+    "--heap-mb",
+    type=click.IntRange(min=32),
+    default=EmbeddedSettings().heap_mb,
+    show_default=True,
+    help="Java heap; the whole process needs about 100 MiB more.",
+)
+@click.option(
+    "--tick-ms",
+    type=click.IntRange(min=100),
+    default=EmbeddedSettings().tick_ms,
+    show_default=True,
+    help="ZooKeeper's clock; sessions may last between 2 and 60 ticks.",
+)
+def main(directory: Path, port: int, bind: str, heap_mb: int, tick_ms: int) -> None:
+    settings = EmbeddedSettings(bind=bind, heap_mb=heap_mb, tick_ms=tick_ms)
+    try:
+        become_server(directory, port=port, settings=settings)
+    except SettingsError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except (BookieError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_ERROR)
+
+
+def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
+    """Replaces this process by the server; comes back only with an error.
+
+    Raises SettingsError without a Java >= 17 or pyspark's jars, UnavailableError when a server
+    runs on the folder already, OSError when the folder cannot be written.
+    """
+    java, jars = find_java(), find_jars()
+    directory = directory.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    write_configuration(directory, port=port, settings=settings)
+    command = server_command(java, jars, directory=directory, settings=settings)
+    with (directory / "lock").open("wb") as lock:
+        lock_folder(lock, directory)
+        os.set_inheritable(lock.fileno(), True)
+        os.chdir(directory)
+        os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bookie.metadata.server")
