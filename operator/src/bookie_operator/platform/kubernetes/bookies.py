@@ -92,7 +92,7 @@ def claim(cluster: str, bookie_id: BookieId, disk: DiskTemplate, *, access_mode:
 
 
 def bookie_set(
-    cluster: BookieCluster, template: BookieTemplate, *, settings: str, replicas: int = 1
+    cluster: BookieCluster, template: BookieTemplate, *, settings: str, metadata_url: str
 ) -> Object:
     """The StatefulSet of one bookie. OnDelete: only the planner replaces a running pod."""
     name, bookie_id = cluster.metadata.name, template.bookie_id
@@ -105,13 +105,13 @@ def bookie_set(
         },
         "spec": {
             "serviceName": names.headless_service(name),
-            "replicas": replicas,
+            "replicas": 1,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": bookie_selector(name, bookie_id)},
             "template": {
                 "metadata": {"labels": own, "annotations": {names.REVISION: template.revision}},
-                "spec": _pod(cluster, template, settings=settings),
+                "spec": _pod(cluster, template, settings=settings, metadata_url=metadata_url),
             },
         },
     }
@@ -121,7 +121,9 @@ def bookie_selector(cluster: str, bookie_id: BookieId) -> dict[str, str]:
     return {**names.selector(cluster, names.BOOKIE), names.BOOKIE_LABEL: bookie_id}
 
 
-def _pod(cluster: BookieCluster, template: BookieTemplate, *, settings: str) -> Part:
+def _pod(
+    cluster: BookieCluster, template: BookieTemplate, *, settings: str, metadata_url: str
+) -> Part:
     spec, name = cluster.spec, cluster.metadata.name
     tmp, tmp_mount = scratch(size="64Mi")
     volumes = [
@@ -143,20 +145,24 @@ def _pod(cluster: BookieCluster, template: BookieTemplate, *, settings: str) -> 
         "enableServiceLinks": False,  # its variables would be read as settings
         "terminationGracePeriodSeconds": spec.grace_period_seconds,
         "securityContext": pod_security(),
-        "containers": [_container(cluster, template, tmp_mount)],
+        "containers": [_container(cluster, template, tmp_mount, metadata_url=metadata_url)],
         "volumes": volumes,
         **_placed(spec.scheduling, name),
         **pull_secrets(spec.image_pull_secrets),
     }
 
 
-def _container(cluster: BookieCluster, template: BookieTemplate, tmp: Part) -> Part:
+def _container(
+    cluster: BookieCluster, template: BookieTemplate, tmp: Part, *, metadata_url: str
+) -> Part:
     spec = cluster.spec
+    # The setting again, where a person's `kubectl exec POD -- bookie ...` finds it.
+    values = {"BOOKIE_BIND": "0.0.0.0", "BOOKIE_METADATA": metadata_url}
     return {
         "name": CONTAINER,
         **image_of(spec, template.image),
         "args": ["bookie", "serve", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}"],
-        "env": field_env({"BOOKIE_HOST": "status.podIP"}) + value_env({"BOOKIE_BIND": "0.0.0.0"}),
+        "env": field_env({"BOOKIE_HOST": "status.podIP"}) + value_env(values),
         "ports": [
             {"name": "run", "containerPort": RUN_PORT},
             {"name": "admin", "containerPort": ADMIN_PORT},
@@ -172,7 +178,9 @@ def _container(cluster: BookieCluster, template: BookieTemplate, tmp: Part) -> P
             "timeoutSeconds": 3,
             "failureThreshold": 3,
         },
-        "lifecycle": {"preStop": {"exec": {"command": flush_command()}}},
+        "lifecycle": {
+            "preStop": {"exec": {"command": flush_command(spec.grace_period_seconds)}},
+        },
         "volumeMounts": [
             {"name": "settings", "mountPath": SETTINGS_FOLDER, "readOnly": True},
             *({"name": f"disk-{d.name}", "mountPath": f"{DATA}/{d.name}"} for d in template.disks),
@@ -181,9 +189,10 @@ def _container(cluster: BookieCluster, template: BookieTemplate, tmp: Part) -> P
     }
 
 
-def flush_command() -> list[str]:
-    """Flush while still serving: what is left after SIGTERM then fits the grace period easily."""
-    return ["bookie", "flush", "--control", f"127.0.0.1:{ADMIN_PORT}"]
+def flush_command(grace_period_s: int) -> list[str]:
+    """Flush while still serving, in half of the time at most: the stop needs the rest."""
+    seconds = str(max(1, grace_period_s // 2))
+    return ["bookie", "flush", "--admin", f"127.0.0.1:{ADMIN_PORT}", "--timeout", seconds]
 
 
 def _placed(scheduling: Scheduling, cluster: str) -> Part:

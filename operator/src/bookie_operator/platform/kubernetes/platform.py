@@ -206,7 +206,8 @@ class KubernetesPlatform:
         settings = settings_map(self._cluster, template.bookie_id, text)
         await self._api.create(CONFIG_MAP, settings)
         name = settings["metadata"]["name"]
-        await self._api.apply(STATEFUL_SET, bookie_set(self._cluster, template, settings=name))
+        wanted = bookie_set(self._cluster, template, settings=name, metadata_url=self._metadata_url)
+        await self._api.apply(STATEFUL_SET, wanted)
         await self._drop_old_settings(template.bookie_id, name)
 
     async def _drop_old_settings(self, bookie_id: BookieId, wanted: str) -> None:
