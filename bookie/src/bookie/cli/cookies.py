@@ -4,14 +4,12 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import grpc
 
 from bookie.cli.common import (
     ask,
@@ -23,11 +21,12 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
+from bookie.cli.control_plane import control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BootRefusedError, UnavailableError
+from bookie.protocol.errors import BootRefusedError
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPlan, FixPolicy, finish_clean_stop
@@ -35,7 +34,6 @@ from bookie.storage.disk import RealDisk
 from bookie.storage.lock import FolderLock
 from bookie.storage.verdicts import DiskVerdict
 from bookie.wire.admin import bookie_admin_pb2 as pb
-from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 
 COMMANDS: Final = {
     "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie take its replaced disks."),
@@ -125,26 +123,13 @@ def _target_of(runtime: Path | None) -> str:
     return f"127.0.0.1:{port}"
 
 
-@asynccontextmanager
-async def _control_plane(target: str) -> AsyncIterator[Any]:
-    options = (("grpc.enable_http_proxy", 0),)
-    async with grpc.aio.insecure_channel(target, options=options) as channel:
-        try:
-            yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
-        except grpc.aio.AioRpcError as error:
-            raise UnavailableError(
-                f"no bookie answers at {target} ({error.code().name}): check that it runs and that "
-                "this is its admin port"
-            ) from error
-
-
 async def _health(target: str) -> Any:
-    async with _control_plane(target) as stub:
+    async with control_plane(target) as stub:
         return await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S)
 
 
 async def _approve(target: str, *, plan_id: str, by: str) -> None:
-    async with _control_plane(target) as stub:
+    async with control_plane(target) as stub:
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
         reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
     if not reply.accepted:

@@ -9,6 +9,7 @@ from bookie.cli.lazy import Program
 COMMANDS: Final = {
     "audit": ("bookie.cli.checks:audit", "Compare what bookies hold with what they must hold."),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
+    "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
     "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),

@@ -1,0 +1,88 @@
+"""`bookie flush` against a real control plane in this process, over a bookie that is none."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from bookie.cli.main import main
+from bookie.protocol.errors import BookieError, NotReadyError, StorageError
+from bookie.server.admin import AdminServer, ControlledBookie
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from click.testing import CliRunner, Result
+
+LOG_BYTES = 12345
+AT_ONCE_S = 2.0
+
+
+class Flushable:
+    """A bookie as far as flushing goes."""
+
+    def __init__(self, error: BookieError | None = None, *, hangs: bool = False) -> None:
+        self.error = error
+        self.hangs = hangs
+
+    def health(self) -> pb.Health:
+        return pb.Health(bookie_id="bookie-0", phase=pb.SERVING)
+
+    async def flush(self) -> int:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return LOG_BYTES
+
+
+@asynccontextmanager
+async def served(bookie: Flushable) -> AsyncIterator[str]:
+    server = AdminServer(cast(ControlledBookie, bookie), bookie_id="bookie-0")
+    port = await server.start("127.0.0.1", 0)
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def flush(bookie: Flushable, *words: str) -> Result:
+    async with served(bookie) as address:
+        return await asyncio.to_thread(command, "--admin", address, *words)
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(main, ["flush", *words])
+
+
+async def test_a_flush_tells_what_is_on_disk() -> None:
+    told = await flush(Flushable(), "--output", "json")
+    assert (told.exit_code, f'"log_bytes": {LOG_BYTES}' in told.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("error", [NotReadyError("bookie-0 is BOOTING"), StorageError("disk gone")])
+async def test_a_bookie_that_cannot_flush_says_why(error: BookieError) -> None:
+    told = await flush(Flushable(error))
+    assert (told.exit_code, told.stdout, told.stderr) == (1, "", f"error: not flushed: {error}\n")
+
+
+async def test_a_flush_is_not_waited_for_longer_than_asked() -> None:
+    told = await flush(Flushable(hangs=True), "--timeout", "0.05")
+    assert (told.exit_code, "did not end within 0.05 s" in told.stderr) == (1, True)
+
+
+async def test_a_bookie_that_is_not_there_is_told_at_once() -> None:
+    async with served(Flushable()) as address:
+        pass
+    began = time.monotonic()
+    told = await asyncio.to_thread(command, "--admin", address)
+    assert (told.exit_code, f"no bookie answers at {address}" in told.stderr) == (1, True)
+    assert time.monotonic() - began < AT_ONCE_S
+
+
+async def test_a_port_that_never_answers_is_given_up() -> None:
+    async def silent(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    told = await asyncio.to_thread(command, "--admin", f"127.0.0.1:{port}")
+    server.close()
+    assert (told.exit_code, "(DEADLINE_EXCEEDED)" in told.stderr) == (1, True)
