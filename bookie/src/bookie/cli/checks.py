@@ -47,7 +47,7 @@ def audit(
         engine=engine,
         say=say,
     )
-    _finish(run(work), result=result, output=output)
+    finish(run(work), result=result, output=output)
 
 
 @click.command("repair")
@@ -74,10 +74,10 @@ def repair(
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
 
     request = RepairRequest(tuple(map(BookieId, bookies)), engine, every_ledger=every_ledger)
-    _finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
+    finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
 
 
-def _finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:
+def finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:
     if output == "json":
         show_fields(document, output=output)
     else:

@@ -9,6 +9,7 @@ from bookie.cli.lazy import Program
 COMMANDS: Final = {
     "audit": ("bookie.cli.checks:audit", "Compare what bookies hold with what they must hold."),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
+    "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
     "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
     "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
@@ -22,7 +23,7 @@ COMMANDS: Final = {
 @click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
 def main() -> None:
-    """Bookies that are safe without a journal: serve, look, audit, repair.
+    """Bookies that are safe without a journal: serve, look, audit, repair, drain.
 
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 damage found, 4 not everything is known now,
     5 refused for safety, 130 interrupted. `bookie serve` has its own.

@@ -1,6 +1,7 @@
-"""Result objects of audits and repairs as a person wants to read them: verdict, numbers, trouble.
+"""Result objects as a person wants to read them: verdict, numbers, trouble.
 
-The whole object is what `--output json` and `--result` give (docs/repair-result.md).
+Of audits, repairs and drains. The whole object is what `--output json` and `--result` give
+(docs/repair-result.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ VERDICTS: Final = {
     Exit.OK: "everything that must be there is there",
     Exit.FINDINGS: "entries are missing or lost",
     Exit.UNDECIDED: "nothing is known to be missing, but not everything is known yet",
+    Exit.REFUSED: "refused for safety",
 }
 ROWS_MAX: Final = 20
 """Rows of trouble shown to a person; the rest is counted."""
@@ -28,9 +30,11 @@ CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "missing", "unknown")
 def show_result(document: Document) -> None:
     """A result object on stdout."""
     counts = document.get("audit_after") or document["audit"]
-    fields: dict[str, Any] = {"verdict": VERDICTS[Exit(document["exit_code"])]}
+    fields: dict[str, Any] = {"verdict": _verdict(document)}
     if document["kind"] == "repair":
         fields |= _repaired(document)
+    if document["kind"] == "drain":
+        fields |= _drained(document)
     fields |= {"ledgers": counts["ledgers"], "entries": counts["entries"], "ok": counts["ok"]}
     troubles = {name: counts[name] for name in counts if name not in fields}
     fields |= {name: number for name, number in troubles.items() if number} or {"missing": 0}
@@ -41,6 +45,21 @@ def show_result(document: Document) -> None:
     click.echo(fields_text(fields), nl=False)
     for title, rows, columns in _troubles(document):
         _show_trouble(title, rows, columns)
+
+
+def _verdict(document: Document) -> str:
+    if document["kind"] == "drain" and document["exit_code"] == Exit.OK:
+        return f"nothing names {document['bookie_id']} any more: it may be stopped and removed"
+    return VERDICTS[Exit(document["exit_code"])]
+
+
+def _drained(document: Document) -> dict[str, Any]:
+    ledgers = document["ledgers"]
+    return {
+        "moved": f"{ledgers['moved']} ledgers, {ledgers['recovered']} closed for it",
+        "copied": f"{document['entries_copied']} entries, {document['bytes_copied']} bytes",
+        "left": f"{document['ledgers_left']} ledgers",
+    }
 
 
 def _spark(document: Document) -> str:

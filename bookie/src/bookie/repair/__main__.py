@@ -1,8 +1,9 @@
-"""`python -m bookie.repair run|audit`: one repair or one audit, result object and exit code.
+"""`python -m bookie.repair run|audit|drain`: one repair, audit or drain; result and exit code.
 
-The operator starts it as a job, people through `bookie repair` and `bookie audit`. Exit codes:
-0 clean; 1 error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known
-to be wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay).
+The operator starts it as a job, people through the commands of `bookie`. Exit codes: 0 clean; 1
+error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known to be
+wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay) or, of a drain,
+ledgers are left; 5 a drain is refused, or stopped: limbo somewhere, or the bookie does not drain.
 Progress goes to stderr when a person watches or with --progress, the result to stdout and --result.
 """
 
@@ -18,9 +19,10 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
+from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.runs import audit_cluster, repair_cluster
+from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
 
 metadata_option = click.option(
@@ -94,6 +96,20 @@ def audit(metadata: str, engine: str, result: Path | None, output: str, progress
     _finish(audit_cluster(metadata, engine=engine, say=say), result=result, output=output)
 
 
+@main.command(help="Drain: move every ledger off a bookie that has been told to drain.")
+@metadata_option
+@click.option("--bookie", required=True, metavar="ID", help="The bookie that is to leave.")
+@engine_option
+@result_option
+@output_option
+@progress_option
+def drain(
+    metadata: str, bookie: str, engine: str, result: Path | None, output: str, progress: bool
+) -> None:
+    request = DrainRequest(BookieId(bookie), engine=engine)
+    _finish(drain_cluster(metadata, request, say=speaker(progress)), result=result, output=output)
+
+
 def speaker(always: bool) -> Callable[[str], None]:
     """Says progress lines on stderr when a person watches, or always."""
     if not (always or sys.stderr.isatty()):
@@ -132,6 +148,8 @@ def summary(document: Document) -> str:
         lines.append(
             f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
         )
+    if document["kind"] == "drain":
+        lines += _drain_lines(document)
     lines.append(
         f"audit: {counts['ledgers']} ledgers, {counts['entries']} entries: {counts['ok']} ok, "
         f"{counts['missing']} missing, {counts['unknown']} unknown, {counts['lost']} lost"
@@ -142,6 +160,16 @@ def summary(document: Document) -> str:
         for row in document.get("blocked", ())[:20]
     ]
     return "\n".join(lines)
+
+
+def _drain_lines(document: Document) -> list[str]:
+    ledgers = document["ledgers"]
+    return [
+        f"ledgers of {document['bookie_id']}: {ledgers['moved']} moved, "
+        f"{ledgers['recovered']} recovered, {ledgers['blocked']} blocked, "
+        f"{document['ledgers_left']} left",
+        f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes",
+    ]
 
 
 if __name__ == "__main__":

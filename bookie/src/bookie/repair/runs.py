@@ -1,13 +1,15 @@
-"""One whole repair or audit of the cluster behind a URL: connect, choose the engine, run, let go.
+"""One whole repair, audit or drain of the cluster behind a URL: connect, choose, run, let go.
 
 Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
 """
 
 from collections.abc import Sequence
 
-from bookie.protocol.ids import LedgerId
-from bookie.repair import steps
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.repair import drain, steps
 from bookie.repair.cluster import open_cluster
+from bookie.repair.control import DrainAnswer
+from bookie.repair.drain import DrainRequest, drain_engine
 from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.report import Document
 from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
@@ -38,3 +40,17 @@ async def audit_cluster(
             cluster, ledger_ids=ledger_ids, engine=engine, spark=spark, say=say
         )
     return found | {"metadata": metadata_url}
+
+
+async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -> Document:
+    """One drain of a bookie of the cluster behind this URL; the result object."""
+    drain_engine(request.engine)
+    async with open_cluster(metadata_url) as cluster:
+        found = await drain.drain(cluster, request, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def cancel_drain(metadata_url: str, bookie_id: BookieId) -> DrainAnswer:
+    """Let the bookie take new ledgers again; what was moved away stays where it is."""
+    async with open_cluster(metadata_url) as cluster:
+        return await cluster.control.drain(bookie_id, cancel=True)

@@ -84,6 +84,18 @@ class FakeAdminService(BookieAdminServicer):
         )
         return pb.RecordLossReply(recorded=answer.recorded, message=answer.message)
 
+    async def GetHealth(self, request: Any, context: Any) -> pb.Health:
+        draining = await self._control.is_draining(self._bookie_id)
+        if draining is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{self._bookie_id} is down")
+        return pb.Health(bookie_id=self._bookie_id, draining=bool(draining))
+
+    async def Drain(self, request: Any, context: Any) -> pb.DrainReply:
+        answer = await self._control.drain(self._bookie_id, cancel=request.cancel)
+        if not answer.accepted:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.message)
+        return pb.DrainReply()
+
     async def Flush(self, request: Any, context: Any) -> pb.FlushReply:
         if await self._control.flush(self._bookie_id) is not Status.OK:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"{self._bookie_id} is down")
