@@ -1,6 +1,7 @@
 """What planner tests are written in: a small cluster, bookies in given states, jobs that ran."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,6 +70,8 @@ def bookie(
     verdicts: Mapping[str, str] | None = None,
     exit_at: float | None = None,
     boot_at: float = 0,
+    has_cookie: bool | None = True,
+    process_facts: Mapping[str, Any] | None = None,
     **health: Any,
 ) -> Bookie:
     """One bookie of `of`; by default it serves, clean, in epoch 1. `phase` None = no answer."""
@@ -111,12 +114,14 @@ def bookie(
         started_at=at(boot_at),
         last_exit=None if exit_at is None else Exit(at(exit_at), -9, "killed by signal 9"),
     )
+    process = replace(process, **(process_facts or {}))
     return Bookie(
         id=name,
         volumes=volumes,
         process=process,
         health=told if running and phase is not None else None,
         is_writable=running and phase is Phase.SERVING,
+        has_cookie=has_cookie,
     )
 
 

@@ -366,12 +366,6 @@ class TestRestarts:
         made = plan(cluster(journalWriteData=True), observed(metadata=gone), settled())
         assert not made.actions and "MetadataUnreachable" in predicates(made)
 
-    def test_fewer_replicas_remove_nothing(self) -> None:
-        made = plan(cluster(replicas=3), observed(), settled())
-        assert not made.actions
-        assert status_of(made, ConditionType.SCALE_DOWN_BLOCKED) == "True"
-        assert len(made.status.bookies) == 4
-
     def test_disruptions_are_zero_while_limbo_exists(self) -> None:
         assert settled().disruptions_allowed == 1
         assert plan(cluster(), observed(unclean()), settled()).status.disruptions_allowed == 0

@@ -256,7 +256,7 @@ class DrainStatus(Resource):
     """Jobs in a row that moved nothing."""
     next_attempt_at: AwareDatetime | None = None
     instance: ShortText = ""
-    """Which process is being removed."""
+    """The process that said it is empty, and is being removed; empty = it never ran."""
     ledgers_moved: Count = 0
     entries_copied: Count = 0
     engine: ShortText = ""
@@ -264,6 +264,10 @@ class DrainStatus(Resource):
     spark_app_id: ShortText = ""
     executors: Count = 0
     message: LongText = ""
+
+    @property
+    def is_removing(self) -> bool:
+        return self.phase is DrainPhase.REMOVING
 
 
 class Blocked(Resource):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import BookieState, ClusterStatus, Incident
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
@@ -33,6 +33,7 @@ from bookie_operator.plan.conditions import (
     possible_data_loss,
 )
 from bookie_operator.plan.disks import cookie_fixes
+from bookie_operator.plan.drains import Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.repair import Repairs, repairs
@@ -44,7 +45,7 @@ from bookie_operator.plan.report import (
     metadata_status,
     phase,
 )
-from bookie_operator.plan.restarts import provision, restarts, scale_down_refusal
+from bookie_operator.plan.restarts import expansions, provision, restarts
 from bookie_operator.plan.states import GONE, Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
@@ -69,13 +70,19 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     loss = possible_data_loss(cluster, judged, observed, incidents=incidents, previous=previous)
     budget = budget_of(spec, judged, observed.metadata, is_loss_possible=is_undecided(loss))
 
-    actions, refusals = provision(spec, observed, previous)
-    wanted, refused = _disruptions(cluster, judged, observed, incidents=incidents, budget=budget)
+    actions, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
+    wanted, refused = _disruptions(spec, judged, observed, incidents=incidents, budget=budget)
     refusals += refused
     accepting, not_accepted = acceptances(cluster, observed)
     refusals += not_accepted
     repairing = repairs(cluster, judged, observed, previous)
     refusals += repairing.refusals
+    around = Surroundings(budget, repairing.wants_to_run, is_busy=bool(wanted))
+    draining = drains(cluster, judged, observed, previous, around)
+    refusals += draining.refusals
+    events += draining.events
+    if draining.removal is not None:
+        wanted.append(draining.removal)
     auditing = audits(
         cluster,
         judged,
@@ -83,9 +90,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         incidents=incidents,
         previous=previous.audit,
         is_loss_possible=loss[0] == "True",
-        is_repairing=repairing.wants_to_run,
+        is_repairing=repairing.wants_to_run or draining.is_running,
     )
     actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
+    actions += [*draining.actions, *expansions(spec, observed)]
     status = _status(
         Findings(
             cluster=cluster,
@@ -94,6 +102,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
             incidents=incidents,
             repairs=repairing,
             audit=auditing.status,
+            drain=draining.status,
             refusals=refusals,
             loss=loss,
             is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
@@ -107,7 +116,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
 
 
 def _disruptions(
-    cluster: BookieCluster,
+    spec: ClusterSpec,
     judged: Mapping[BookieId, Judged],
     observed: Observed,
     *,
@@ -118,9 +127,9 @@ def _disruptions(
 
     Each was weighed alone, so only the first may be carried out before the next observation.
     """
-    fixes = cookie_fixes(cluster.spec, judged, observed, incidents=incidents, budget=budget)
-    replaced, not_replaced = replacements(cluster.spec, judged, observed, budget)
-    restarted, not_restarted = restarts(cluster.spec, judged, budget)
+    fixes = cookie_fixes(spec, judged, observed, incidents=incidents, budget=budget)
+    replaced, not_replaced = replacements(spec, judged, observed, budget)
+    restarted, not_restarted = restarts(spec, judged, budget)
     allowed: list[Destructive] = [
         *fixes.approvals,
         *(action for action in replaced if isinstance(action, ReplaceVolume)),
@@ -130,9 +139,7 @@ def _disruptions(
         Refusal(_word(action), "OneActionAtATime", "waits for the next pass", candidate_of(action))
         for action in allowed[1:]
     ]
-    refusals = [*fixes.refusals, *not_replaced, *not_restarted, *waiting]
-    surplus = scale_down_refusal(cluster.spec, judged)
-    return allowed, refusals + ([surplus] if surplus else [])
+    return allowed, [*fixes.refusals, *not_replaced, *not_restarted, *waiting]
 
 
 def _word(action: Destructive) -> str:
@@ -165,6 +172,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         bookies=bookies,
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
+        drain=found.drain,
         blocked=blocked(found.refusals, previous, now=observed.now),
         incidents=tuple(found.incidents),
     )

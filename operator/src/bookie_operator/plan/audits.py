@@ -17,7 +17,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
 from bookie_operator.plan.losses import last_acceptance
-from bookie_operator.plan.repair import backoff, is_waiting
+from bookie_operator.plan.repair import backoff, is_waiting, overdue
 from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0
@@ -41,10 +41,10 @@ def audits(
     is_repairing: bool,
 ) -> Audits:
     status = follow(cluster, observed, previous)
+    running = [job for job in observed.jobs if job.kind is JobKind.AUDIT and job.running]
+    late = {job.name: overdue(job, cluster.spec.repair, observed.now) for job in running}
     actions: list[Action] = [
-        StopJob(job.name, "DeadlineExceeded")
-        for job in observed.jobs
-        if job.kind is JobKind.AUDIT and job.running and _is_late(job, cluster, observed.now)
+        StopJob(name, reason) for name, reason in late.items() if reason is not None
     ]
     if status.running or is_repairing or cluster.spec.paused or not observed.metadata.reachable:
         return Audits(status, actions)
@@ -141,10 +141,6 @@ def _failed(
             "message": f"audit {attempt} failed: {why}"[:1024],
         }
     )
-
-
-def _is_late(job: Job, cluster: BookieCluster, now: datetime) -> bool:
-    return now - job.started_at > timedelta(seconds=cluster.spec.repair.deadline_seconds)
 
 
 def _is_wanted(

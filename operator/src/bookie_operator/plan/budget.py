@@ -7,6 +7,7 @@ quorum. Every voluntary disruption and every cookie fix asks here; what is not k
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -14,6 +15,8 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.states import Judged
+
+EXCEEDED: Final = "LossBudgetExceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,34 @@ class Budget:
 
         `without_marks`: any bookie in limbo refuses, even when the budget had room for it.
         """
+        general = self._general_refusal(action, candidate, without_marks=without_marks)
+        if general is not None:
+            return general
+        out = {*self.impaired, candidate}
+        if len(out) > self.limit:
+            why = f"{len(out)} bookies would be out, {self.limit} may be: already out "
+            return _refuse(action, candidate, EXCEEDED, why + self._others(candidate))
+        return None
+
+    def leaving_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
+        """Why `candidate` may not leave now: no limbo anywhere, and nobody else out.
+
+        It is not counted itself: it serves what it has until no ledger names it.
+        """
+        general = self._general_refusal(action, candidate, without_marks=True)
+        others = self._others(candidate)
+        if general is None and others:
+            why = f"a bookie leaves only while all others serve: out is {others}"
+            return _refuse(action, candidate, EXCEEDED, why)
+        return general
+
+    def _others(self, candidate: BookieId) -> str:
+        out = {name: why for name, why in self.impaired.items() if name != candidate}
+        return ", ".join(f"{name} ({why})" for name, why in out.items())
+
+    def _general_refusal(
+        self, action: str, candidate: BookieId, *, without_marks: bool
+    ) -> Refusal | None:
         if self.is_paused:
             return _refuse(action, candidate, "Paused", "spec.paused is true")
         if not self.metadata.reachable:
@@ -44,18 +75,11 @@ class Budget:
         in_limbo = [bookie for bookie, why in self.impaired.items() if why == "in limbo"]
         if without_marks and in_limbo:
             return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
-        out = {*self.impaired, candidate}
-        if len(out) > self.limit:
-            others = ", ".join(
-                f"{bookie} ({why})" for bookie, why in self.impaired.items() if bookie != candidate
-            )
-            why = f"{len(out)} bookies would be out, {self.limit} may be: already out {others}"
-            return _refuse(action, candidate, "LossBudgetExceeded", why)
         return None
 
     @property
     def disruptions_allowed(self) -> int:
-        """For the PodDisruptionBudget: 0 while anything is in limbo, down, or unknown."""
+        """For the PodDisruptionBudget: 0 while anyone is in limbo, down, not ready, or unknown."""
         if self.is_loss_possible or not self.metadata.reachable or self.impaired:
             return 0
         return min(1, self.limit)

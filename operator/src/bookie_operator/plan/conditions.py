@@ -17,6 +17,8 @@ from bookie_operator.model.status import (
     ClusterStatus,
     Condition,
     ConditionType,
+    DrainPhase,
+    DrainStatus,
     Incident,
     IncidentOutcome,
     whole_milliseconds,
@@ -25,6 +27,7 @@ from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
 from bookie_operator.plan.disks import pending_fix
+from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.losses import losses_accepted
 from bookie_operator.plan.repair import Repairs
 from bookie_operator.plan.states import Judged, marks_total
@@ -60,6 +63,7 @@ class Findings:
     incidents: Sequence[Incident]
     repairs: Repairs
     audit: AuditStatus
+    drain: DrainStatus | None
     refusals: Sequence[Refusal]
     loss: Verdict
     is_restarting: bool
@@ -209,6 +213,8 @@ def _available(found: Findings) -> Verdict:
 def _progressing(found: Findings) -> Verdict:
     if found.is_restarting:
         return "True", "Rolling", "a bookie is restarted with new settings"
+    if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
+        return "True", "Draining", drain_text(found.drain)
     coming = _in_states(found, *_COMING_UP)
     if coming:
         return "True", "BookiesStarting", ", ".join(coming)
@@ -326,9 +332,11 @@ def _findings_text(audit: AuditStatus) -> str:
 
 
 def _scale_down_blocked(found: Findings) -> Verdict:
-    blocked = [refusal for refusal in found.refusals if refusal.action == "ScaleDown"]
+    blocked = [refusal for refusal in found.refusals if refusal.action == SCALE_DOWN]
     if blocked:
         return "True", blocked[0].predicate, blocked[0].message
+    if found.drain is not None:
+        return "False", "Draining", drain_text(found.drain)
     return "False", "NotWanted", ""
 
 

@@ -124,8 +124,11 @@ def _updated(incident: Incident, one: Judged | None, observed: Observed) -> Inci
     jobs = [job for job in observed.jobs if _is_of(job, incident)]
     if jobs:
         update |= _with_reports(incident, jobs)
-    if incident.outcome is not IncidentOutcome.OPEN or one is None:
+    if incident.outcome is not IncidentOutcome.OPEN:
         return incident.model_copy(update=update) if update else incident
+    if one is None:  # it was drained, which needs that nothing was in limbo, and is gone
+        update |= _cleared(incident, observed.now)
+        return incident.model_copy(update=update | {"outcome": IncidentOutcome.CLEARED})
     health = one.bookie.health
     boot = health.boot if health else None
     if boot is not None and boot.epoch == incident.boot_epoch_after:
@@ -136,15 +139,19 @@ def _updated(incident: Incident, one: Judged | None, observed: Observed) -> Inci
         }
     is_over = incident.cleared_at is not None
     if not is_over and _says_clear(one, incident):
-        update |= {
-            "cleared_at": whole_milliseconds(observed.now),
-            "seconds_to_clear": _seconds(incident.detected_at, observed.now),
-        }
+        update |= _cleared(incident, observed.now)
         is_over = True
     # A repair that still audits its own work has its report counted before the incident ends.
     if is_over and not any(job.running for job in jobs):
         update["outcome"] = IncidentOutcome.CLEARED
     return incident.model_copy(update=update) if update else incident
+
+
+def _cleared(incident: Incident, now: datetime) -> dict[str, Any]:
+    if incident.cleared_at is not None:
+        return {}
+    seconds = _seconds(incident.detected_at, now)
+    return {"cleared_at": whole_milliseconds(now), "seconds_to_clear": seconds}
 
 
 def _says_clear(one: Judged, incident: Incident) -> bool:

@@ -49,6 +49,14 @@ def backoff(attempt: int, repair: Repair) -> timedelta:
     return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
 
 
+def overdue(job: Job, repair: Repair, now: datetime) -> str | None:
+    """Why a running job is to be stopped: it never started, or runs for too long."""
+    age = now - job.started_at
+    if job.waiting and age > timedelta(seconds=repair.start_deadline_seconds):
+        return f"NotStarted, {job.waiting}"
+    return "DeadlineExceeded" if age > timedelta(seconds=repair.deadline_seconds) else None
+
+
 def repairs(
     cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
@@ -156,8 +164,9 @@ def _stop(
     job: Job, cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
 ) -> StopJob | None:
     """A repair of an older boot works on marks that a newer one replaced; a hung one blocks all."""
-    if observed.now - job.started_at > timedelta(seconds=cluster.spec.repair.deadline_seconds):
-        return StopJob(job.name, "DeadlineExceeded")
+    late = overdue(job, cluster.spec.repair, observed.now)
+    if late is not None:
+        return StopJob(job.name, late)
     one = judged.get(job.bookie) if job.bookie is not None else None
     boot = one.bookie.health.boot if one is not None and one.bookie.health else None
     if boot is not None and boot.epoch > job.boot_epoch:

@@ -26,7 +26,12 @@ from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.states import Judged
 
-READY_STATES = (BookieState.SERVING, BookieState.LIMBO, BookieState.READ_ONLY)
+READY_STATES = (
+    BookieState.SERVING,
+    BookieState.LIMBO,
+    BookieState.READ_ONLY,
+    BookieState.DRAINING,
+)
 
 
 def bookie_status(
@@ -164,6 +169,10 @@ def phase(conditions: Sequence[Condition], bookies: Sequence[BookieStatus]) -> s
     ):
         if kind.value in true:
             return word
+    if any(
+        c.type == ConditionType.PROGRESSING.value and c.reason == "Draining" for c in conditions
+    ):
+        return "Draining"
     if ConditionType.AVAILABLE.value not in true:
         has_booted = any(status.boot_epoch for status in bookies)
         return "Unavailable" if has_booted else "Creating"

@@ -1,21 +1,22 @@
-"""Volumes and processes: create what is missing, restart what is out of date, never shrink.
+"""Volumes and processes: create what is missing, grow what is small, restart what is out of date.
 
-Creating is always allowed. A restart is a disruption: one bookie at a time, none while anything is
-in limbo, and within the loss budget. Dead processes are the platform's to restart, as a kubelet
-does. Lowering replicas removes nothing here: what is on a bookie would have to move first.
+Creating and growing is always allowed. A restart is a disruption: one bookie at a time, none while
+anything is in limbo, and within the loss budget. Dead processes are the platform's to restart, as
+a kubelet does. Who is to leave is `drains.py`'s concern.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.cluster import ClusterSpec, size_bytes
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Observed
 from bookie_operator.plan.actions import (
     Action,
     BookieTemplate,
     CreateVolume,
+    ExpandVolume,
     InitialiseMetadata,
     Refusal,
     RestartBookie,
@@ -28,12 +29,22 @@ from bookie_operator.plan.states import Judged
 Steps = tuple[list[Action], list[Refusal]]
 
 
-def provision(spec: ClusterSpec, observed: Observed, previous: ClusterStatus) -> Steps:
-    """What must exist before a bookie can run, and then the bookie. Destroys nothing."""
+def provision(
+    spec: ClusterSpec,
+    observed: Observed,
+    previous: ClusterStatus,
+    *,
+    kept: Sequence[BookieId] = (),
+) -> Steps:
+    """What must exist before a bookie can run, and then the bookie. Destroys nothing.
+
+    `kept`: bookies that must run although they are not wanted any more.
+    """
+    names = (*spec.bookie_ids, *kept)
     if spec.paused:
         return [], []
     actions: list[Action] = []
-    for bookie_id in spec.bookie_ids:
+    for bookie_id in names:
         present = observed.bookie(bookie_id).volumes
         template = template_of(spec, bookie_id)
         actions += [
@@ -46,13 +57,34 @@ def provision(spec: ClusterSpec, observed: Observed, previous: ClusterStatus) ->
         return actions, []
     if observed.metadata.instance_id is None:
         return [*actions, InitialiseMetadata()], []
-    for bookie_id in spec.bookie_ids:
+    for bookie_id in names:
         bookie = observed.bookie(bookie_id)
         template = template_of(spec, bookie_id)
         complete = all(disk.name in bookie.volumes for disk in template.disks)
         if complete and _needs_start(bookie, template):
             actions.append(StartBookie(template))
     return actions, []
+
+
+def expansions(spec: ClusterSpec, observed: Observed) -> list[Action]:
+    """Volumes that are smaller than wanted; a size that cannot be read is left alone."""
+    if spec.paused:
+        return []
+    return [
+        ExpandVolume(bookie_id, disk)
+        for bookie_id in spec.bookie_ids
+        for disk in template_of(spec, bookie_id).disks
+        if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
+        and not volume.is_terminating
+        and _is_smaller(volume.size, disk.size)
+    ]
+
+
+def _is_smaller(size: str, wanted: str) -> bool:
+    try:
+        return size_bytes(size) < size_bytes(wanted)
+    except (KeyError, ValueError):  # not as we write sizes: somebody else's claim
+        return False
 
 
 def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:
@@ -108,17 +140,3 @@ def _restart_reason(bookie: Bookie, template: BookieTemplate) -> str | None:
     if told and len(mounted) == len(template.disks) and told != mounted:
         return "VolumeReplaced"
     return None
-
-
-def scale_down_refusal(spec: ClusterSpec, judged: Mapping[BookieId, Judged]) -> Refusal | None:
-    """More bookies than wanted stay as they are until their ledgers can be moved away."""
-    surplus = [bookie_id for bookie_id in judged if bookie_id not in spec.bookie_ids]
-    if not surplus:
-        return None
-    return Refusal(
-        action="ScaleDown",
-        predicate="LedgersRemain",
-        bookie=surplus[-1],
-        message=f"{', '.join(surplus)} kept: a bookie leaves only after its ledgers have moved, "
-        f"and this version does not move them; set replicas to {len(judged)}",
-    )

@@ -13,7 +13,12 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
+from bookie_operator.model.status import (
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    DrainStatus,
+)
 from bookie_operator.observed import Bookie, Observed, Phase
 
 CRASH_LOOP_MIN: Final = 3
@@ -48,6 +53,8 @@ class Judged:
     @property
     def is_booted(self) -> bool:
         """Its counts of limbo are its own word, for a boot that has ended."""
+        if self.state is BookieState.LEAVING:
+            return True
         health = self.bookie.health
         return self.state not in GONE and health is not None and health.phase.is_booted
 
@@ -64,13 +71,41 @@ def judge_all(
     spec: ClusterSpec, observed: Observed, previous: ClusterStatus
 ) -> dict[BookieId, Judged]:
     """Every bookie that is wanted, was known, or is there; in numeric order."""
-    known = {*spec.bookie_ids, *observed.bookies, *(BookieId(b.id) for b in previous.bookies)}
+    wanted = set(spec.bookie_ids)
+    known = {
+        *wanted,
+        *observed.bookies,
+        *(BookieId(one.id) for one in previous.bookies if not _has_left(one, previous.drain)),
+    }
     return {
-        bookie_id: judge(
+        bookie_id: _left_alone(observed.bookie(bookie_id))
+        if bookie_id not in wanted and _is_leaving(observed.bookie(bookie_id), previous.drain)
+        else judge(
             observed.bookie(bookie_id), previous=previous.bookie(bookie_id), now=observed.now
         )
         for bookie_id in sorted(known, key=_numeric)
     }
+
+
+def _has_left(one: BookieStatus, drain: DrainStatus | None) -> bool:
+    """It is not there, nor missed: it was emptied before, or had never booted."""
+    is_removed = drain is not None and drain.bookie == one.id and drain.is_removing
+    return one.boot_epoch == 0 or is_removed
+
+
+def _is_leaving(bookie: Bookie, drain: DrainStatus | None) -> bool:
+    """The very process that said it is empty stops, or has; another one would be asked anew."""
+    if drain is None or drain.bookie != bookie.id or not drain.is_removing:
+        return False
+    process, health = bookie.process, bookie.health
+    if process is None or not process.running:
+        return True
+    is_silent = health is None or health.phase is Phase.STOPPING
+    return is_silent and process.instance == drain.instance
+
+
+def _left_alone(bookie: Bookie) -> Judged:
+    return Judged(bookie, BookieState.LEAVING, "drained, being removed", 0, 0, impairment=None)
 
 
 def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
@@ -124,7 +159,9 @@ def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None
         return "in limbo"
     if state not in (BookieState.SERVING, BookieState.READ_ONLY, BookieState.DRAINING):
         return state.value
-    assert bookie.health is not None
+    assert bookie.health is not None and bookie.process is not None
+    if not bookie.process.is_ready:
+        return "not ready"
     if not bookie.health.is_fresh:
         return "silent in this pass"
     if state is BookieState.SERVING and not bookie.is_writable:

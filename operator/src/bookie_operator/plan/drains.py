@@ -1,0 +1,372 @@
+"""Bookies that leave: fewer replicas are wanted, so the one with the highest number is emptied.
+
+One at a time. It takes no new entries (`DrainBookie`), jobs move its ledgers to others, and it goes
+only when it says itself, in two passes, that no ledger names it. All of that waits while anything
+is in limbo, anybody else is out, or too few would be left to write to, and all of it can be taken
+back until the process is stopped: raise the replicas again. Memory is `status.drain` alone, and
+jobs are named after bookie and attempt, so that an operator that starts anew goes on from there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    BookieState,
+    ClusterStatus,
+    DrainPhase,
+    DrainStatus,
+    whole_milliseconds,
+)
+from bookie_operator.observed import Health, Job, JobKind, Observed
+from bookie_operator.plan.actions import (
+    Action,
+    DrainBookie,
+    Event,
+    Refusal,
+    RemoveBookie,
+    StartJob,
+    StopJob,
+)
+from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.repair import backoff, overdue
+from bookie_operator.plan.states import Judged
+
+SCALE_DOWN: Final = "ScaleDown"
+WOULD_BREAK_ENSEMBLE: Final = "WouldBreakEnsemble"
+LEDGERS_REMAIN: Final = "LedgersRemain"
+DRAIN_FAILING: Final = "DrainFailing"
+_STOPS_JOBS: Final = frozenset({"Paused", "PossibleDataLoss", "LimboPresent", WOULD_BREAK_ENSEMBLE})
+"""Refusals that end a running job; the others only keep the next step from being taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drains:
+    """The drain under way, what to do now, and what is in its way."""
+
+    status: DrainStatus | None = None
+    actions: list[Action] = field(default_factory=list)
+    removal: RemoveBookie | None = None
+    refusals: list[Refusal] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def is_running(self) -> bool:
+        started = any(isinstance(action, StartJob) for action in self.actions)
+        return started or (self.status is not None and self.status.is_running)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else goes on in this pass: repairs come first, and one destructive action is enough."""
+
+    budget: Budget
+    is_repairing: bool
+    is_busy: bool
+
+
+def drain_text(drain: DrainStatus) -> str:
+    """Where a drain stands, in a line."""
+    match drain.phase:
+        case DrainPhase.REMOVING:
+            return f"{drain.bookie}: no ledger names it, it is being removed"
+        case DrainPhase.EMPTIED:
+            return f"{drain.bookie}: no ledger names it"
+    left = "its ledgers are being counted"
+    if drain.ledgers_left is not None:
+        left = f"{drain.ledgers_left} ledgers name it"
+    doing = f"attempt {drain.attempt} moves them" if drain.is_running else drain.message
+    return f"{drain.bookie}: {left}" + (f"; {doing}" if doing else "")
+
+
+def leaving_next(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> BookieId | None:
+    """Of those that are not wanted the one with the highest number (`bookie-10` after -9)."""
+    surplus = [name for name in judged if name not in cluster.spec.bookie_ids]
+    return surplus[-1] if surplus else None
+
+
+def never_ran(one: Judged) -> bool:
+    """It has no process and metadata never knew it, so no ledger can name it."""
+    process = one.bookie.process
+    return one.bookie.has_cookie is False and (process is None or not process.running)
+
+
+def kept_up(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> list[BookieId]:
+    """Bookies that are not wanted and yet must run: only they can say that they are empty."""
+    return [
+        bookie_id
+        for bookie_id, one in judged.items()
+        if bookie_id not in cluster.spec.bookie_ids
+        and one.state is not BookieState.LEAVING
+        and not never_ran(one)
+    ]
+
+
+def drains(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+    around: Surroundings,
+) -> Drains:
+    victim = leaving_next(cluster, judged)
+    back = _taken_back(cluster, judged, observed, victim)
+    gone = _gone(judged, previous)
+    if victim is None:
+        return Drains(actions=back, events=gone)
+    before = _followed(cluster, observed, _known(victim, observed, previous.drain))
+    step = _Step(cluster, judged[victim], judged, observed, before, around).taken()
+    return Drains(
+        status=step.status,
+        actions=[*back, *step.actions],
+        removal=step.removal,
+        refusals=step.refusals,
+        events=[*gone, *step.events],
+    )
+
+
+def _taken_back(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    victim: BookieId | None,
+) -> list[Action]:
+    """Who drains and is not to leave (any more, or yet) takes entries again."""
+    if cluster.spec.paused:
+        return []
+    stops = [
+        StopJob(job.name, "NotLeaving")
+        for job in observed.jobs
+        if job.kind is JobKind.DRAIN and job.running and job.bookie != victim
+    ]
+    cancels = [
+        DrainBookie(bookie_id, cancel=True)
+        for bookie_id, one in judged.items()
+        if bookie_id != victim and (health := _told(one)) is not None and health.draining
+    ]
+    return [*stops, *cancels]
+
+
+def _told(one: Judged) -> Health | None:
+    """What the bookie said in this pass, after a boot that has ended."""
+    health = one.bookie.health
+    if health is None or not health.is_fresh or not health.phase.is_booted:
+        return None
+    return health
+
+
+def _gone(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+    drain = previous.drain
+    if drain is None or not drain.is_removing or drain.bookie in judged:
+        return []
+    return [Event("BookieRemoved", "drained and gone", drain.bookie)]
+
+
+def _known(victim: BookieId, observed: Observed, before: DrainStatus | None) -> DrainStatus:
+    if before is not None and before.bookie == victim:
+        return before
+    attempts = [job.attempt for job in observed.jobs if _is_of(job, victim)]
+    return DrainStatus(
+        bookie=victim,
+        phase=DrainPhase.HELD,
+        started_at=whole_milliseconds(observed.now),
+        attempt=max(attempts, default=0),  # names of an earlier drain's jobs are taken
+    )
+
+
+def _is_of(job: Job, victim: str) -> bool:
+    return job.kind is JobKind.DRAIN and job.bookie == victim
+
+
+# Jobs
+
+
+def _followed(cluster: BookieCluster, observed: Observed, before: DrainStatus) -> DrainStatus:
+    """The status after a look at the newest job; how it ended is a hint for the wait only."""
+    jobs = [job for job in observed.jobs if _is_of(job, before.bookie)]
+    job = max(jobs, key=lambda job: job.attempt, default=None)
+    if job is None or job.attempt < before.attempt:
+        if not before.is_running:
+            return before
+        gone = f"{before.message}; the job is gone and left no result".removeprefix("; ")
+        update = {"message": gone[:1024]} | _waiting(cluster, before.failures + 1, observed.now)
+        return before.model_copy(update=update)
+    if job.running:
+        told: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
+        return before.model_copy(update=told | {"message": job.waiting[:1024]})
+    if job.attempt == before.attempt and not before.is_running:
+        return before
+    return before.model_copy(update={"attempt": job.attempt} | _counted(cluster, before, job))
+
+
+def _counted(cluster: BookieCluster, before: DrainStatus, job: Job) -> dict[str, Any]:
+    report = job.drain
+    moved = report.ledgers_moved if report is not None else 0
+    failures = 0 if moved or job.exit_code == 0 else before.failures + 1
+    ended = job.ended_at or job.started_at
+    update = {"message": job.message[:1024]} | _waiting(cluster, failures, ended)
+    if report is None:
+        return update
+    return update | {
+        "ledgers_moved": before.ledgers_moved + moved,
+        "entries_copied": before.entries_copied + report.entries_copied,
+        "engine": report.engine,
+        "engine_reason": report.engine_reason,
+        "spark_app_id": report.spark_app_id,
+        "executors": report.executors,
+    }
+
+
+def _waiting(cluster: BookieCluster, failures: int, ended: Any) -> dict[str, Any]:
+    """The next job waits; after one that got on, only until the bookie has counted again."""
+    wait = backoff(max(1, failures), cluster.spec.repair)
+    return {
+        "is_running": False,
+        "failures": failures,
+        "next_attempt_at": whole_milliseconds(ended + wait),
+    }
+
+
+# Steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One pass over the bookie that leaves next."""
+
+    cluster: BookieCluster
+    one: Judged
+    judged: Mapping[BookieId, Judged]
+    observed: Observed
+    before: DrainStatus
+    around: Surroundings
+
+    @property
+    def victim(self) -> BookieId:
+        return self.one.bookie.id
+
+    def taken(self) -> Drains:
+        refusal = self._refusal()
+        if refusal is not None:
+            return self._held(refusal)
+        if self.one.state is BookieState.LEAVING and self.before.instance:
+            return self._removed(self.before.instance)
+        process = self.one.bookie.process
+        if self.one.state is BookieState.LEAVING or never_ran(self.one):
+            instance = process.instance if process is not None else ""
+            return self._removed(instance, never_ran=True)
+        health = _told(self.one)
+        assert health is not None, "else it counts as out"
+        if not health.draining:
+            actions: list[Action] = [DrainBookie(self.victim)]
+            return Drains(self._status(DrainPhase.DRAINING, ledgers_left=None), actions)
+        left = health.ledgers_naming_it
+        if left == 0:
+            return self._emptied()
+        return self._moved(left)
+
+    def _refusal(self) -> Refusal | None:
+        is_out_already = self.one.state is BookieState.LEAVING or never_ran(self.one)
+        refusal = self.around.budget.leaving_refusal(SCALE_DOWN, self.victim)
+        if refusal is not None or is_out_already:
+            return refusal
+        ensemble = self.cluster.spec.quorum.ensemble
+        others = sum(one.can_write for name, one in self.judged.items() if name != self.victim)
+        if others < ensemble:
+            why = f"{others} bookies besides {self.victim} are writable, an ensemble is {ensemble}"
+            return self._refuse(WOULD_BREAK_ENSEMBLE, why)
+        if self.one.impairment is not None:
+            why = (
+                f"{self.victim} is out itself ({self.one.impairment}): only it can say that no "
+                "ledger needs it; bring it back, or set replicas back"
+            )
+            return self._refuse("LossBudgetExceeded", why)
+        if self.around.is_busy:
+            return self._refuse("OneActionAtATime", "waits for the next pass")
+        return None
+
+    def _refuse(self, predicate: str, message: str) -> Refusal:
+        return Refusal(SCALE_DOWN, predicate, message, bookie=self.victim)
+
+    def _held(self, refusal: Refusal) -> Drains:
+        """Nothing further now; a bookie that others need for writing is given back to them."""
+        is_over = refusal.predicate in _STOPS_JOBS
+        actions = self._stops(refusal.predicate) if is_over else self._late()
+        health = _told(self.one)
+        if refusal.predicate == WOULD_BREAK_ENSEMBLE and health is not None and health.draining:
+            actions.append(DrainBookie(self.victim, cancel=True))
+        phase = DrainPhase.HELD
+        if self.one.state is BookieState.LEAVING:
+            phase = DrainPhase.REMOVING
+        elif refusal.predicate == "OneActionAtATime":
+            phase = self.before.phase
+        elif self.before.is_running and not actions:
+            phase = DrainPhase.DRAINING
+        return Drains(self._status(phase), actions, refusals=[refusal])
+
+    def _emptied(self) -> Drains:
+        process = self.one.bookie.process
+        assert process is not None, "it answers"
+        if self.before.phase in (DrainPhase.EMPTIED, DrainPhase.REMOVING):
+            return self._removed(process.instance)
+        told = Event("BookieDrained", "no ledger names it any more", self.victim)
+        status = self._status(DrainPhase.EMPTIED, ledgers_left=0)
+        return Drains(status, self._stops("Drained"), events=[told])
+
+    def _removed(self, instance: str, *, never_ran: bool = False) -> Drains:
+        delete = self.cluster.spec.retention.when_scaled == "Delete"
+        removal = RemoveBookie(self.victim, instance, delete_volumes=delete)
+        said_so = "" if never_ran else instance
+        return Drains(self._status(DrainPhase.REMOVING, instance=said_so), removal=removal)
+
+    def _moved(self, left: int | None) -> Drains:
+        """`left` ledgers name it (None = not counted yet): let a job move them."""
+        status = self._status(DrainPhase.DRAINING, ledgers_left=left)
+        actions, refusals = self._late(), self._remaining(left)
+        running = [job for job in self.observed.jobs if job.running]
+        if self.around.is_repairing:
+            actions = self._stops("RepairFirst")
+        elif left and not any(job.kind in (JobKind.DRAIN, JobKind.AUDIT) for job in running):
+            due = self.before.next_attempt_at
+            if due is None or self.observed.now >= due:
+                actions.append(self._start())
+        return Drains(status, actions, refusals=refusals)
+
+    def _remaining(self, left: int | None) -> list[Refusal]:
+        """What people should know of a drain that does not get on."""
+        if self.before.failures >= self.cluster.spec.repair.max_attempts:
+            why = f"{self.before.failures} jobs in a row moved nothing: {self.before.message}"
+            return [self._refuse(DRAIN_FAILING, why)]
+        if left and self.before.failures and not self.before.is_running:
+            why = f"{left} ledgers name {self.victim}: {self.before.message}"
+            return [self._refuse(LEDGERS_REMAIN, why)]
+        return []
+
+    def _start(self) -> StartJob:
+        attempt = self.before.attempt + 1
+        boot = self.one.bookie.health.boot if self.one.bookie.health else None
+        return StartJob(
+            name=f"{self.cluster.metadata.name}-drain-{self.victim}-{attempt}",
+            kind=JobKind.DRAIN,
+            engine=self.cluster.spec.repair.engine.value,
+            attempt=attempt,
+            bookie_id=self.victim,
+            boot_epoch=boot.epoch if boot is not None else 0,
+        )
+
+    def _mine(self) -> list[Job]:
+        return [job for job in self.observed.jobs if job.running and _is_of(job, self.victim)]
+
+    def _stops(self, reason: str) -> list[Action]:
+        return [StopJob(job.name, reason) for job in self._mine()]
+
+    def _late(self) -> list[Action]:
+        repair, now = self.cluster.spec.repair, self.observed.now
+        late = {job.name: overdue(job, repair, now) for job in self._mine()}
+        return [StopJob(name, reason) for name, reason in late.items() if reason is not None]
+
+    def _status(self, phase: DrainPhase, **update: Any) -> DrainStatus:
+        return self.before.model_copy(update={"phase": phase, **update})

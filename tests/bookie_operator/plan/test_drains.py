@@ -1,0 +1,292 @@
+"""Fewer replicas: one bookie is emptied and goes, or the reason why not is told."""
+
+from dataclasses import replace
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
+from bookie_operator.observed import (
+    AuditReport,
+    Bookie,
+    DrainReport,
+    Job,
+    JobKind,
+    MetadataView,
+    Observed,
+    Phase,
+)
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import (
+    DrainBookie,
+    RemoveBookie,
+    StartBookie,
+    StartJob,
+    StopJob,
+    is_destructive,
+)
+from operator_scenes import at, bookie, cluster, observed
+
+FIVE, FOUR = cluster(replicas=5), cluster(replicas=4)
+B4 = BookieId("bookie-4")
+
+
+def audited() -> Job:
+    return Job(
+        name="demo-audit-1",
+        kind=JobKind.AUDIT,
+        attempt=1,
+        running=False,
+        started_at=at(0),
+        ended_at=at(1),
+        audit=AuditReport(ok=1),
+    )
+
+
+def drain_job(*, attempt: int = 1, running: bool = False, **more: object) -> Job:
+    facts: dict[str, object] = {
+        "name": f"demo-drain-bookie-4-{attempt}",
+        "kind": JobKind.DRAIN,
+        "attempt": attempt,
+        "running": running,
+        "started_at": at(10),
+        "ended_at": None if running else at(20),
+        "bookie": B4,
+        "boot_epoch": 1,
+    }
+    return Job(**(facts | more))  # type: ignore[arg-type]
+
+
+def draining(left: int | None = 7, **more: object) -> Bookie:
+    return bookie(
+        B4,
+        phase=Phase.DRAINING,
+        draining=True,
+        ledgers_naming_it=left,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def seen(*special: Bookie, jobs: tuple[Job, ...] = (), seconds: float = 5) -> Observed:
+    fleet = {B4: bookie(B4)} | {one.id: one for one in special}
+    return observed(*fleet.values(), of=FOUR, jobs=(audited(), *jobs), seconds=seconds)
+
+
+SETTLED = plan(FIVE, observed(of=FIVE, jobs=[audited()], seconds=2), ClusterStatus()).status
+
+
+def after(*looks: Observed) -> Plan:
+    """The last pass over these looks, four replicas wanted of five."""
+    status = SETTLED
+    for look in looks:
+        made = plan(FOUR, look, status)
+        status = made.status
+    return made
+
+
+def moves(made: Plan) -> list[object]:
+    """What a pass does about who leaves."""
+    kinds = (DrainBookie, RemoveBookie, StartJob, StopJob)
+    return [action for action in made.actions if isinstance(action, kinds)]
+
+
+def why_not(made: Plan) -> str:
+    blocked = made.status.condition(ConditionType.SCALE_DOWN_BLOCKED)
+    assert blocked is not None
+    return blocked.reason if blocked.status == "True" else ""
+
+
+class TestTheWayOut:
+    def test_the_highest_number_is_told_to_take_no_entries(self) -> None:
+        made = after(seen())
+        assert moves(made) == [DrainBookie(B4)]
+        assert made.status.drain is not None and made.status.drain.bookie == B4
+
+    def test_ten_comes_after_nine(self) -> None:
+        eleven = cluster(replicas=11)
+        status = plan(eleven, observed(of=eleven), ClusterStatus()).status
+        made = plan(cluster(replicas=9), observed(of=eleven), status)
+        assert DrainBookie(BookieId("bookie-10")) in made.actions
+
+    def test_a_job_moves_what_names_it(self) -> None:
+        [job] = moves(after(seen(), seen(draining())))
+        assert isinstance(job, StartJob)
+        assert (job.name, job.kind) == ("demo-drain-bookie-4-1", JobKind.DRAIN)
+
+    def test_nothing_is_done_before_it_has_counted(self) -> None:
+        assert not moves(after(seen(), seen(draining(left=None))))
+
+    def test_it_is_asked_twice_whether_it_is_empty(self) -> None:
+        once = after(seen(), seen(draining(left=0)))
+        assert not moves(once) and [event.reason for event in once.events] == ["BookieDrained"]
+        twice = after(seen(), seen(draining(left=0)), seen(draining(left=0)))
+        assert moves(twice) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=False)]
+
+    def test_a_ledger_that_came_back_keeps_it(self) -> None:
+        made = after(seen(), seen(draining(left=0)), seen(draining(left=1)))
+        assert made.status.drain is not None
+        assert made.status.drain.phase is DrainPhase.DRAINING
+
+    def test_an_old_answer_removes_nothing(self) -> None:
+        stale = draining(left=0)
+        assert stale.health is not None
+        stale = replace(stale, health=replace(stale.health, is_fresh=False))
+        made = after(seen(), seen(draining(left=0)), seen(stale))
+        assert not moves(made) and why_not(made) == "LossBudgetExceeded"
+
+    def test_its_volumes_go_only_when_a_person_says_so(self) -> None:
+        careless = cluster(replicas=4, retention={"whenScaled": "Delete"})
+        status = after(seen(), seen(draining(left=0))).status
+        made = plan(careless, seen(draining(left=0)), status)
+        assert moves(made) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=True)]
+
+    def test_removing_goes_on_until_it_is_gone(self) -> None:
+        stopped = bookie(B4, running=False)
+        made = after(seen(), seen(draining(left=0)), seen(draining(left=0)), seen(stopped))
+        assert moves(made) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=False)]
+        assert made.status.bookies[4].state is BookieState.LEAVING
+        assert made.status.disruptions_allowed == 1, "nothing is on it"
+        assert not made.status.is_true(ConditionType.DEGRADED)
+
+    def test_then_it_is_forgotten(self) -> None:
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        made = after(*looks, observed(of=FOUR, jobs=[audited()], seconds=9))
+        assert [one.id for one in made.status.bookies] == [f"bookie-{n}" for n in range(4)]
+        assert made.status.drain is None and not made.actions
+        assert [event.reason for event in made.events] == ["BookieRemoved"]
+
+    def test_one_that_never_ran_just_goes(self) -> None:
+        waiting = bookie(B4, running=False, has_cookie=False)
+        made = plan(FOUR, seen(waiting), SETTLED)
+        assert moves(made) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=False)]
+
+
+class TestHolding:
+    @pytest.mark.parametrize(
+        ("special", "predicate"),
+        [
+            (bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=2), "LimboPresent"),
+            (bookie("bookie-0", running=False), "LossBudgetExceeded"),
+            (bookie(B4, running=False), "LossBudgetExceeded"),
+            (bookie("bookie-0", losses_recorded=1), "PossibleDataLoss"),
+            (bookie("bookie-0", process_facts={"is_ready": False}), "LossBudgetExceeded"),
+        ],
+    )
+    def test_nobody_leaves_while(self, special: Bookie, predicate: str) -> None:
+        made = after(seen(special))
+        assert why_not(made) == predicate
+        assert not [a for a in moves(made) if isinstance(a, DrainBookie | RemoveBookie)]
+
+    def test_nobody_leaves_while_paused(self) -> None:
+        made = plan(cluster(replicas=4, paused=True), seen(), SETTLED)
+        assert why_not(made) == "Paused" and not made.actions
+
+    def test_nobody_leaves_without_metadata(self) -> None:
+        made = plan(FOUR, replace(seen(), metadata=MetadataView(message="no route")), SETTLED)
+        assert why_not(made) == "MetadataUnreachable" and not made.actions
+
+    def test_an_ensemble_must_be_left(self) -> None:
+        wide = {"ensemble": 4, "write": 3, "ack": 2}
+        full = replace(bookie("bookie-0", phase=Phase.READ_ONLY), is_writable=False)
+        made = plan(cluster(replicas=4, quorum=wide), seen(full), SETTLED)
+        assert why_not(made) == "WouldBreakEnsemble" and not moves(made)
+
+    def test_one_that_others_need_for_writing_is_given_back(self) -> None:
+        wide = cluster(replicas=4, quorum={"ensemble": 4, "write": 3, "ack": 2})
+        full = replace(bookie("bookie-0", phase=Phase.READ_ONLY), is_writable=False)
+        look = seen(full, draining(), jobs=(drain_job(running=True),))
+        made = plan(wide, look, after(seen()).status)
+        assert moves(made) == [
+            StopJob("demo-drain-bookie-4-1", "WouldBreakEnsemble"),
+            DrainBookie(B4, cancel=True),
+        ]
+
+    def test_limbo_ends_a_running_drain(self) -> None:
+        unclean = bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=2)
+        look = seen(unclean, draining(), jobs=(drain_job(running=True),), seconds=11)
+        made = after(seen(), look)
+        assert StopJob("demo-drain-bookie-4-1", "LimboPresent") in made.actions
+
+    def test_a_restart_that_is_due_comes_first(self) -> None:
+        made = plan(cluster(replicas=4, journalWriteData=True), seen(), SETTLED)
+        assert why_not(made) == "OneActionAtATime"
+        assert len([action for action in made.actions if is_destructive(action)]) == 1
+
+
+class TestJobs:
+    def test_a_job_that_left_some_is_followed_by_another(self) -> None:
+        failed = drain_job(exit_code=1, message="ledger 7 is open")
+        soon = after(seen(), seen(draining(), jobs=(failed,), seconds=21))
+        assert not moves(soon) and why_not(soon) == "LedgersRemain"
+        late = after(seen(), seen(draining(), jobs=(failed,), seconds=31))
+        assert [a.name for a in moves(late) if isinstance(a, StartJob)] == ["demo-drain-bookie-4-2"]
+
+    def test_jobs_that_move_nothing_are_told(self) -> None:
+        jobs: tuple[Job, ...] = ()
+        looks = [seen()]
+        for attempt in range(1, 6):
+            jobs = (*jobs, drain_job(attempt=attempt, exit_code=1, message="no room"))
+            looks.append(seen(draining(), jobs=jobs, seconds=20 + attempt))
+        made = after(*looks)
+        assert why_not(made) == "DrainFailing"
+        assert "no room" in made.status.blocked[-1].message
+
+    def test_a_job_that_got_on_is_no_failure(self) -> None:
+        some = drain_job(exit_code=1, drain=DrainReport(ledgers_moved=3, engine="inline"))
+        made = after(seen(), seen(draining(left=2), jobs=(some,), seconds=21))
+        assert why_not(made) == ""
+        assert made.status.drain is not None and made.status.drain.ledgers_moved == 3
+
+    def test_names_of_an_earlier_drain_are_not_used_again(self) -> None:
+        old = drain_job(attempt=3, exit_code=0)
+        look = seen(draining(), jobs=(old,), seconds=40)
+        [job] = moves(after(seen(jobs=(old,), seconds=30), look))
+        assert isinstance(job, StartJob) and job.attempt == 4
+
+    def test_a_job_whose_image_cannot_be_had_is_stopped(self) -> None:
+        stuck = drain_job(running=True, waiting="ImagePullBackOff: no such image")
+        made = after(seen(), seen(draining(), jobs=(stuck,), seconds=200))
+        [stop] = moves(made)
+        assert isinstance(stop, StopJob) and "ImagePullBackOff" in stop.reason
+
+
+class TestTurningBack:
+    def test_raised_again_it_takes_entries_again(self) -> None:
+        look = seen(draining(), jobs=(drain_job(running=True),), seconds=11)
+        made = plan(FIVE, look, after(seen()).status)
+        assert moves(made) == [
+            StopJob("demo-drain-bookie-4-1", "NotLeaving"),
+            DrainBookie(B4, cancel=True),
+        ]
+        assert made.status.drain is None
+
+    def test_raised_again_one_that_was_stopped_is_started(self) -> None:
+        empty = after(seen(), seen(draining(left=0)), seen(draining(left=0)))
+        look = seen(replace(bookie(B4), process=None, health=None), seconds=9)
+        made = plan(FIVE, look, empty.status)
+        assert [a.template.bookie_id for a in made.actions if isinstance(a, StartBookie)] == [B4]
+
+    def test_another_process_than_the_emptied_one_is_asked_anew(self) -> None:
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        made = after(*looks, seen(draining(left=None, epoch=2)))
+        assert not moves(made)
+        assert made.status.drain is not None and not made.status.drain.is_removing
+
+    def test_one_that_must_still_be_asked_is_kept_up(self) -> None:
+        made = after(seen(), seen(replace(bookie(B4), process=None, health=None)))
+        assert [a.template.bookie_id for a in made.actions if isinstance(a, StartBookie)] == [B4]
+
+    def test_the_last_to_come_is_the_first_to_go(self) -> None:
+        made = plan(cluster(replicas=3), seen(draining()), after(seen()).status)
+        assert made.status.drain is not None and made.status.drain.bookie == B4
+
+
+def test_an_incident_of_one_that_left_is_closed() -> None:
+    open_still = plan(
+        FIVE, observed(bookie(B4, epoch=2, reason="UncleanShutdown", limbo=1), of=FIVE), SETTLED
+    ).status
+    looks = [seen(draining(left=0, epoch=2)), seen(draining(left=0, epoch=2))]
+    status = open_still
+    for look in (*looks, seen(draining(left=0, epoch=2)), observed(of=FOUR, seconds=9)):
+        status = plan(FOUR, look, status).status
+    assert [incident.outcome.value for incident in status.incidents] == ["Cleared"]
+    assert len(status.bookies) == 4
