@@ -1,0 +1,292 @@
+"""`kubectl bookie`: parsing and exit codes; reading, showing and asking are in the other files.
+
+kubectl finds the plugin as `kubectl-bookie` on PATH. Exit codes: 0 done, 1 it failed, 2 wrong
+usage, 3 limbo or damage found, 4 not known now, 130 interrupted.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from bookie_operator.kubectl import asking, screen
+from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError, Tree
+from bookie_operator.kubectl.clusters import find, read, the_cluster
+from bookie_operator.kubectl.events import event_table, events_of
+from bookie_operator.kubectl.hints import hint_lines, hints
+from bookie_operator.kubectl.limbo import limbo_of, limbo_view
+from bookie_operator.kubectl.limbo import wait as wait_for_none
+from bookie_operator.kubectl.options import (
+    Exit,
+    by_option,
+    cluster_argument,
+    cluster_option,
+    following,
+    kubectl_flags,
+    output_option,
+    timeout_option,
+    with_kubectl,
+    yes_option,
+)
+from bookie_operator.kubectl.tasks import task_table, tasks_of
+from bookie_operator.kubectl.tree import cluster_tree
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.task import TaskType
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@kubectl_flags
+def plugin() -> None:
+    """BookieClusters: what they are up to, and what needs a person."""
+
+
+@plugin.command()
+@cluster_argument
+@click.option("--watch", "-w", is_flag=True, help="Go on showing it as it changes.")
+@output_option("tree", "wide")
+@with_kubectl
+def status(kubectl: Kubectl, name: str | None, watch: bool, output: str) -> None:
+    """A cluster as a tree; -o wide: with every disk."""
+    found = find(kubectl, name)
+    if watch:
+        _watch(kubectl, found, output)
+    elif output == "json":
+        _print_json(found)
+    else:
+        screen.show(*_drawn(kubectl, read(BookieCluster, found), output))
+
+
+def _drawn(
+    kubectl: Kubectl, cluster: BookieCluster, output: str
+) -> tuple[RenderableType, list[Text]]:
+    tree = cluster_tree(cluster, now=screen.now(), wide=output == "wide")
+    return tree, hint_lines(hints(cluster), flags=kubectl.flags)
+
+
+def _watch(kubectl: Kubectl, found: Tree, output: str) -> None:
+    name = found["metadata"]["name"]
+    if output == "json":
+        for change in _changes(kubectl, name):
+            click.echo(json.dumps(change))
+        return
+    with screen.Watched() as watched:
+        for change in _changes(kubectl, name):
+            watched.show(partial(_drawn, kubectl, read(BookieCluster, change), output))
+
+
+def _changes(kubectl: Kubectl, name: str) -> Iterator[Tree]:
+    """The object whenever it has changed; a watch that the API server ends is begun again."""
+    version = ""
+    while True:
+        for change in kubectl.watch(CLUSTERS, name):
+            if change.type == "DELETED":
+                raise KubectlError(f"BookieCluster {name} was deleted while it was watched")
+            if change.found["metadata"].get("resourceVersion", "") != version:
+                version = change.found["metadata"].get("resourceVersion", "")
+                yield change.found
+
+
+@plugin.command()
+@cluster_argument
+@click.option("--wait", is_flag=True, help="Wait until nothing is in limbo.")
+@timeout_option("Of --wait, such as 90s or 5m; default: for ever.")
+@output_option("table")
+@with_kubectl
+def limbo(
+    kubectl: Kubectl, name: str | None, wait: bool, timeout: float | None, output: str
+) -> int:
+    """Limbo of every bookie. Exit code 0: none, 3: some, 4: not known now."""
+    found = find(kubectl, name)
+    cluster = read(BookieCluster, found)
+    if wait:
+        cluster = wait_for_none(
+            kubectl, cluster.metadata.name, seconds=timeout, tell=asking.LimboProgress().tell
+        )
+    if output == "json":
+        totals = cluster.status.limbo.as_dict()
+        bookies = {
+            one.id: {"limbo": one.limbo_ledgers, "unchecked": one.unchecked_ledgers}
+            for one in cluster.status.bookies
+        }
+        _print_json({"known": limbo_of(cluster).name.lower(), "totals": totals, "bookies": bookies})
+    else:
+        screen.show(limbo_view(cluster, now=screen.now()))
+    return limbo_of(cluster)
+
+
+@plugin.command()
+@cluster_argument
+@output_option("table")
+@with_kubectl
+def events(kubectl: Kubectl, name: str | None, output: str) -> None:
+    """What the operator told, newest last."""
+    cluster = the_cluster(kubectl, name)
+    found = events_of(kubectl, cluster.metadata.name)
+    if output == "json":
+        _print_json(found)
+    elif found:
+        screen.show(event_table(found, now=screen.now()))
+    else:
+        screen.tell("no events are kept (an API server forgets them after an hour)")
+
+
+@plugin.command()
+@cluster_argument
+@output_option("table")
+@with_kubectl
+def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
+    """What people asked, and what came of it."""
+    cluster = the_cluster(kubectl, name)
+    found = tasks_of(kubectl, cluster.metadata.name)
+    if output == "json":
+        _print_json(found)
+    elif found:
+        screen.show(task_table(found, now=screen.now()))
+    else:
+        screen.tell(f"nobody has asked anything of {cluster.metadata.name}")
+
+
+@plugin.command()
+@click.argument("bookie")
+@cluster_option
+@click.option("--plan", "plan_id", help="Approve only if this is the plan that waits.")
+@by_option("Who approves.")
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def approve(
+    kubectl: Kubectl,
+    bookie: str,
+    name: str | None,
+    plan_id: str | None,
+    by: str,
+    yes: bool,
+    **how: Any,
+) -> int:
+    """Let BOOKIE take its changed disks as its own.
+
+    What was on the old ones is given up; copies on other bookies bring it back.
+    """
+    wish = asking.approval(the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by)
+    if not screen.confirmed("Is the old content gone for good, and may it be given up?", yes=yes):
+        return Exit.FAILED
+    return asking.ask(kubectl, wish, **how)
+
+
+@plugin.command("replace-disk")
+@click.argument("bookie")
+@click.argument("disk")
+@cluster_option
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def replace_disk(
+    kubectl: Kubectl, bookie: str, disk: str, name: str | None, yes: bool, **how: Any
+) -> int:
+    """Give BOOKIE a new, empty volume for DISK.
+
+    What was on the old one comes back from its copies on other bookies.
+    """
+    wish = asking.replacement(the_cluster(kubectl, name), bookie, disk)
+    question = f"Delete this volume of {bookie} with what is on it?"
+    if not screen.confirmed(question, yes=yes):
+        return Exit.FAILED
+    return asking.ask(kubectl, wish, **how)
+
+
+@plugin.command("accept-loss")
+@click.argument("ledger", type=int)
+@click.argument("reason")
+@cluster_option
+@click.option("--entry", type=int, help="Refuse unless this is the entry in question.")
+@by_option("Who accepts; goes into the loss record.")
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def accept_loss(
+    kubectl: Kubectl,
+    ledger: int,
+    reason: str,
+    name: str | None,
+    entry: int | None,
+    by: str,
+    yes: bool,
+    **how: Any,
+) -> int:
+    """Close LEDGER at a possible loss.
+
+    For a ledger that no recovery can end: it is closed before the entry that nobody can decide. The
+    REASON is kept on record.
+    """
+    wish = asking.acceptance(the_cluster(kubectl, name), ledger, entry=entry, reason=reason, by=by)
+    if not screen.confirmed("Give up what may have been acknowledged there?", yes=yes):
+        return Exit.FAILED
+    return asking.ask(kubectl, wish, **how)
+
+
+@plugin.command()
+@click.argument("bookie")
+@cluster_option
+@following
+@output_option("text")
+@with_kubectl
+def repair(kubectl: Kubectl, bookie: str, name: str | None, **how: Any) -> int:
+    """Repair BOOKIE now.
+
+    Repairs come by themselves; this one does not wait for the next attempt. Exit code 3: limbo is
+    left.
+    """
+    wish = asking.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie)
+    return asking.ask(kubectl, wish, **how)
+
+
+@plugin.command()
+@cluster_argument
+@following
+@output_option("text")
+@with_kubectl
+def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
+    """Compare every copy with what must be there.
+
+    Exit code 3: some are not as they must be.
+    """
+    return asking.ask(kubectl, asking.wish(the_cluster(kubectl, name), TaskType.AUDIT), **how)
+
+
+@plugin.command()
+@cluster_argument
+@with_kubectl
+def pause(kubectl: Kubectl, name: str | None) -> None:
+    """Keep the operator from changing anything.
+
+    Bookies go on serving; repairs wait.
+    """
+    asking.set_paused(kubectl, the_cluster(kubectl, name), paused=True)
+
+
+@plugin.command()
+@cluster_argument
+@with_kubectl
+def resume(kubectl: Kubectl, name: str | None) -> None:
+    """Let the operator go on."""
+    asking.set_paused(kubectl, the_cluster(kubectl, name), paused=False)
+
+
+def _print_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=2))
+
+
+def main() -> None:
+    """The console script; people call it through kubectl, and its help says so."""
+    plugin(prog_name="kubectl bookie")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What a person asks of a cluster: the wish in words first, then the task and how it ended."""
+
+import json
+from typing import Any
+
+import click
+
+from bookie_operator.errors import ManifestError
+from bookie_operator.kubectl import screen
+from bookie_operator.kubectl.bookies import disk_text
+from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
+from bookie_operator.kubectl.clusters import read, the_bookie
+from bookie_operator.kubectl.limbo import Limbo, limbo_of
+from bookie_operator.kubectl.options import Exit
+from bookie_operator.kubectl.pending import pending_fix, pending_fixes
+from bookie_operator.kubectl.tasks import audit_after, follow, hand_in, marks_left
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+
+Wish = dict[str, Any]
+
+
+def wish(cluster: BookieCluster, kind: TaskType, *, bookie: str = "", **rest: Any) -> Wish:
+    """The spec of a task, as a manifest spells it."""
+    made: Wish = {"cluster": cluster.metadata.name, "type": kind.value, **rest}
+    return made | ({"bookie": the_bookie(cluster, bookie)} if bookie else {})
+
+
+def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: str) -> Wish:
+    """Approve the fix that waits on `bookie`, after telling what it is."""
+    made = wish(cluster, TaskType.APPROVE_COOKIE_FIX, bookie=bookie)
+    one = cluster.status.bookie(bookie)
+    fix = pending_fix(cluster.status, one) if one is not None else None
+    if one is None or fix is None:
+        raise KubectlError(_nothing_pending(cluster, bookie))
+    if plan_id not in (None, fix.plan_id):
+        raise KubectlError(
+            f"found plan {fix.plan_id} waiting on {bookie}, expected {plan_id}: the disks have "
+            "changed since; look again (kubectl bookie status)"
+        )
+    screen.tell(f"{bookie} waits with plan {fix.plan_id} ({fix.predicate}): {fix.message}")
+    for disk in fix.disks:
+        screen.tell(f"  {disk_text(disk).plain}")
+    screen.tell(
+        "With your word it fences every ledger that exists, marks what it may have forgotten as "
+        "limbo, and takes the disks as its own; a repair brings the copies back."
+    )
+    return made | {"planId": fix.plan_id, "approvedBy": by}
+
+
+def _nothing_pending(cluster: BookieCluster, bookie: str) -> str:
+    one = cluster.status.bookie(bookie)
+    state = one.state if one is not None else BookieState.PENDING
+    others = ", ".join(fix.bookie for fix in pending_fixes(cluster.status)) or "none"
+    if state is BookieState.AWAITING_APPROVAL:
+        return f"{bookie} waits for the operator, which approves it by itself; nothing to do"
+    return (
+        f"found {bookie} {state.value}, expected AwaitingApproval; waiting for a person: {others}"
+    )
+
+
+def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
+    made = wish(cluster, TaskType.REPLACE_DISK, bookie=bookie, disk=disk)
+    names = [wanted.name for wanted in cluster.spec.storage.disks]
+    if disk not in names:
+        raise ManifestError(f"found disk {disk}, expected one of {', '.join(names)}")
+    one = cluster.status.bookie(bookie)
+    for found in one.disks if one is not None else ():
+        if found.name == disk:
+            screen.tell(f"{bookie}: {disk_text(found).plain}")
+    screen.tell(
+        "The bookie is stopped, its volume deleted and a new one made, within the loss budget; "
+        "until the repair has ended, other copies serve."
+    )
+    return made
+
+
+def acceptance(
+    cluster: BookieCluster, ledger: int, *, entry: int | None, reason: str, by: str
+) -> Wish:
+    """Accept a ledger's possible loss, after telling what that means."""
+    which = f" before entry {entry}" if entry is not None else ""
+    screen.tell(
+        f"Every bookie is asked again first; a copy that turns up is kept. Otherwise ledger "
+        f"{ledger} is closed{which}, and what came after is given up for good. {by} stays on "
+        f"record with the reason: {reason}"
+    )
+    made = wish(cluster, TaskType.ACCEPT_LOSS, ledger=ledger, reason=reason, approvedBy=by)
+    return made | ({"entry": entry} if entry is not None else {})
+
+
+def ask(
+    kubectl: Kubectl, wished: Wish, *, no_wait: bool, timeout: float | None, output: str
+) -> int:
+    """Hand the task in and follow it; the exit code tells how it ended."""
+    task = hand_in(kubectl, wished)
+    name = task.metadata.name
+    screen.tell(f"task {name} created")
+    if not no_wait:
+        try:
+            ended = follow(kubectl, task, seconds=timeout, tell=screen.tell)
+        except KeyboardInterrupt:
+            screen.tell(f"task {name} goes on in the cluster: kubectl bookie tasks")
+            raise
+        if ended is None:
+            raise KubectlError(
+                f"task {name} has not ended in time; it goes on: kubectl bookie tasks"
+            )
+        task = ended
+    if output == "json":
+        click.echo(json.dumps(task.as_dict(), indent=2))
+    elif not no_wait:
+        click.echo(f"{task.metadata.name} {task.status.phase.value}: {task.status.message}")
+    else:
+        click.echo(task.metadata.name)
+    return Exit.DONE if no_wait else _judged(kubectl, task)
+
+
+def _judged(kubectl: Kubectl, task: BookieTask) -> int:
+    kind = task.spec.type
+    if kind is TaskType.AUDIT and task.status.phase is TaskPhase.SUCCEEDED:
+        return Exit.DONE if audit_after(kubectl, task).clean else Exit.DAMAGE
+    if task.status.phase is TaskPhase.SUCCEEDED:
+        return Exit.DONE
+    if kind is TaskType.REPAIR:
+        cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
+        return Exit.DAMAGE if marks_left(cluster.status, task.spec.bookie) else Exit.FAILED
+    return Exit.FAILED
+
+
+def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> None:
+    """Patch spec.paused, and say what that stops and what goes on."""
+    name, limbo = cluster.metadata.name, cluster.status.limbo
+    if cluster.spec.paused is paused:
+        click.echo(f"{name} was {'paused already' if paused else 'not paused'}: nothing changed")
+        return
+    kubectl.patch(CLUSTERS, name, merge={"spec": {"paused": paused}})
+    if not paused:
+        click.echo(f"{name} goes on: what was held back is taken up with the next look")
+        return
+    click.echo(f"{name} is paused")
+    click.echo(
+        "  stops:    new repairs and audits, cookie fixes, restarts, replaced disks, new volumes\n"
+        "  goes on:  bookies serve and are restarted by the kubelet, jobs that run now end, "
+        "the status is kept up"
+    )
+    if limbo.ledgers or limbo.unchecked:
+        click.echo(
+            f"  limbo:    {limbo.ledgers} ledgers in limbo and {limbo.unchecked} unchecked stay "
+            f"so until: kubectl bookie resume {name}"
+        )
+
+
+class LimboProgress:
+    """A line whenever the counts have changed while they are waited for."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def tell(self, cluster: BookieCluster) -> None:
+        limbo = cluster.status.limbo
+        line = f"{limbo.ledgers} ledgers in limbo, {limbo.unchecked} unchecked"
+        if limbo_of(cluster) is Limbo.UNKNOWN:
+            line = "not known yet: not every bookie has booted, or the operator has not looked"
+        if line != self._told:
+            self._told = line
+            screen.tell(line)

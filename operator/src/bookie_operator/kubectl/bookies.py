@@ -1,0 +1,171 @@
+"""One bookie as a branch of the status tree: its state, then whatever is out of the ordinary."""
+
+from datetime import datetime
+from typing import Final, Protocol
+
+from rich.text import Text
+from rich.tree import Tree
+
+from bookie_operator.kubectl.ages import span
+from bookie_operator.kubectl.pending import GOOD_VERDICTS
+from bookie_operator.model.status import (
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    DiskStatus,
+    RepairStatus,
+)
+
+STATE_STYLES: Final = {
+    BookieState.SERVING: "green",
+    BookieState.READ_ONLY: "yellow",
+    BookieState.LIMBO: "yellow",
+    BookieState.AWAITING_APPROVAL: "yellow",
+    BookieState.DOWN: "red",
+    BookieState.REFUSED: "red",
+    BookieState.CRASH_LOOP: "red",
+    BookieState.UNRESPONSIVE: "red",
+}
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def bookie_branch(
+    parent: Tree, bookie: BookieStatus, *, status: ClusterStatus, now: datetime, wide: bool
+) -> None:
+    branch = parent.add(_line(bookie, status))
+    # Limbo counts have their own line: the state's message says no more than that.
+    if bookie.state is not BookieState.LIMBO and _says_more(bookie):
+        branch.add(Text(bookie.message))
+    if bookie.limbo_ledgers or bookie.unchecked_ledgers:
+        branch.add(
+            Text.assemble(
+                ("limbo   ", "dim"),
+                (str(bookie.limbo_ledgers), "yellow"),
+                " ledgers, ",
+                (str(bookie.unchecked_ledgers), "yellow"),
+                " unchecked",
+            )
+        )
+    if bookie.losses_recorded:
+        branch.add(Text(f"{bookie.losses_recorded} records of lost entries", "bold red"))
+    if bookie.repair is not None and (bookie.repair.state != "Finished" or wide):
+        branch.add(Text.assemble(("repair  ", "dim"), repair_text(bookie.repair, now)))
+    if wide:
+        branch.add(Text.assemble(("process ", "dim"), _process(bookie)))
+    odd = [disk for disk in bookie.disks if disk.verdict not in GOOD_VERDICTS]
+    for disk in bookie.disks if wide else odd:
+        branch.add(Text.assemble(("disk    ", "dim"), disk_text(disk, wide=wide)))
+
+
+def _says_more(bookie: BookieStatus) -> bool:
+    return bookie.message.replace(" ", "").lower() not in ("", bookie.state.value.lower())
+
+
+def _line(bookie: BookieStatus, status: ClusterStatus) -> Text:
+    names = max(len(other.id) for other in status.bookies)
+    states = max(len(other.state.value) for other in status.bookies)
+    epochs = max(len(str(other.boot_epoch or "-")) for other in status.bookies)
+    text = Text.assemble(
+        f"{bookie.id:<{names}}  ",
+        (f"{bookie.state.value:<{states}}", STATE_STYLES.get(bookie.state, "cyan")),
+        f"  epoch {bookie.boot_epoch or '-':<{epochs}}",
+    )
+    stop = bookie.last_shutdown
+    stops = max(len(_stop(other)) for other in status.bookies)
+    if stops:
+        style = "" if stop is None or stop.clean else "yellow"
+        text.append("  ")
+        text.append(f"{_stop(bookie):<{stops}}", style)
+    if bookie.disks and all(disk.verdict in GOOD_VERDICTS for disk in bookie.disks):
+        text.append(f"  {len(bookie.disks)} disks ok", "dim")
+    if bookie.node:
+        text.append(f"  on {bookie.node}", "dim")
+    if bookie.restarts:
+        text.append(f"  {bookie.restarts} restart{'s' if bookie.restarts > 1 else ''}")
+    return text
+
+
+def _stop(bookie: BookieStatus) -> str:
+    stop = bookie.last_shutdown
+    if stop is None:
+        return ""
+    return stop.reason or ("CleanStop" if stop.clean else "UncleanShutdown")
+
+
+def disk_text(disk: DiskStatus, *, wide: bool = True) -> Text:
+    verdict = disk.verdict or "not looked at yet"
+    style = "green" if disk.verdict in GOOD_VERDICTS else "yellow"
+    role = f"{disk.role}  " if disk.role != disk.name else ""
+    text = Text.assemble(f"{disk.name}  {role}", (verdict, style))
+    if disk.total_bytes:
+        text.append(f"  {_size(disk.total_bytes)}")
+    if disk.volume_uid:
+        text.append(f"  volume {disk.volume_uid}", "dim")
+    if disk.disk_id and wide:
+        text.append(f"  id {disk.disk_id}", "dim")
+    return text
+
+
+def repair_text(repair: RepairStatus, now: datetime) -> Text:
+    style = {"Running": "cyan", "Failed": "red", "Finished": "green"}.get(repair.state, "yellow")
+    text = Text.assemble((repair.state.lower(), style))
+    if repair.attempt:
+        text.append(f", attempt {repair.attempt}")
+    if repair.state == "Running" and repair.started_at is not None:
+        text.append(f" for {span(now - repair.started_at)}")
+    if repair.progress:
+        text.append(f", {repair.progress}")
+    text.append(engine_text(repair))
+    if repair.state == "Failed" and repair.next_attempt_at is not None:
+        wait = repair.next_attempt_at - now
+        text.append(f", next in {span(wait)}" if wait.total_seconds() > 0 else ", next is due")
+    if repair.message:
+        text.append(f": {repair.message}")
+    return text
+
+
+class Engined(Protocol):
+    """What a job ran on, as its result told."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def engine_reason(self) -> str: ...
+    @property
+    def spark_app_id(self) -> str: ...
+    @property
+    def executors(self) -> int: ...
+
+
+def engine_text(job: Engined) -> Text:
+    """`, engine spark-kubernetes (why), 2 executors, spark-0123`; empty when nothing is known."""
+    text = Text()
+    if job.engine:
+        text.append(f", engine {job.engine}")
+    if job.engine_reason:
+        text.append(f" ({job.engine_reason})", "dim")
+    if job.executors:
+        text.append(f", {job.executors} executor{'s' if job.executors > 1 else ''}")
+    if job.spark_app_id:
+        text.append(f", {job.spark_app_id}", "dim")
+    return text
+
+
+def _process(bookie: BookieStatus) -> str:
+    told = [bookie.pod or bookie.instance or "none"]
+    if bookie.node:
+        told.append(f"on {bookie.node}")
+    if bookie.control:
+        told.append(f"control {bookie.control}")
+    if bookie.mode:
+        told.append(f"mode {bookie.mode}")
+    return "  ".join(told)
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "bytes"
+    for larger in _UNITS:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.3g} {unit}"

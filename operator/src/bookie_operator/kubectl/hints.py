@@ -1,0 +1,143 @@
+"""What a person can do now: a sentence and, where there is one, the command to copy.
+
+Pure, from the status alone; most pressing first, nothing for a healthy cluster. What the operator
+does by itself needs no hint.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.text import Text
+
+from bookie_operator.kubectl.pending import pending_fixes, undecidable
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    ConditionType,
+    DrainPhase,
+    IncidentOutcome,
+)
+
+_GONE: Final = (BookieState.CRASH_LOOP, BookieState.UNRESPONSIVE)
+_AUDIT_HELPS: Final = ("AuditPending", "AuditStale", "AuditFindings")
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """`command`: words after `kubectl`, without the flags of this call."""
+
+    text: str
+    command: tuple[str, ...] = ()
+
+
+def hints(cluster: BookieCluster) -> list[Hint]:
+    return list(_hints(cluster, cluster.status))
+
+
+def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
+    if not status.conditions:
+        yield Hint(
+            "No operator has reported on this cluster: is one running?",
+            ("get", "deployments", "-A", "-l", "app.kubernetes.io/name=bookie-operator"),
+        )
+        return
+    name = cluster.metadata.name
+    if cluster.spec.paused:
+        yield Hint("Paused by spec.paused; to go on:", ("bookie", "resume", name))
+    yield from _consents(name, status)
+    yield from _losses(name, status)
+    for bookie in status.bookies:
+        yield from _bookie(name, bookie)
+    yield from _repairs(name, status)
+    yield from _cluster(name, status)
+
+
+def _consents(name: str, status: ClusterStatus) -> Iterator[Hint]:
+    for fix in pending_fixes(status):
+        disks = ", ".join(disk.name for disk in fix.disks) or "its disks"
+        yield Hint(
+            f"{fix.bookie} asks whether it may give up the old content of {disks}. If that can "
+            "come back, put it back instead. If it is gone for good:",
+            ("bookie", "approve", fix.bookie, "--cluster", name, "--plan", fix.plan_id),
+        )
+
+
+def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
+    for one in undecidable(status):
+        yield Hint(
+            f"Ledger {one.ledger}: nobody can say whether entry {one.entry} was acknowledged. "
+            "Bring back every bookie that is merely away; if nothing is left to hope for:",
+            (
+                *("bookie", "accept-loss", str(one.ledger), "REASON"),
+                *("--cluster", name, "--entry", str(one.entry)),
+            ),
+        )
+
+
+def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
+    pod = bookie.pod or f"{name}-{bookie.id}-0"
+    if bookie.state is BookieState.REFUSED:
+        yield Hint(
+            f"{bookie.id} refuses its disks and has changed nothing: put them back in their place "
+            "(never copy stamps or delete cookies). What it found:",
+            ("logs", pod, "-c", "bookie"),
+        )
+    elif bookie.state in _GONE:
+        yield Hint(
+            f"{bookie.id} does not come up by itself. Its last words:",
+            ("logs", pod, "-c", "bookie", "--previous"),
+        )
+    elif bookie.state in (BookieState.PENDING, BookieState.DOWN):
+        yield Hint(f"{bookie.id} has no running process. Why:", ("describe", "pod", pod))
+
+
+def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
+    failed = [b.id for b in status.bookies if b.repair is not None and b.repair.state == "Failed"]
+    if failed:
+        yield Hint(
+            f"Repair of {', '.join(failed)} has failed; it is tried again by itself. To try now:",
+            ("bookie", "repair", failed[0], "--cluster", name),
+        )
+
+
+def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
+    if status.is_true(ConditionType.POSSIBLE_DATA_LOSS):
+        reason = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+        if reason is not None and reason.reason == "OverlappingUnclean":
+            yield Hint(
+                "Possible data loss: nothing is disturbed until repairs have cleared limbo and an "
+                "audit is clean. If old disks can come back, bring them back first."
+            )
+    verified = status.condition(ConditionType.DURABILITY_VERIFIED)
+    is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
+    is_unproven = verified is not None and verified.reason in _AUDIT_HELPS
+    if is_unproven and is_calm and not status.audit.running:
+        yield Hint("To have every copy checked now:", ("bookie", "audit", name))
+    drain = status.drain
+    if drain is not None and (drain.phase is DrainPhase.HELD or drain.failures):
+        replicas = str(int(drain.bookie.rpartition("-")[2]) + 1)
+        yield Hint(
+            f"{drain.bookie} is to leave and cannot yet. To keep it instead:",
+            ("scale", "bookiecluster", name, "--replicas", replicas),
+        )
+    if not status.metadata.reachable and status.metadata.url:
+        yield Hint(
+            "The metadata store does not answer: bring it back. Bookies go on with the ledgers "
+            "that are open."
+        )
+
+
+def hint_lines(found: Sequence[Hint], *, flags: Sequence[str]) -> list[Text]:
+    """For the terminal; commands on lines of their own, with the flags of this call."""
+    if not found:
+        return []
+    lines = [Text("\nwhat to do", "bold")]
+    for hint in found:
+        lines.append(Text(f"  {hint.text}"))
+        if hint.command:
+            lines.append(Text(f"    {shlex.join(['kubectl', *hint.command, *flags])}", "cyan"))
+    return lines

@@ -1,0 +1,58 @@
+"""What waits for a person, read out of a cluster's status: cookie fixes, undecidable ledgers.
+
+The status tells both in sentences, which name what an approval or an acceptance must name: the
+plan's id, the ledger and the entry. Tests hold the patterns against the sentences' own origin.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, DiskStatus
+
+_PLAN: Final = re.compile(r"\bapprove plan (\S+)")
+_UNDECIDABLE: Final = re.compile(r"\bledger ([0-9]+) entry ([0-9]+) cannot be decided")
+GOOD_VERDICTS: Final = ("ok", "new")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFix:
+    """A bookie that found changed disks and asks whether it may take them as its own."""
+
+    bookie: str
+    plan_id: str
+    predicate: str
+    message: str
+    disks: tuple[DiskStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Undecidable:
+    """A ledger whose end nobody can tell: a person may accept the loss."""
+
+    ledger: int
+    entry: int
+
+
+def pending_fix(status: ClusterStatus, bookie: BookieStatus) -> PendingFix | None:
+    """The fix that a person may approve; None also when the operator approves it by itself."""
+    if bookie.state is not BookieState.AWAITING_APPROVAL:
+        return None
+    for item in status.blocked:
+        found = _PLAN.search(item.message) if item.bookie == bookie.id else None
+        if found is not None:
+            changed = tuple(disk for disk in bookie.disks if disk.verdict not in GOOD_VERDICTS)
+            return PendingFix(bookie.id, found[1], item.predicate, item.message, changed)
+    return None
+
+
+def pending_fixes(status: ClusterStatus) -> list[PendingFix]:
+    found = (pending_fix(status, bookie) for bookie in status.bookies)
+    return [fix for fix in found if fix is not None]
+
+
+def undecidable(status: ClusterStatus) -> list[Undecidable]:
+    """Ledgers that repairs have named as beyond them, as far as the status has room for them."""
+    told = [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
+    found = (match for message in told for match in _UNDECIDABLE.finditer(message))
+    return sorted({Undecidable(int(match[1]), int(match[2])) for match in found})

@@ -1,0 +1,139 @@
+"""BookieTasks from the command line: created with a name of their own, followed to their end.
+
+What was asked goes on in the cluster whatever becomes of the command that asked.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from bookie_operator.kubectl.ages import ago, span
+from bookie_operator.kubectl.client import CLUSTERS, TASKS, Kubectl, KubectlError, Tree
+from bookie_operator.kubectl.clusters import read
+from bookie_operator.model.base import API_VERSION
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import parse
+from bookie_operator.model.status import AuditStatus, ClusterStatus
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
+
+STEM_MAX: Final = 34
+"""Of a name that five random letters end, within a task's 40."""
+LOOK_SECONDS: Final = 5.0
+"""A task that nothing happens to is asked for its reasons this often."""
+ACTIONS: Final = {
+    TaskType.REPAIR: "Repair",
+    TaskType.AUDIT: "Audit",
+    TaskType.APPROVE_COOKIE_FIX: "CookieFix",
+    TaskType.REPLACE_DISK: "ReplaceDisk",
+    TaskType.ACCEPT_LOSS: "AcceptLoss",
+}
+"""As `status.blocked` names what a task asks for."""
+_PHASE_STYLES: Final = {
+    TaskPhase.RUNNING: "cyan",
+    TaskPhase.SUCCEEDED: "green",
+    TaskPhase.FAILED: "red",
+}
+Tell = Callable[[str], None]
+
+
+def hand_in(kubectl: Kubectl, wish: dict[str, Any]) -> BookieTask:
+    """Create the task; what is wrong with it is told before the API server is asked."""
+    spec = parse(TaskSpec, wish, source="the task")
+    stem = f"{spec.type.value}-{spec.bookie}-" if spec.bookie else f"{spec.type.value}-"
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": "BookieTask",
+        "metadata": {"generateName": stem[:STEM_MAX]},
+        "spec": wish,
+    }
+    return read(BookieTask, kubectl.create(manifest))
+
+
+def follow(
+    kubectl: Kubectl, task: BookieTask, *, seconds: float | None, tell: Tell
+) -> BookieTask | None:
+    """The task once it has ended; None when the time is up before."""
+    name = task.metadata.name
+    end = None if seconds is None else time.monotonic() + seconds
+    told = ""
+    while True:  # a kubectl per turn: what ends a watch is found out by the next one
+        left = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - time.monotonic())
+        if left <= 0:
+            return None
+        for change in kubectl.watch(TASKS, name, seconds=left):
+            if change.type == "DELETED":
+                raise KubectlError(f"task {name} was deleted before it had ended")
+            task = read(BookieTask, change.found)
+            if task.status.phase.is_final:
+                return task
+            if task.status.phase is TaskPhase.RUNNING:
+                told = _tell_once(f"Running {task.status.target}", told, tell)
+        if task.status.phase is TaskPhase.PENDING:
+            told = _tell_once(_why_not(kubectl, task), told, tell)
+
+
+def _tell_once(text: str, told: str, tell: Tell) -> str:
+    if text != told:
+        tell(text.strip())
+    return text
+
+
+def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
+    """What the cluster's status says about a task that waits."""
+    cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
+    action = ACTIONS[task.spec.type]
+    for item in cluster.status.blocked:
+        if item.action == action and item.bookie == task.spec.bookie:
+            return f"Pending, refused by {item.predicate}: {item.message}"
+    if cluster.spec.paused:
+        return "Pending: the cluster is paused (kubectl bookie resume)"
+    return "Pending: the operator has not taken it up; is it running?"
+
+
+def audit_after(kubectl: Kubectl, task: BookieTask) -> AuditStatus:
+    """The audit that the task stands for: the status that holds it is published before the task."""
+    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.audit
+
+
+def marks_left(status: ClusterStatus, bookie: str) -> int:
+    found = status.bookie(bookie)
+    return found.limbo_ledgers + found.unchecked_ledgers if found is not None else 0
+
+
+def tasks_of(kubectl: Kubectl, cluster: str) -> list[Tree]:
+    """Every task of the cluster, oldest first."""
+    mine = [tree for tree in kubectl.get_all(TASKS) if tree["spec"].get("cluster") == cluster]
+    return sorted(mine, key=lambda tree: str(tree["metadata"].get("creationTimestamp", "")))
+
+
+def task_table(trees: Iterable[Tree], *, now: datetime) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("TASK", "ABOUT", "PHASE", "AGE", "TOOK", "OUTCOME"):
+        table.add_column(column, no_wrap=column != "OUTCOME")
+    for tree in trees:
+        task = read(BookieTask, tree)
+        status = task.status
+        created = datetime.fromisoformat(tree["metadata"]["creationTimestamp"])
+        took = ""
+        if status.started_at is not None:
+            took = span((status.finished_at or now) - status.started_at)
+        table.add_row(
+            task.metadata.name,
+            about(task.spec),
+            Text(status.phase.value, _PHASE_STYLES.get(status.phase, "yellow")),
+            ago(created, now),
+            took,
+            status.message or (f"job {status.target}" if status.target else ""),
+        )
+    return table
+
+
+def about(spec: TaskSpec) -> str:
+    """What a task acts on, in a few words."""
+    if spec.ledger is not None:
+        return f"ledger {spec.ledger}"
+    return " ".join(word for word in (spec.bookie, spec.disk, spec.plan_id) if word)

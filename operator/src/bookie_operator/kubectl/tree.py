@@ -1,0 +1,278 @@
+"""A cluster's status as a tree: conditions, bookies, what is blocked and why, incidents.
+
+What is as it should be takes one line; what is not is spelled out. Only what the status says is
+shown: nothing is concluded here but the hints below the tree (`hints.py`).
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from rich.text import Text
+from rich.tree import Tree
+
+from bookie_operator.kubectl.ages import ago, span
+from bookie_operator.kubectl.bookies import bookie_branch, engine_text
+from bookie_operator.model.cluster import AckMode, BookieCluster, ClusterSpec
+from bookie_operator.model.status import (
+    AuditStatus,
+    Blocked,
+    ClusterStatus,
+    Condition,
+    ConditionType,
+    DrainPhase,
+    DrainStatus,
+    Incident,
+    IncidentOutcome,
+    MetadataStatus,
+)
+
+CLOSED_SHOWN: Final = 3
+"""Closed incidents, newest ones; open ones are all shown."""
+GOOD_WHEN_TRUE: Final = frozenset(
+    {ConditionType.AVAILABLE.value, ConditionType.DURABILITY_VERIFIED.value}
+)
+SUMMARIES: Final = frozenset(
+    {
+        ConditionType.DEGRADED.value,
+        ConditionType.COOKIE_FIX_PENDING.value,
+        ConditionType.REPAIR_STALLED.value,
+    }
+)
+"""Conditions that often repeat what is shown at a bookie or under `blocked`."""
+_PHASE_STYLES: Final = {
+    "Running": "bold green",
+    "PossibleDataLoss": "bold red",
+    "Unavailable": "bold red",
+    "RepairStalled": "bold red",
+}
+
+
+def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -> Tree:
+    """`wide`: every disk of every bookie, processes and control planes."""
+    status = cluster.status
+    tree = Tree(_headline(cluster), guide_style="dim")
+    for condition in status.conditions:
+        if _matters(condition):
+            tree.add(_condition(condition, status=status, now=now))
+    tree.add(_durability(cluster.spec))
+    tree.add(_quorum(cluster.spec, status))
+    tree.add(_metadata(status.metadata))
+    tree.add(_audit(status.audit, now))
+    if status.drain is not None:
+        tree.add(_drain(status.drain, now))
+    bookies = tree.add(Text("bookies", "bold"))
+    for bookie in status.bookies:
+        bookie_branch(bookies, bookie, status=status, now=now, wide=wide)
+    if not status.bookies:
+        bookies.add(Text("none reported yet", "dim"))
+    if status.blocked:
+        blocked = tree.add(Text("blocked", "bold"))
+        for items in _alike(status.blocked):
+            blocked.add(_blocked(items, now))
+    shown = _worth_showing(status.incidents)
+    if shown:
+        incidents = tree.add(Text("incidents", "bold"))
+        for incident in shown:
+            incidents.add(_incident(incident, now))
+    return tree
+
+
+def _headline(cluster: BookieCluster) -> Text:
+    status = cluster.status
+    text = Text.assemble(
+        (f"BookieCluster {cluster.metadata.name}", "bold"),
+        "  ",
+        (status.phase, _PHASE_STYLES.get(status.phase, "bold yellow")),
+        f"  {status.ready_replicas}/{cluster.spec.replicas} ready",
+    )
+    if not status.conditions:
+        text.append("  (no operator has reported on it)", "yellow")
+    elif cluster.metadata.generation > status.observed_generation:
+        text.append(
+            f"  (the operator has seen generation {status.observed_generation} of "
+            f"{cluster.metadata.generation})",
+            "yellow",
+        )
+    return text
+
+
+def _matters(condition: Condition) -> bool:
+    return condition.type in GOOD_WHEN_TRUE or condition.status != "False"
+
+
+def _condition(condition: Condition, *, status: ClusterStatus, now: datetime) -> Text:
+    is_good = (condition.status == "True") == (condition.type in GOOD_WHEN_TRUE)
+    if condition.status == "Unknown":
+        sign, style, word = "?", "yellow", f"{condition.type} unknown"
+    elif is_good:
+        sign, style, word = "✓", "green", condition.type
+    elif condition.type in GOOD_WHEN_TRUE:
+        sign, style, word = "!", "yellow", f"not {condition.type}"
+    else:
+        sign, style, word = "!", "yellow", condition.type
+    if condition.type in (ConditionType.PROGRESSING, ConditionType.REPAIR_RUNNING):
+        sign, style = "·", "cyan"
+    if condition.type == ConditionType.POSSIBLE_DATA_LOSS:
+        style = "bold red"
+    text = Text.assemble((f"{sign} {word}", style))
+    text.append(f"  {span(now - condition.last_transition_time)}", "dim")
+    text.append(f"  {condition.reason}")
+    is_told = sign == "✓" or not condition.message or _is_said_below(condition, status)
+    return text if is_told else text.append(f": {condition.message}")
+
+
+def _is_said_below(condition: Condition, status: ClusterStatus) -> bool:
+    """A summary of what the tree shows where it belongs."""
+    if condition.type not in SUMMARIES:
+        return False
+    said = [item.message for item in status.blocked]
+    said += [other.message for other in status.conditions if other.type not in SUMMARIES]
+    said += [bookie.message for bookie in status.bookies]
+    said += [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
+    return any(text and text in condition.message for text in said)
+
+
+def _durability(spec: ClusterSpec) -> Text:
+    if spec.journal_write_data:
+        mode = "entries in the journal, acks once it is synced"
+    elif spec.ack is AckMode.SYNC:
+        mode = "no journal for entries, acks once the log is synced"
+    else:
+        every = f"{spec.flush_interval_seconds:g}s"
+        mode = f"no journal for entries, acks from memory, flushed every {every}"
+    return Text.assemble(("durability  ", "dim"), mode)
+
+
+def _quorum(spec: ClusterSpec, status: ClusterStatus) -> Text:
+    quorum = spec.quorum
+    return Text.assemble(
+        ("quorum      ", "dim"),
+        f"ensemble {quorum.ensemble}, write {quorum.write}, ack {quorum.ack}; "
+        f"{spec.loss_budget} may be out at once, {status.disruptions_allowed} may be evicted now",
+    )
+
+
+def _metadata(metadata: MetadataStatus) -> Text:
+    if metadata.reachable:
+        return Text.assemble(("metadata    ", "dim"), metadata.url)
+    told = "does not answer" if metadata.url else "not asked yet"
+    where = f"{metadata.url}  " if metadata.url else ""
+    return Text.assemble(("metadata    ", "dim"), where, (told, "yellow"))
+
+
+def _audit(audit: AuditStatus, now: datetime) -> Text:
+    text = Text.assemble(("last audit  ", "dim"))
+    if audit.finished_at is None:
+        text.append("none yet")
+    else:
+        word, style = ("clean", "green") if audit.clean else ("with findings", "yellow")
+        text.append(f"{ago(audit.finished_at, now)}  ")
+        text.append(word, style)
+        text.append(f"  {audit.ledgers} ledgers, {audit.entries} entries{_findings(audit)}")
+        if audit.engine:
+            text.append(f"  ({audit.engine})", "dim")
+    if audit.running:
+        since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
+        text.append(f"; one runs{since}", "cyan")
+    elif audit.failures:
+        text.append(f"; {audit.failures} failed since: {audit.message}", "yellow")
+    if audit.next_at is not None and not audit.running and audit.next_at > now:
+        text.append(f"; next in {span(audit.next_at - now)}", "dim")
+    return text
+
+
+def _drain(drain: DrainStatus, now: datetime) -> Text:
+    """The bookie that leaves since fewer are wanted, and how far it is."""
+    style = "yellow" if drain.phase is DrainPhase.HELD else "cyan"
+    text = Text.assemble(
+        ("drain       ", "dim"),
+        f"{drain.bookie}  ",
+        (drain.phase.value.lower(), style),
+        (f"  {span(now - drain.started_at)}", "dim"),
+    )
+    if drain.ledgers_left is not None:
+        text.append(f"  {drain.ledgers_left} ledgers left")
+    if drain.ledgers_moved:
+        text.append(f", {drain.ledgers_moved} moved with {drain.entries_copied} entries")
+    if drain.attempt:
+        text.append(f", attempt {drain.attempt}")
+    if drain.is_running:
+        text.append(" runs")
+    elif drain.next_attempt_at is not None and drain.next_attempt_at > now:
+        text.append(f", next in {span(drain.next_attempt_at - now)}")
+    text.append(engine_text(drain))
+    return text.append(f": {drain.message}") if drain.message else text
+
+
+def _findings(audit: AuditStatus) -> str:
+    """The counts that are not zero, in the conditions' words."""
+    counts = (
+        (audit.missing, "missing"),
+        (audit.unknown, "unknown"),
+        (audit.below_ack_quorum, "below ack quorum"),
+        (audit.no_copy + audit.lost, "with no copy left"),
+        (audit.accepted_losses, "losses accepted"),
+    )
+    told = [f"{count} {word}" for count, word in counts if count]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _alike(items: Iterable[Blocked]) -> list[list[Blocked]]:
+    """What one predicate refuses to several bookies for the same reason is told once."""
+    groups: dict[tuple[str, str, str], list[Blocked]] = {}
+    for item in items:
+        groups.setdefault((item.action, item.predicate, item.message), []).append(item)
+    return list(groups.values())
+
+
+def _blocked(items: list[Blocked], now: datetime) -> Text:
+    item = min(items, key=lambda one: one.since)
+    bookies = ", ".join(sorted(one.bookie for one in items if one.bookie))
+    return Text.assemble(
+        f"{item.action}  {bookies}{'  ' if bookies else ''}refused by ",
+        (item.predicate, "yellow"),
+        (f"  {span(now - item.since)}", "dim"),
+        f"  {item.message}" if item.message else "",
+    )
+
+
+def _worth_showing(incidents: Iterable[Incident]) -> list[Incident]:
+    """All that are open and the last that were closed, in the order of their detection."""
+    listed = list(incidents)
+    is_open = [incident.outcome is IncidentOutcome.OPEN for incident in listed]
+    closed = [place for place, still_open in enumerate(is_open) if not still_open]
+    kept = set(closed[-CLOSED_SHOWN:])
+    return [listed[place] for place in range(len(listed)) if is_open[place] or place in kept]
+
+
+def _incident(incident: Incident, now: datetime) -> Text:
+    style = {
+        IncidentOutcome.OPEN: "yellow",
+        IncidentOutcome.CLEARED: "green",
+        IncidentOutcome.SUPERSEDED: "dim",
+    }[incident.outcome]
+    text = Text.assemble(
+        f"{incident.bookie}  {incident.kind}  ",
+        (f"{ago(incident.detected_at, now)}  ", "dim"),
+        (_outcome(incident), style),
+        f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; "
+        f"{incident.ledgers_fenced} ledgers fenced, {incident.ledgers_in_limbo} in limbo, "
+        f"{incident.ledgers_unchecked} unchecked",
+    )
+    if incident.cause:
+        text.append(f" ({incident.cause}", "dim")
+        text.append(f": {incident.cause_message})" if incident.cause_message else ")", "dim")
+    copied = incident.entries_recovered + incident.entries_copied
+    if copied:
+        text.append(f"; {copied} entries brought back")
+    text.append(engine_text(incident))
+    if incident.attempts > 1:
+        text.append(f", {incident.attempts} attempts")
+    return text
+
+
+def _outcome(incident: Incident) -> str:
+    if incident.outcome is IncidentOutcome.CLEARED and incident.seconds_to_clear is not None:
+        return f"cleared in {span(incident.seconds_to_clear)}"
+    return incident.outcome.value.lower()

@@ -1,0 +1,57 @@
+"""What waits for a person, read out of sentences: held against the code that writes them."""
+
+from bookie.protocol.answers import UndecidedError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.status import Status
+from bookie_operator.kubectl.pending import Undecidable, pending_fixes, undecidable
+from bookie_operator.model.status import ClusterStatus, RepairStatus
+from bookie_operator.observed import Phase
+from bookie_operator.plan import plan
+from kubectl_lab import cluster_of
+from operator_scenes import bookie, cluster, fix_request, observed
+
+WAITING = Phase.AWAITING_APPROVAL
+
+
+def status_of(*bookies: object, **spec: object) -> ClusterStatus:
+    return plan(cluster(**spec), observed(*bookies), ClusterStatus()).status  # type: ignore[arg-type]
+
+
+def test_a_fix_that_the_policy_leaves_to_a_person_is_found() -> None:
+    waiting = bookie("bookie-1", phase=WAITING, fix=fix_request("f00d"))
+    [fix] = pending_fixes(status_of(waiting, cookieFix={"policy": "Approve"}))
+    assert (fix.bookie, fix.plan_id, fix.predicate) == ("bookie-1", "f00d", "AwaitingApproval")
+
+
+def test_a_fix_of_a_stale_disk_names_the_disk() -> None:
+    verdicts = {"ledger-1": "stale"}
+    waiting = bookie("bookie-1", phase=WAITING, fix=fix_request(), verdicts=verdicts)
+    [fix] = pending_fixes(status_of(waiting))
+    assert [disk.name for disk in fix.disks] == ["ledger-1"] and fix.predicate == "SuspectDisk"
+
+
+def test_fixes_of_several_bookies_at_once_are_all_found() -> None:
+    both = [bookie(f"bookie-{n}", phase=WAITING, fix=fix_request(f"p{n}")) for n in (0, 2)]
+    assert [fix.plan_id for fix in pending_fixes(status_of(*both))] == ["p0", "p2"]
+
+
+def test_a_fix_that_waits_for_the_budget_is_found() -> None:
+    waiting = bookie("bookie-1", phase=WAITING, fix=fix_request("f00d"))
+    down = bookie("bookie-2", phase=None, running=False)
+    [fix] = pending_fixes(status_of(waiting, down))
+    assert (fix.plan_id, fix.predicate) == ("f00d", "LossBudgetExceeded")
+
+
+def test_a_fix_that_the_operator_approves_by_itself_waits_for_nobody() -> None:
+    assert not pending_fixes(status_of(bookie("bookie-1", phase=WAITING, fix=fix_request())))
+
+
+def test_a_ledger_that_no_recovery_can_end_is_found() -> None:
+    answers = {BookieId("bookie-1"): Status.UNKNOWN}
+    said = str(UndecidedError(LedgerId(5), EntryId(10), answers, denials_needed=2))
+    status = cluster_of("limbo").status
+    repair = RepairStatus(episode="bookie-1-2", state="Failed", message=said)
+    stuck = status.bookies[1].model_copy(update={"repair": repair})
+    assert undecidable(status.model_copy(update={"bookies": (stuck, stuck)})) == [
+        Undecidable(ledger=5, entry=10)
+    ]

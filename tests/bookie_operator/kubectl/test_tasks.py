@@ -1,0 +1,153 @@
+"""What people ask by `kubectl bookie`: tasks that are created, followed, and judged."""
+
+import json
+
+import pytest
+from kubectl_lab import FakeLab, tree_of
+
+RUNNING = {"phase": "Running", "target": "demo-job-1", "startedAt": "2026-01-01T00:10:01Z"}
+DONE = {"phase": "Succeeded", "message": "the fix was made"}
+FAILED = {"phase": "Failed", "message": "12 ledgers in limbo, 30 unchecked are left"}
+
+
+class TestApprove:
+    def test_the_plan_that_waits_is_approved_and_followed_to_its_end(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        lab.end_tasks("approve-cookie-fix", RUNNING, DONE)
+        done = lab.run("approve", "bookie-2", "--by", "ann", "--yes")
+        wanted = {"cluster": "demo", "type": "approve-cookie-fix", "bookie": "bookie-2"}
+        assert lab.created() == [wanted | {"planId": "ee794b4013cd", "approvedBy": "ann"}]
+        assert done.exit_code == 0
+        name = "approve-cookie-fix-bookie-2-x7k2p"
+        assert done.stdout == f"{name} Succeeded: the fix was made\n"
+
+    def test_it_tells_what_the_fix_is_and_asks(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        done = lab.run("approve", "bookie-2", stdin="n\n")
+        assert "ledger-1  ledger  stale" in done.stderr and "nothing was changed" in done.stderr
+        assert done.exit_code == 1 and not lab.created()
+
+    def test_a_yes_is_enough(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        assert lab.run("approve", "bookie-2", "--no-wait", stdin="y\n").exit_code == 0
+        assert len(lab.created()) == 1
+
+    def test_nobody_there_to_answer_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        done = lab.run("approve", "bookie-2")
+        assert done.exit_code == 2 and "pass --yes" in done.stderr
+
+    def test_another_plan_than_the_one_that_waits_is_refused(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        done = lab.run("approve", "bookie-2", "--plan", "f00d", "--yes")
+        assert done.exit_code == 1 and "found plan ee794b4013cd waiting" in done.stderr
+        assert not lab.created()
+
+    def test_a_bookie_that_asks_nothing_is_told_with_those_that_do(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        done = lab.run("approve", "bookie-0", "--yes")
+        assert done.exit_code == 1
+        assert "found bookie-0 Serving" in done.stderr and "a person: bookie-2" in done.stderr
+
+    def test_a_fix_that_the_operator_approves_needs_nobody(self, lab: FakeLab) -> None:
+        tree = tree_of("approval")
+        tree["status"]["blocked"] = []
+        lab.put("bookieclusters", tree)
+        assert "approves it by itself" in lab.run("approve", "bookie-2").stderr
+
+    def test_an_unknown_bookie_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        done = lab.run("approve", "bookie-9", "--yes")
+        assert done.exit_code == 2 and "expected a bookie of cluster demo: bookie-0" in done.stderr
+
+
+class TestRepair:
+    def test_limbo_that_is_left_is_damage(self, lab: FakeLab) -> None:
+        lab.put_cluster("limbo")
+        lab.end_tasks("repair", RUNNING, FAILED)
+        done = lab.run("repair", "bookie-1")
+        assert done.exit_code == 3 and "Failed: 12 ledgers in limbo" in done.stdout
+        assert "Running demo-job-1" in done.stderr
+
+    def test_another_failure_is_one(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.end_tasks("repair", {"phase": "Failed", "message": "job x is gone"})
+        assert lab.run("repair", "bookie-1").exit_code == 1
+
+    def test_why_it_waits_is_told(self, lab: FakeLab) -> None:
+        tree = tree_of("limbo")
+        since = "2026-01-01T00:00:00Z"
+        why = {"action": "Repair", "bookie": "bookie-1", "predicate": "Paused", "since": since}
+        tree["status"]["blocked"] = [why | {"message": "spec.paused is true"}]
+        lab.put("bookieclusters", tree)
+        done = lab.run("repair", "bookie-1", "--timeout", "200ms")
+        assert done.exit_code == 1 and "refused by Paused: spec.paused is true" in done.stderr
+        assert "has not ended in time; it goes on" in done.stderr
+
+    def test_a_task_that_is_deleted_has_no_outcome(self, lab: FakeLab) -> None:
+        lab.put_cluster("limbo")
+        lab.later("repair-bookie-1-x7k2p", None)
+        done = lab.run("repair", "bookie-1")
+        assert done.exit_code == 1 and "was deleted before it had ended" in done.stderr
+
+
+class TestAudit:
+    @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
+    def test_findings_are_damage(self, lab: FakeLab, is_clean: bool, code: int) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["audit"]["clean"] = is_clean
+        lab.put("bookieclusters", tree)
+        lab.end_tasks("audit", DONE)
+        assert lab.run("audit").exit_code == code
+
+    def test_json_is_the_task_at_its_end(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.end_tasks("audit", DONE)
+        done = lab.run("audit", "-o", "json")
+        assert json.loads(done.stdout)["status"]["phase"] == "Succeeded"
+
+    def test_without_waiting_the_name_is_the_answer(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        assert lab.run("audit", "--no-wait").stdout == "audit-x7k2p\n"
+
+
+class TestReplaceDisk:
+    def test_the_volume_that_goes_is_told_before_it_is_asked_for(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        done = lab.run("replace-disk", "bookie-3", "ledger-1", "--no-wait", stdin="y\n")
+        assert "bookie-3: ledger-1  ledger  ok  10 GiB  volume 2070b524" in done.stderr
+        assert lab.created()[0]["disk"] == "ledger-1"
+
+    def test_an_unknown_disk_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        done = lab.run("replace-disk", "bookie-3", "ledger-9", "--yes")
+        assert done.exit_code == 2 and "expected one of journal, ledger-0" in done.stderr
+
+
+class TestAcceptLoss:
+    def test_ledger_entry_reason_and_person_are_handed_in(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        lab.end_tasks("accept-loss", {"phase": "Succeeded", "message": "ledger 5 closed"})
+        words = ("5", "two disks burnt", "--entry", "10", "--by", "ann", "--yes")
+        assert lab.run("accept-loss", *words).exit_code == 0
+        [spec] = lab.created()
+        assert (spec["ledger"], spec["entry"], spec["approvedBy"]) == (5, 10, "ann")
+        assert spec["reason"] == "two disks burnt"
+
+    def test_no_reason_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        done = lab.run("accept-loss", "5", " ", "--yes")
+        assert done.exit_code == 2 and "expected why the loss is accepted" in done.stderr
+
+
+class TestTasks:
+    def test_those_of_the_cluster_are_listed_with_their_outcome(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        lab.end_tasks("audit", RUNNING | {"finishedAt": "2026-01-01T00:10:21Z"} | DONE)
+        lab.run("audit")
+        lines = lab.run("tasks").stdout.splitlines()
+        assert "audit-x7k2p" in lines[1] and "20s   the fix was made" in lines[1]
+
+    def test_none_are_told(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        assert "nobody has asked anything of demo" in lab.run("tasks").stderr

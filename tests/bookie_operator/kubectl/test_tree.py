@@ -1,0 +1,111 @@
+"""The status tree, compared with golden files; `UPDATE_GOLDEN=1 pytest` writes them anew."""
+
+import io
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from bookie_operator.kubectl.hints import hint_lines, hints
+from bookie_operator.kubectl.limbo import limbo_view
+from bookie_operator.kubectl.tree import cluster_tree
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieStatus, ClusterStatus, DrainPhase, DrainStatus
+from kubectl_lab import cluster_of
+from rich.console import Console, RenderableType
+
+GOLDEN = Path(__file__).parent / "golden"
+WIDTH = 100
+
+
+def moment(seconds: float) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def plain(*views: RenderableType) -> str:
+    """As a terminal of fixed width shows it, without colours."""
+    screen = Console(file=io.StringIO(), width=WIDTH)
+    for view in views:
+        screen.print(view)
+    assert isinstance(screen.file, io.StringIO)
+    return "".join(f"{line.rstrip()}\n" for line in screen.file.getvalue().splitlines())
+
+
+def golden(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def shown(cluster: BookieCluster, seconds: float, *, wide: bool = False) -> str:
+    tree = cluster_tree(cluster, now=moment(seconds), wide=wide)
+    return plain(tree, *hint_lines(hints(cluster), flags=()))
+
+
+def with_status(cluster: BookieCluster, **changes: object) -> BookieCluster:
+    status = cluster.status.model_copy(update=changes)
+    return cluster.model_copy(update={"status": status})
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("healthy", 1500), ("limbo", 617), ("approval", 640), ("blocked", 1120)]
+)
+def test_a_cluster_is_shown_as_in_its_golden_file(name: str, seconds: float) -> None:
+    golden(name, shown(cluster_of(name), seconds))
+
+
+def test_wide_shows_every_disk_and_process() -> None:
+    golden("healthy-wide", shown(cluster_of("healthy"), 1500, wide=True))
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("healthy", 1500), ("limbo", 617)])
+def test_limbo_is_shown_bookie_by_bookie(name: str, seconds: float) -> None:
+    golden(f"limbo-{name}", plain(limbo_view(cluster_of(name), now=moment(seconds))))
+
+
+def test_a_cluster_that_no_operator_has_seen_says_so() -> None:
+    text = shown(with_status(cluster_of("healthy"), conditions=(), bookies=()), 0)
+    assert "no operator has reported on it" in text and "none reported yet" in text
+
+
+def test_a_spec_that_is_newer_than_the_status_is_told() -> None:
+    cluster = cluster_of("healthy")
+    newer = cluster.model_copy(
+        update={"metadata": cluster.metadata.model_copy(update={"generation": 7})}
+    )
+    assert "(the operator has seen generation 1 of 7)" in shown(newer, 1500)
+
+
+def test_a_bookie_that_leaves_is_shown_with_what_is_left() -> None:
+    drain = DrainStatus(
+        bookie="bookie-3",
+        phase=DrainPhase.DRAINING,
+        started_at=moment(0),
+        ledgers_left=40,
+        is_running=True,
+        attempt=2,
+        ledgers_moved=80,
+        entries_copied=4096,
+        engine="inline",
+    )
+    text = shown(with_status(cluster_of("healthy"), drain=drain), 30)
+    assert "drain       bookie-3  draining  30s  40 ledgers left, 80 moved" in text
+
+
+def test_a_drain_that_is_held_can_be_taken_back() -> None:
+    drain = DrainStatus(bookie="bookie-3", phase=DrainPhase.HELD, started_at=moment(0))
+    text = shown(with_status(cluster_of("healthy"), drain=drain), 30)
+    assert "kubectl scale bookiecluster demo --replicas 4" in text
+
+
+def test_every_part_of_an_empty_bookie_may_be_absent() -> None:
+    bookie = BookieStatus.model_validate({"id": "bookie-0", "state": "Pending"})
+    text = shown(with_status(cluster_of("healthy"), bookies=(bookie,)), 0)
+    assert "bookie-0  Pending  epoch -" in text and "kubectl describe pod demo-bookie-0-0" in text
+
+
+def test_a_status_with_nothing_but_bookies_is_shown() -> None:
+    status = ClusterStatus(bookies=cluster_of("limbo").status.bookies)
+    cluster = cluster_of("limbo").model_copy(update={"status": status})
+    assert "bookie-1  Limbo" in shown(cluster, 617)
