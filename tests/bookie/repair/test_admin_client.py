@@ -12,7 +12,7 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient, AdminSettings
-from bookie.repair.control import BookieControl
+from bookie.repair.control import BookieControl, DrainAnswer
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
@@ -165,3 +165,24 @@ async def test_another_bookie_at_the_address_answers_nothing_and_is_changed_by_n
         assert (await client.list_marks(fleet.ids[0])).message.startswith("this is bookie")
         await client.close()
     assert fake.asked == []
+
+
+async def test_a_bookie_drains_until_it_is_cancelled(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    bookie_id = fleet.ids[1]
+    assert await control.is_draining(bookie_id) is False
+    assert (await control.drain(bookie_id)).accepted
+    assert await control.is_draining(bookie_id) is True and fleet[1].read_only
+    assert (await control.drain(bookie_id, cancel=True)).accepted
+    assert await control.is_draining(bookie_id) is False
+
+
+async def test_a_bookie_with_marks_refuses_to_drain_and_a_silent_one_is_unknown(
+    control: BookieControl, fleet: FakeFleet
+) -> None:
+    fleet[1].mark(LEDGER, limbo=True)
+    assert await control.drain(fleet.ids[1]) == DrainAnswer(False, "bookie-1 has marks")
+    fleet[1].down = True
+    assert await control.is_draining(fleet.ids[1]) is None
+    assert not (await control.drain(fleet.ids[1])).accepted
