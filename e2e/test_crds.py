@@ -258,6 +258,7 @@ def api_server() -> Iterator[None]:
     context = kubectl("config", "current-context").stdout.strip()
     if not context.startswith("kind-"):
         pytest.skip(f"the context is {context or 'not set'!r}, expected one that starts with kind-")
+    is_ours = kubectl("get", "-f", str(CRDS)).returncode != 0
     answer("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     answer("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=60s")
@@ -265,7 +266,9 @@ def api_server() -> Iterator[None]:
     answer("create", "-f", "-", stdin=CLUSTER)
     answer("create", "-f", "-", stdin=TASK)
     yield
-    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    if is_ours:  # a chart that is installed later could not make them its own
+        kubectl("delete", "-f", str(CRDS), "--timeout=60s")
 
 
 def rows(table: Mapping[str, Any]) -> Sequence[Any]:
