@@ -4,13 +4,15 @@ The operator starts it as a job, people through the commands of `bookie`. Exit c
 error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known to be
 wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay) or, of a drain,
 ledgers are left; 5 a drain is refused, or stopped: limbo somewhere, or the bookie does not drain.
-Progress goes to stderr when a person watches or with --progress, the result to stdout and --result.
+Progress goes to stderr when a person watches or with --progress, the result to stdout and --result,
+its few counts to --summary, also when the work fails.
 """
 
 import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +26,7 @@ from bookie.repair.engines import AUTO
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
+from bookie.repair.summary import failure_of, summary_of, write_summary
 
 metadata_option = click.option(
     "--metadata",
@@ -47,6 +50,11 @@ result_option = click.option(
 output_option = click.option(
     "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
+summary_option = click.option(
+    "--summary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the counts here in at most 4096 bytes of JSON, or what went wrong.",
+)
 progress_option = click.option(
     "--progress", is_flag=True, help="Progress lines on stderr, also without a terminal."
 )
@@ -55,6 +63,13 @@ progress_option = click.option(
 @click.group(help="Audit and repair of ledgers.")
 def main() -> None:
     """Parsing only; `steps` does the work."""
+
+
+def endings(command: Callable[..., None]) -> Callable[..., None]:
+    """The options about what becomes of the result."""
+    for option in (progress_option, summary_option, output_option, result_option):
+        command = option(command)
+    return command
 
 
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
@@ -68,46 +83,64 @@ def main() -> None:
 )
 @click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
 @engine_option
-@result_option
-@output_option
-@progress_option
+@endings
 def run(
-    metadata: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
-    engine: str,
-    result: Path | None,
-    output: str,
-    progress: bool,
+    metadata: str, bookies: tuple[str, ...], every_ledger: bool, engine: str, **ending: Any
 ) -> None:
-    say = speaker(progress)
+    end = Ending("repair", **ending)
     request = RepairRequest(tuple(map(BookieId, bookies)), engine=engine, every_ledger=every_ledger)
-    _finish(repair_cluster(metadata, request, say=say), result=result, output=output)
+    _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
 @main.command(help="Audit: what must be there against what bookies hold. Changes nothing.")
 @metadata_option
 @engine_option
-@result_option
-@output_option
-@progress_option
-def audit(metadata: str, engine: str, result: Path | None, output: str, progress: bool) -> None:
-    say = speaker(progress)
-    _finish(audit_cluster(metadata, engine=engine, say=say), result=result, output=output)
+@endings
+def audit(metadata: str, engine: str, **ending: Any) -> None:
+    end = Ending("audit", **ending)
+    _finish(audit_cluster(metadata, engine=engine, say=end.say), end)
 
 
 @main.command(help="Drain: move every ledger off a bookie that has been told to drain.")
 @metadata_option
 @click.option("--bookie", required=True, metavar="ID", help="The bookie that is to leave.")
 @engine_option
-@result_option
-@output_option
-@progress_option
-def drain(
-    metadata: str, bookie: str, engine: str, result: Path | None, output: str, progress: bool
-) -> None:
+@endings
+def drain(metadata: str, bookie: str, engine: str, **ending: Any) -> None:
+    end = Ending("drain", **ending)
     request = DrainRequest(BookieId(bookie), engine=engine)
-    _finish(drain_cluster(metadata, request, say=speaker(progress)), result=result, output=output)
+    _finish(drain_cluster(metadata, request, say=end.say), end)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What becomes of the result of this kind of work."""
+
+    kind: str
+    output: str
+    result: Path | None
+    summary: Path | None
+    progress: bool
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        return speaker(self.progress)
+
+    def succeeded(self, document: Document) -> None:
+        if self.result is not None:
+            write_result(document, self.result)
+        if self.summary is not None:
+            write_summary(summary_of(document), self.summary)
+
+    def failed(self, error: Exception, exit_code: int) -> None:
+        """Tell what is known; a summary that cannot be written must not hide the error."""
+        click.echo(f"error: {error}", err=True)
+        if self.summary is not None:
+            told = failure_of(self.kind, exit_code=exit_code, message=str(error) or repr(error))
+            try:
+                write_summary(told, self.summary)
+            except OSError as unwritten:
+                click.echo(f"error: no summary: {unwritten}", err=True)
 
 
 def speaker(always: bool) -> Callable[[str], None]:
@@ -117,22 +150,25 @@ def speaker(always: bool) -> Callable[[str], None]:
     return lambda line: click.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)
 
 
-def _finish(work: Coroutine[Any, Any, Document], *, result: Path | None, output: str) -> NoReturn:
+def _finish(work: Coroutine[Any, Any, Document], ending: Ending) -> NoReturn:
     try:
         document = asyncio.run(work)
-        if result is not None:
-            write_result(document, result)
+        ending.succeeded(document)
     except SettingsError as error:
-        click.echo(f"error: {error}", err=True)
+        ending.failed(error, EXIT_USAGE)
         sys.exit(EXIT_USAGE)
     except (BookieError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
+        ending.failed(error, EXIT_ERROR)
         sys.exit(EXIT_ERROR)
-    click.echo(json.dumps(document, indent=2) if output == "json" else summary(document))
+    except Exception as defect:
+        ending.failed(defect, EXIT_ERROR)
+        raise
+    told = json.dumps(document, indent=2) if ending.output == "json" else words_of(document)
+    click.echo(told)
     sys.exit(int(document["exit_code"]))
 
 
-def summary(document: Document) -> str:
+def words_of(document: Document) -> str:
     """The few lines a person wants to read."""
     counts = document.get("audit_after") or document["audit"]
     lines = [
