@@ -237,6 +237,18 @@ def test_alerts_ask_for_conditions_that_there_are() -> None:
     assert asked == {"PossibleDataLoss", "RepairStalled"} <= {kind.value for kind in ConditionType}
 
 
+def test_every_value_is_told_of() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    values = yaml.safe_load((OPERATOR / "values.yaml").read_text(encoding="utf-8"))
+    assert not [name for name in values if f"`{name}" not in page]
+
+
+def test_every_right_is_told_of() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    kinds = {kind for _, kind in USED | USED_CLUSTER_WIDE if "/" not in kind}
+    assert not [kind for kind in kinds if kind not in page]
+
+
 def test_versions_are_those_of_the_distribution() -> None:
     version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None

@@ -58,6 +58,11 @@ def test_one_ack_is_enough_when_it_means_a_synced_copy(safe: dict[str, Any]) -> 
     assert cluster(quorum={"ensemble": 3, "write": 3, "ack": 1}, **safe).spec.loss_budget == 0
 
 
+def test_the_example_for_kubernetes_is_accepted() -> None:
+    example = load_cluster(ROOT / "examples" / "kubernetes.yaml")
+    assert example.spec.replicas > example.spec.quorum.ensemble
+
+
 def test_a_quantity_may_be_written_as_a_number() -> None:
     assert cluster(resources={"requests": {"cpu": 1}}).spec.resources.requests == {"cpu": "1"}
 
