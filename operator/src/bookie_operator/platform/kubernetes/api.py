@@ -93,7 +93,11 @@ class Api(Protocol):
     async def apply(
         self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
     ) -> Object:
-        """Server-side apply with force. A resourceVersion in `body` is a precondition."""
+        """Server-side apply with force.
+
+        A uid in `body` stands for that very object, a resourceVersion for that state of it; without
+        a uid an object that is not there is created.
+        """
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         """False = it is not there. With `uid`: only that very object."""
@@ -253,8 +257,14 @@ def _checked(status: int, answer: Object, what: str) -> Object:
     told = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
     if status == 403 and "quota" not in told:
         raise ForbiddenError(told)
-    if status == 409:
+    if status == 409 or _is_another_object(answer):
         raise PreconditionError(told)
     if status in (401, 408, 429) or status >= 500:
         raise UnavailableError(told)
     raise RefusedError(told)
+
+
+def _is_another_object(answer: Object) -> bool:
+    """How a server refuses an apply that names the uid of an object that is not there any more."""
+    causes = (answer.get("details") or {}).get("causes") or ()
+    return any(cause.get("field") == "metadata.uid" for cause in causes)

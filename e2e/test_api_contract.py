@@ -1,0 +1,77 @@
+"""A real API server keeps the claims that tests of the operator rely on its fake for.
+
+Runs only against a kubeconfig whose context starts with `kind-`, in a namespace of its own.
+"""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from api_claims import ApiClaims
+from bookie_operator.handlers import new_connection
+from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
+    CONFIG_MAP,
+    EVENT,
+    POD,
+    STATEFUL_SET,
+    TASK,
+    Api,
+    HttpApi,
+)
+
+CRDS: Final = Path(__file__).parents[1] / "crds"
+NAMESPACE: Final = "platform"
+KINDS: Final = (STATEFUL_SET, POD, CLAIM, CONFIG_MAP, EVENT, TASK)
+OWN_CERTIFICATE: Final = "kube-root-ca.crt"
+"""A ConfigMap that every namespace has."""
+POLL_S: Final = 0.1
+POLLS: Final = 600
+
+
+def kubectl(*words: str) -> str:
+    command = ("kubectl", *words)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def namespace() -> Iterator[None]:
+    try:
+        context = kubectl("config", "current-context")
+    except (OSError, AssertionError) as error:
+        pytest.skip(f"no cluster: {error}")
+    if not context.startswith("kind-"):
+        pytest.skip(f"the context is {context!r}, expected one that starts with kind-")
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    kubectl("create", "namespace", NAMESPACE)
+    yield
+    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+class TestRealApi(ApiClaims):
+    @pytest.fixture
+    async def api(self) -> AsyncIterator[Api]:
+        connection = new_connection()
+        api = HttpApi(connection, NAMESPACE)
+        yield api
+        await empty(api)
+        await connection.close()
+
+
+async def empty(api: Api) -> None:
+    """Takes away what a claim left, and waits until it is gone."""
+    for _ in range(POLLS):
+        left = [(kind, one["metadata"]["name"]) for kind in KINDS for one in await api.list(kind)]
+        left = [(kind, name) for kind, name in left if name != OWN_CERTIFICATE]
+        if not left:
+            return
+        for kind, name in left:
+            await api.delete(kind, name)
+        await asyncio.sleep(POLL_S)
+    raise AssertionError(f"{NAMESPACE} does not become empty: {left}")

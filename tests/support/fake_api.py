@@ -1,0 +1,324 @@
+"""An API server in memory: the Api of one namespace, with what tests do to it.
+
+Server-side apply as the operator uses it: every manager owns the fields it applied last, what it
+stops applying goes unless another owns it, force takes what others own. Lists are atomic. Objects
+of status kinds keep spec and status apart. `fake_controllers` adds what controllers do.
+"""
+
+import copy
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from bookie.protocol.errors import UnavailableError
+from bookie_operator.errors import ForbiddenError, PreconditionError
+from bookie_operator.platform.kubernetes.api import (
+    BUDGET,
+    CLAIM,
+    CLUSTER,
+    CONFIG_MAP,
+    JOB,
+    MANAGER,
+    POD,
+    STATEFUL_SET,
+    TASK,
+    Kind,
+    Object,
+    RefusedError,
+    typed,
+)
+from operator_scenes import T0
+
+Path = tuple[str, ...]
+Fields = dict[Path, Any]
+
+CREATOR: Final = "creator"
+"""Owner of what was created, not applied: as the user agent is on a real server."""
+PROTECTED: Final = "kubernetes.io/pvc-protection"
+_COUNTED: Final = frozenset({CLUSTER, TASK, STATEFUL_SET, JOB, BUDGET})
+"""Kinds whose generation counts changes of their spec."""
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation")
+
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+class Killed(BaseException):
+    """The operator's process ends here; nothing may catch it."""
+
+
+class FakeApi:
+    """One namespace; cluster-wide kinds lie beside it."""
+
+    def __init__(self, namespace: str = "fleet") -> None:
+        self._namespace = namespace
+        self._objects: dict[tuple[Kind, str], Object] = {}
+        self._owners: dict[tuple[Kind, str], dict[str, set[Path]]] = {}
+        self._forbidden: set[tuple[str, Kind]] = set()
+        self._numbers = itertools.count(1)
+        self.now = T0
+        self.is_away = False
+        self.calls: list[tuple[str, str, str]] = []
+        """(verb, kind, name) of every call that was let in."""
+        self.after_call: Callable[[], None] = lambda: None
+        """Runs when a call took effect, before its answer is there."""
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
+
+    # The Api
+
+    async def get(self, kind: Kind, name: str) -> Object | None:
+        with_effect = self._admit("get", kind, name)
+        found = self._objects.get((kind, name))
+        return with_effect(copy.deepcopy(found))
+
+    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
+        with_effect = self._admit("list", kind, "")
+        wanted = (labels or {}).items()
+        return with_effect(
+            [
+                copy.deepcopy(one)
+                for one in self.all(kind)
+                if wanted <= (one["metadata"].get("labels") or {}).items()
+            ]
+        )
+
+    async def create(self, kind: Kind, body: Object) -> Object | None:
+        with_effect = self._admit("create", kind, body["metadata"]["name"])
+        key = (kind, str(body["metadata"]["name"]))
+        if key in self._objects:
+            return with_effect(None)
+        tree = self._make(kind, key[1])
+        fields = _fields(_without_status(body))
+        _put(tree, fields)
+        self._owners[key] = {CREATOR: set(fields)}
+        return with_effect(copy.deepcopy(tree))
+
+    async def apply(
+        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
+    ) -> Object:
+        name = str(body["metadata"]["name"])
+        with_effect = self._admit("patch", kind, name)
+        known = self._objects.get((kind, name))
+        if known is None and subresource:
+            raise RefusedError(f"apply {kind.name} {name}: not found")
+        _meet(body["metadata"], known)
+        if known is None:
+            self._make(kind, name)
+        wanted = {"status": body["status"]} if subresource else _without_status(body)
+        self._merge((kind, name), _fields(wanted), f"{manager}/{subresource}")
+        return with_effect(copy.deepcopy(self._objects[(kind, name)]))
+
+    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
+        with_effect = self._admit("delete", kind, name)
+        known = self._objects.get((kind, name))
+        if known is None:
+            return with_effect(False)
+        if uid not in ("", known["metadata"]["uid"]):
+            raise PreconditionError(f"delete {kind.name} {name}: the uid is another one")
+        self.begin_deletion(kind, name)
+        return with_effect(True)
+
+    # What tests and controllers do
+
+    def forbid(self, verb: str, kind: Kind) -> None:
+        self._forbidden.add((verb, kind))
+
+    def allow_all(self) -> None:
+        self._forbidden.clear()
+
+    def all(self, kind: Kind) -> Sequence[Object]:
+        return [one for (k, _name), one in sorted(self._objects.items(), key=_place) if k == kind]
+
+    def find(self, kind: Kind, name: str) -> Object | None:
+        """The live object itself."""
+        return self._objects.get((kind, name))
+
+    def the(self, kind: Kind, name: str) -> Object:
+        return self._objects[(kind, name)]
+
+    def put(self, kind: Kind, body: Object) -> Object:
+        """An object that somebody else made, status included."""
+        name = str(body["metadata"]["name"])
+        tree = self._make(kind, name)
+        _put(tree, _fields(body, with_identity=True))
+        self._owners[(kind, name)] = {CREATOR: set(_fields(body))}
+        return tree
+
+    def edit(self, kind: Kind, name: str, change: Callable[[Object], None]) -> None:
+        """As a person or a controller does: straight into the object."""
+        tree = self.the(kind, name)
+        before = copy.deepcopy(tree)
+        change(tree)
+        self._touch(kind, tree, before)
+
+    def set_status(self, kind: Kind, name: str, **status: Any) -> None:
+        self.edit(kind, name, lambda tree: tree.setdefault("status", {}).update(status))
+
+    def begin_deletion(self, kind: Kind, name: str) -> None:
+        tree = self.the(kind, name)
+        metadata = tree["metadata"]
+        waits_for_node = kind == POD and bool(tree["spec"].get("nodeName"))
+        if not waits_for_node and not metadata.get("finalizers"):
+            self.remove(kind, name)
+        elif "deletionTimestamp" not in metadata:
+            grace = tree["spec"].get("terminationGracePeriodSeconds", 30) if waits_for_node else 0
+            end = stamp(self.now + timedelta(seconds=grace))
+            self.edit(kind, name, lambda one: one["metadata"].update(deletionTimestamp=end))
+
+    def remove(self, kind: Kind, name: str) -> None:
+        """It is gone, whatever held it."""
+        del self._objects[(kind, name)]
+        self._owners.pop((kind, name), None)
+
+    # How it is done
+
+    def _admit(self, verb: str, kind: Kind, name: str) -> Callable[[Any], Any]:
+        """Lets a call in, or not; what is returned is run when the call took effect."""
+        if self.is_away:
+            raise UnavailableError("the API server does not answer: away")
+        if (verb, kind) in self._forbidden:
+            raise ForbiddenError(
+                f'{verb} {kind.plural}: User "operator" cannot {verb} resource "{kind.plural}"'
+            )
+        self.calls.append((verb, kind.name, name))
+
+        def with_effect(answer: Any) -> Any:
+            self.after_call()
+            return answer
+
+        return with_effect
+
+    def _make(self, kind: Kind, name: str) -> Object:
+        if not _NAME.fullmatch(name):
+            raise RefusedError(f"{kind.name} {name}: metadata.name: Invalid value")
+        number = next(self._numbers)
+        metadata: Object = {
+            "name": name,
+            "uid": f"uid-{number}",
+            "resourceVersion": str(number),
+            "creationTimestamp": stamp(self.now),
+        }
+        if kind.namespaced:
+            metadata["namespace"] = self._namespace
+        if kind in _COUNTED:
+            metadata["generation"] = 1
+        if kind == CLAIM:
+            metadata["finalizers"] = [PROTECTED]
+        tree = typed(kind, {"metadata": metadata})
+        self._objects[(kind, name)] = tree
+        self._owners[(kind, name)] = {}
+        return tree
+
+    def _merge(self, key: tuple[Kind, str], fields: Fields, manager: str) -> None:
+        kind, _name = key
+        tree, owners = self._objects[key], self._owners[key]
+        before = copy.deepcopy(tree)
+        held_by_others = {path for m, paths in owners.items() if m != manager for path in paths}
+        dropped = owners.get(manager, set()) - set(fields) - held_by_others
+        for path in dropped:
+            _remove(tree, path)
+        changed = {path for path, value in fields.items() if _value(before, path) != value}
+        for paths in owners.values():  # force
+            paths -= changed
+        _put(tree, fields)
+        owners[manager] = set(fields)
+        _check(kind, before, tree)
+        self._touch(kind, tree, before)
+
+    def _touch(self, kind: Kind, tree: Object, before: Object) -> None:
+        if tree == before:
+            return
+        metadata = tree["metadata"]
+        metadata["resourceVersion"] = str(next(self._numbers))
+        if kind in _COUNTED and before.get("spec", tree.get("spec")) != tree.get("spec"):
+            metadata["generation"] += 1
+
+
+def stamp(moment: datetime) -> str:
+    """As Kubernetes writes it: whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _meet(planned: Object, known: Object | None) -> None:
+    """A uid stands for one very object; a version says nothing of an object that is not there."""
+    uid, version = planned.get("uid", ""), planned.get("resourceVersion", "")
+    if uid and (known is None or known["metadata"]["uid"] != uid):
+        raise PreconditionError(f"uid mismatch: {uid} is not the object that is there")
+    if version and known is not None and known["metadata"]["resourceVersion"] != version:
+        raise PreconditionError("the object has been modified")
+
+
+def _place(item: tuple[tuple[Kind, str], Object]) -> str:
+    return item[0][1]
+
+
+def _without_status(body: Object) -> Object:
+    return {key: value for key, value in body.items() if key != "status"}
+
+
+def _fields(tree: Any, at: Path = (), *, with_identity: bool = False) -> Fields:
+    """Leaves by path; a list is a leaf, and so is an empty mapping."""
+    if not isinstance(tree, dict) or (at and not tree):
+        return {at: copy.deepcopy(tree)}
+    found: Fields = {}
+    for key, value in tree.items():
+        is_identity = at == ("metadata",) and key in _IDENTITY
+        is_type = at == () and key in ("apiVersion", "kind")
+        if is_type or (is_identity and not with_identity):
+            continue
+        found |= _fields(value, (*at, key), with_identity=with_identity)
+    return found
+
+
+def _put(tree: Object, fields: Fields) -> None:
+    for path, value in fields.items():
+        node = tree
+        for key in path[:-1]:
+            inner = node.get(key)
+            if not isinstance(inner, dict):
+                inner = node[key] = {}
+            node = inner
+        if value != {} or not isinstance(node.get(path[-1]), dict):
+            node[path[-1]] = copy.deepcopy(value)
+
+
+def _remove(tree: Object, path: Path) -> None:
+    nodes = list(_walk(tree, path))
+    if len(nodes) < len(path):
+        return
+    nodes[-1].pop(path[-1], None)
+    for node, key in zip(reversed(nodes[:-1]), reversed(path[:-1]), strict=True):
+        if node[key] == {}:
+            del node[key]
+
+
+def _walk(tree: Object, path: Path) -> Iterator[Object]:
+    """The mappings on the way to a leaf."""
+    node: Any = tree
+    for key in path:
+        if not isinstance(node, dict):
+            return
+        yield node
+        node = node.get(key)
+
+
+def _value(tree: Object, path: Path) -> Any:
+    nodes = list(_walk(tree, path))
+    return nodes[-1].get(path[-1]) if len(nodes) == len(path) else None
+
+
+def _check(kind: Kind, before: Object, after: Object) -> None:
+    """What may not change in an object that is there."""
+    if kind == CONFIG_MAP and before.get("immutable") and before["data"] != after.get("data"):
+        _restore(before, after)
+        raise RefusedError("data: Forbidden: field is immutable when `immutable` is set")
+
+
+def _restore(before: Object, after: Object) -> None:
+    after.clear()
+    after.update(before)
