@@ -7,7 +7,7 @@ from typing import Final
 from harness.fleet import Fleet, claim_name, pod_name, set_name
 from harness.kind import Kind
 from harness.kube import Object, wait_for
-from harness.operator import kill_container
+from harness.operator import signal_container
 
 GONE_S: Final = 90.0
 UNFLUSHED_S: Final = 60.0
@@ -36,12 +36,17 @@ class Faults:
         """SIGKILL, one right after the other."""
         pods = [self._fleet.pod(bookie) for bookie in bookies]
         for pod in pods:
-            kill_container(self._kind, pod["spec"]["nodeName"], container_id(pod))
+            signal_container(self._kind, pod["spec"]["nodeName"], container_id(pod), "KILL")
 
-    def force_delete(self, bookie: str) -> int:
-        """`kubectl delete pod --force`: no grace, no flush; the epoch that ended."""
+    def hang_and_force_delete(self, bookie: str) -> int:
+        """The bookie hangs, somebody forces its pod away; the epoch that ended.
+
+        One that does not hang would use the two seconds it still gets for its flush.
+        """
         epoch = self._fleet.epoch(bookie)
         self._wait_unflushed(bookie)
+        pod = self._fleet.pod(bookie)
+        signal_container(self._kind, pod["spec"]["nodeName"], container_id(pod), "STOP")
         self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
         return epoch
 

@@ -4,6 +4,7 @@ Waits are on conditions of the generation that was applied, and on boot epochs: 
 the fault never satisfies one.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -152,7 +153,12 @@ class Fleet:
         return self.wait_incident(bookie, after=after, outcome="Cleared", seconds=10.0)
 
     def wait_refusal(
-        self, predicate: str, *, bookie: str = "", seconds: float = DETECT_S
+        self,
+        predicate: str,
+        *,
+        bookie: str = "",
+        seconds: float = DETECT_S,
+        since: int | None = None,
     ) -> Object:
         """The entry of status.blocked that names this predicate."""
 
@@ -162,14 +168,17 @@ class Fleet:
                     return dict(one)
             return None
 
-        cluster = self.wait(f"blocked by {predicate}", found, seconds=seconds)
+        cluster = self.wait(f"blocked by {predicate}", found, seconds=seconds, since=since)
         refusal = found(cluster)
         assert refusal is not None
         return refusal
 
-    def boots(self, bookie: str) -> list[int]:
-        """Boot epochs of the incidents of a bookie, oldest first."""
-        return [one["bootEpochAfter"] for one in incidents_of(self.object(), bookie, after=0)]
+    def pending_plan(self, bookie: str) -> str:
+        """The id by which a person approves what the bookie waits for, as `blocked` names it."""
+        told = self.wait_refusal("SuspectDisk", bookie=bookie)["message"]
+        found = re.search(r"approve plan (\S+)", told)
+        assert found is not None, told
+        return found[1]
 
 
 def pod_name(bookie: str) -> str:

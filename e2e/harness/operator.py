@@ -66,7 +66,7 @@ class Operator:
         for container in containers:
             identity = str(container.get("containerID", "")).removeprefix("containerd://")
             if identity and container.get("state", {}).get("running"):
-                kill_container(self._kind, pod["spec"]["nodeName"], identity)
+                signal_container(self._kind, pod["spec"]["nodeName"], identity, "KILL")
         self.kube("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
 
     def log(self) -> str:
@@ -86,6 +86,10 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def kill_container(kind: Kind, node: str, identity: str) -> None:
-    """SIGKILL a container's first process, as the kernel would."""
-    kind.on_node(node, f"kill -9 $(crictl inspect {identity} | jq .info.pid)")
+def signal_container(kind: Kind, node: str, identity: str, signal: str) -> None:
+    """To a container's processes: the first one goes last, as its end is the end of all."""
+    kind.on_node(
+        node,
+        f"first=$(crictl inspect --output go-template --template {{{{.info.pid}}}} {identity}); "
+        f"kill -{signal} $(pgrep --parent $first || true) $first",
+    )

@@ -7,7 +7,8 @@ from typing import Final, Self
 
 ROOT: Final = Path(__file__).parents[2]
 ARTIFACTS: Final = ROOT / "e2e" / "artifacts"
-TAG: Final = "dev"
+TAG: Final = os.environ.get("E2E_TAG", "dev")
+"""Of the images; spec.image and the chart's values say the same."""
 IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
 
 
@@ -19,10 +20,10 @@ class Settings:
     cluster_name: str
     node_image: str
     base_image: str
-    java_base_image: str
     tools: str
     """Folders with kind, kubectl and helm, in front of PATH."""
-    build_images: bool
+    build: str
+    """The command that builds the images; empty = they are there."""
     keep: bool
     """Leave clusters, namespaces and the operator as they are at the end."""
 
@@ -32,10 +33,9 @@ class Settings:
             cluster_up=os.environ.get("E2E_CLUSTER_UP", ""),
             cluster_name=os.environ.get("E2E_CLUSTER_NAME", "bookie-e2e"),
             node_image=os.environ.get("E2E_NODE_IMAGE", ""),
-            base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
-            java_base_image=os.environ.get("E2E_JAVA_BASE_IMAGE", ""),
+            base_image=os.environ.get("E2E_BASE_IMAGE", ""),
             tools=os.environ.get("E2E_TOOLS", ""),
-            build_images=os.environ.get("E2E_BUILD_IMAGES", "1") != "0",
+            build=os.environ.get("E2E_BUILD", f"make images TAG={TAG}"),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
 

@@ -20,9 +20,12 @@ from harness.load import Load
 from harness.manifests import CLUSTER
 from harness.operator import Operator
 from harness.settings import ARTIFACTS
+from harness.watch import Watch
 
 GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
+BUDGET: Final = f"{CLUSTER}-bookies"
+BUDGET_S: Final = 60.0
 
 
 class Story:
@@ -89,12 +92,36 @@ class Story:
         assert found["read"] == found["acked"], found
         assert (found["lost"], found["wrong"], found["unknown"]) == (0, 0, 0), found
 
+    def wait_budget(self, allowed: int) -> None:
+        """Until the PodDisruptionBudget lets so many bookies be evicted."""
+
+        def allows() -> bool:
+            budget = self.kube.get("pdb", BUDGET) or {}
+            spec, status = budget.get("spec") or {}, budget.get("status") or {}
+            is_current = status.get("observedGeneration") == budget["metadata"]["generation"]
+            return (
+                is_current
+                and spec.get("maxUnavailable") == allowed
+                and status.get("disruptionsAllowed") == allowed
+            )
+
+        wait_for(f"a disruption budget of {allowed}", allows, seconds=BUDGET_S)
+
     def note(self, incident: Mapping[str, Any], *, name: str = "") -> None:
         """Figures of an incident into the table."""
         start = f"{name}_" if name else ""
         for field in ("secondsToDetect", "secondsToClear", "entriesCopied", "engine"):
             if incident.get(field) not in (None, ""):
                 self.numbers[start + field] = incident[field]
+
+    @contextlib.contextmanager
+    def executors(self) -> Iterator[Watch]:
+        """Spark's executor pods, seen as they come and go."""
+        watch = Watch(self.kube, "pods", "--selector", "spark-role=executor").start()
+        try:
+            yield watch
+        finally:
+            watch.stop()
 
     @contextlib.contextmanager
     def recording(self, file: Path) -> Iterator[None]:

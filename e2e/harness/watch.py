@@ -1,4 +1,4 @@
-"""One object followed by `kubectl get --watch`: every version that was seen, and waits on them.
+"""Objects followed by `kubectl get --watch`: every version that was seen, and waits on them.
 
 A wait looks at the versions in order, so that a state which lasted a moment is not missed, and
 wakes the moment a new one comes.
@@ -28,17 +28,17 @@ class Seen:
 
 
 class Watch:
-    """Follows an object from `start` to `stop`, through any restart of kubectl."""
+    """Follows one object, or all that a selector names, through any restart of kubectl."""
 
-    def __init__(self, kube: Kube, kind: str, name: str) -> None:
-        self._command = kube.words("get", kind, name, "--watch", "--output", "json")
+    def __init__(self, kube: Kube, *what: str) -> None:
+        self._command = kube.words("get", *what, "--watch", "--output", "json")
         self._environment = kube.environment
         self._news = threading.Condition()
         self._is_over = False
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.seen: list[Seen] = []
-        self.what = f"{kind}/{name}"
+        self.what = " ".join(what)
 
     def start(self) -> "Watch":
         self._thread.start()
@@ -60,6 +60,11 @@ class Watch:
         """A point in the story, for `since`: what was seen later lies behind it."""
         with self._news:
             return len(self.seen)
+
+    def names(self) -> set[str]:
+        """Of everything that was ever there."""
+        with self._news:
+            return {str(one.object["metadata"]["name"]) for one in self.seen}
 
     def wait(
         self,

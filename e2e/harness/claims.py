@@ -1,0 +1,39 @@
+"""Claims that several stories make, in one place: in time, by Spark, exactly once."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.fleet import Fleet, incidents_of
+from harness.manifests import CLUSTER
+from harness.watch import Watch
+
+DETECTED_S: Final = 5.0
+CLEARED_S: Final = 180.0
+EXECUTORS_MIN: Final = 2
+LABEL: Final = "bookkeeper.bookie-operator.dev"
+
+
+def cleared_in_time(incident: Mapping[str, Any]) -> None:
+    assert incident["secondsToDetect"] <= DETECTED_S, incident
+    assert incident["secondsToClear"] <= CLEARED_S, incident
+
+
+def by_spark(incident: Mapping[str, Any], executors: Watch) -> None:
+    """Entries were copied, and by executors of a Spark application, as pods of their own."""
+    assert incident["engine"] == "spark-kubernetes", incident
+    assert incident["sparkAppId"], incident
+    assert incident["executors"] >= EXECUTORS_MIN, incident
+    assert incident["entriesCopied"] > 0, incident
+    assert len(executors.names()) >= EXECUTORS_MIN, executors.names()
+
+
+def told_once(fleet: Fleet, bookie: str, *, after: int) -> None:
+    """One incident, one event for its begin and one for its end, and no attempt twice."""
+    incidents = incidents_of(fleet.object(), bookie, after=after)
+    assert len(incidents) == 1, incidents
+    events = fleet.kube.events(CLUSTER)
+    for reason in (incidents[0]["kind"], "LimboCleared"):
+        mine = [one for one in events if one["reason"] == reason and bookie in one["message"]]
+        assert sum(int(one.get("count") or 1) for one in mine) == 1, mine
+    jobs = fleet.kube.items("jobs", f"{LABEL}/bookie={bookie}")
+    assert len(jobs) == incidents[0]["attempts"] >= 1, [job["metadata"]["name"] for job in jobs]

@@ -1,0 +1,61 @@
+"""Bookies that stop without a flush: a killed process, a forced pod, two at once."""
+
+import pytest
+from harness.claims import by_spark, cleared_in_time
+from harness.fleet import condition_of
+from harness.story import Story
+
+DEMO_SIZE = (500, 200)
+"""Ledgers and MiB that limbo of a bookie must clear of within CLEAR_S."""
+
+
+@pytest.mark.story("b", "kill -9 of the bookie's process")
+def test_a_killed_bookie_is_repaired_by_spark(story: Story) -> None:
+    story.up({"repair": {"engine": "spark-kubernetes"}})
+    story.write(prefill=DEMO_SIZE)
+    with story.recording(story.folder / "watch.txt"), story.executors() as executors:
+        before = story.faults.kill("bookie-1")
+        incident = story.fleet.wait_cleared("bookie-1", after=before)
+    story.note(incident)
+    assert incident["kind"] == "UncleanShutdown"
+    cleared_in_time(incident)
+    by_spark(incident, executors)
+    story.load.goes_on()
+    story.nothing_is_lost()
+
+
+@pytest.mark.story("c", "a hanging bookie's pod deleted by force, the engine chosen automatically")
+def test_a_forced_pod_is_an_unclean_stop(story: Story) -> None:
+    story.up()
+    story.write()
+    uid = story.fleet.pod("bookie-2")["metadata"]["uid"]
+    before = story.faults.hang_and_force_delete("bookie-2")
+    incident = story.fleet.wait_cleared("bookie-2", after=before)
+    story.note(incident)
+    assert story.fleet.pod("bookie-2")["metadata"]["uid"] != uid
+    assert incident["kind"] == "UncleanShutdown"
+    cleared_in_time(incident)
+    assert incident["engine"] in ("inline", "spark-kubernetes"), incident
+    repair = story.fleet.bookie("bookie-2")["repair"]
+    assert repair["engineReason"], repair
+    story.nothing_is_lost()
+
+
+@pytest.mark.story("h", "two bookies killed at once")
+def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
+    story.up({"repair": {"maxAttempts": 2}})
+    story.write()
+    mark = story.fleet.watch.mark()
+    epochs = {bookie: story.fleet.epoch(bookie) for bookie in ("bookie-1", "bookie-2")}
+    story.faults.kill_now(*epochs)
+    for bookie, epoch in epochs.items():
+        story.fleet.wait_incident(bookie, after=epoch)
+    story.fleet.wait_condition("PossibleDataLoss", reason="OverlappingUnclean", since=mark)
+    story.fleet.wait_condition("Degraded", reason="PossibleDataLoss")
+    told = story.fleet.wait_condition("RepairStalled", seconds=180.0)
+    assert condition_of(told, "LimboPresent")["status"] == "True"
+    assert condition_of(told, "PossibleDataLoss")["status"] == "True"
+    assert told["status"]["disruptionsAllowed"] == 0
+    found = story.read_back()
+    assert (found["lost"], found["wrong"]) == (0, 0), found
+    story.numbers["unknown"] = found["unknown"]
