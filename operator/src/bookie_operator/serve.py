@@ -17,8 +17,10 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 def serve(*, namespaces: Sequence[str], port: int, verbose: bool) -> None:
     """Until SIGTERM or SIGINT; fleets go on without an operator."""
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_FORMAT)
-    for noisy in ("kazoo", "kopf.objects", "aiohttp.access", "asyncio"):
+    for noisy in ("kopf.objects", "aiohttp.access", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # It warns of every try while the store is away; the status and one event tell that once.
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
     asyncio.run(_serve(namespaces, port))
 
 
