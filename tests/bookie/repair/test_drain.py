@@ -8,8 +8,9 @@ import pytest
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import SettingsError, UnavailableError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.status import Status
 from bookie.repair.drain import DrainRequest, DrainSettings, drain
 from bookie.repair.losses import LOSS_REASON
 from bookie.repair.steps import audit
@@ -250,6 +251,12 @@ async def test_a_bookie_that_was_not_told_is_not_emptied(lab: DrainLab) -> None:
     assert len(await lab.names(0)) == 1
 
 
+async def test_a_silent_bookie_that_takes_new_ledgers_is_not_emptied(lab: DrainLab) -> None:
+    await lab.ledger(entries=5, last=4)
+    lab.control.unreachable.add(lab.ids[0])
+    assert reasons(await lab.drain(0, begin=False)) == ["NotDraining"]
+
+
 async def test_a_bookie_that_refuses_to_drain_says_why(lab: DrainLab) -> None:
     ledger = await lab.ledger(entries=5, last=4)
     lab.fleet[0].mark(ledger.ledger_id, unchecked=True)
@@ -436,6 +443,35 @@ async def test_a_target_that_loses_its_disk_as_it_is_named_gets_its_copies_again
     result = await lab.drain(0)
     assert lab.held(3, ledger.ledger_id) == list(range(10))
     assert (result["entries_copied"], result["exit_code"]) == (20, 0)
+
+
+async def test_a_target_that_forgets_before_it_synced_is_not_named() -> None:
+    lab = DrainLab(4)
+    await lab.start()
+    ledger = await lab.ledger(entries=10, last=9)
+    sync = lab.control.flush
+
+    async def forget(bookie_id: BookieId) -> Status:
+        lab.fleet[bookie_id].crash()
+        lab.fleet[bookie_id].down = False
+        return await sync(bookie_id)
+
+    lab.control.flush = forget  # type: ignore[method-assign]
+    result = await lab.drain(0)
+    assert reasons(result) == ["CopyIncomplete"]
+    assert await lab.names(0) == [ledger.ledger_id] and await lab.names(3) == []
+
+
+async def test_a_target_whose_control_plane_falls_silent_is_not_written_to(lab: DrainLab) -> None:
+    await lab.ledger(entries=5, last=4)
+
+    async def silence(name: str) -> None:
+        if name == "ledger_ids":
+            lab.control.unreachable.update(lab.ids[3:])
+
+    lab.faulty.before = silence
+    result = await lab.drain(0)
+    assert reasons(result) == ["TargetSilent"] and result["entries_copied"] == 0
 
 
 async def test_a_target_that_falls_silent_is_said_and_tried_again_later(lab: DrainLab) -> None:

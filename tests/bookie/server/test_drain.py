@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.storage.drain_marker import DRAIN_NAME
@@ -180,9 +181,16 @@ async def test_a_metadata_store_that_is_away_makes_the_count_unknown(server: Ser
 async def test_nothing_is_counted_before_the_registration_says_read_only(
     server: ServerLab,
 ) -> None:
-    server.metadata.is_out = True
+    async def refuse(name: str) -> None:
+        if name == "register":
+            raise UnavailableError("no registrations now")
+
+    server.metadata.before = refuse
     await drain(server)
-    server.metadata.is_out = False
+    server.metadata.calls.clear()
+    await server.until(lambda: server.metadata.calls.count("register") > 5)
+    assert "ledger_ids" not in server.metadata.calls
+    server.metadata.before = None
     await counted(server, 0)
     assert (await server.store.bookies())[ME].read_only
 
