@@ -2,7 +2,13 @@
 
 import pytest
 from bookie_operator.observed import LossReport
-from bookie_operator.reports import audit_report, loss_report, message_of, repair_report
+from bookie_operator.reports import (
+    audit_report,
+    drain_report,
+    loss_report,
+    message_of,
+    repair_report,
+)
 
 
 def test_a_repairs_counts() -> None:
@@ -22,6 +28,21 @@ def test_a_repairs_counts() -> None:
 def test_an_audits_classes() -> None:
     found = audit_report({"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
     assert found is not None and found.no_copy == 1 and not found.is_clean
+
+
+def test_a_drains_counts() -> None:
+    report = drain_report(
+        {
+            "engine": "spark-kubernetes",
+            "engine_reason": "asked for",
+            "executors": 2,
+            "ledgers": {"moved": 5, "recovered": 1, "blocked": 2},
+            "ledgers_left": 3,
+            "entries_copied": 70,
+        }
+    )
+    assert (report.ledgers_moved, report.ledgers_left, report.ledgers_blocked) == (5, 3, 2)
+    assert (report.engine_reason, report.executors, report.entries_copied) == ("asked for", 2, 70)
 
 
 def test_a_person_accepted_loss_is_counted() -> None:

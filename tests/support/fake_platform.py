@@ -138,15 +138,22 @@ class FakeControl:
     healths: dict[str, Health | None] = field(default_factory=dict)
     approved: list[tuple[str, str, str]] = field(default_factory=list)
     drains: list[tuple[str, bool]] = field(default_factory=list)
+    on_approval: Health | None = None
+    on_drain: Health | None = None
+    """What the bookie says once it was told."""
 
     async def health(self, address: str) -> Health | None:
         return self.healths.get(address, bookie(address).health)
 
     async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
         self.approved.append((address, plan_id, approved_by))
+        if self.on_approval is not None:
+            self.healths[address] = self.on_approval
 
     async def drain(self, address: str, *, cancel: bool) -> None:
         self.drains.append((address, cancel))
+        if self.on_drain is not None:
+            self.healths[address] = self.on_drain
 
     async def close(self) -> None:
         return

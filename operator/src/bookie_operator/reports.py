@@ -26,7 +26,7 @@ def drain_report(tree: Mapping[str, Any]) -> DrainReport:
     return DrainReport(
         ledgers_moved=_count(ledgers, "moved"),
         ledgers_recovered=_count(ledgers, "recovered"),
-        ledgers_left=_count(ledgers, "left"),
+        ledgers_left=_count(tree, "ledgers_left"),
         ledgers_blocked=_count(ledgers, "blocked"),
         entries_copied=_count(tree, "entries_copied"),
         **_engine(tree),

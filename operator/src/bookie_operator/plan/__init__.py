@@ -26,6 +26,7 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.audits import Audits, audits
 from bookie_operator.plan.budget import Budget, budget_of
+from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.conditions import (
     Findings,
     conditions,
@@ -67,6 +68,8 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     spec = cluster.spec
     judged = judge_all(spec, observed, previous)
     incidents, events = advance(observed, judged, previous)
+    suspected = suspicions(judged, previous)
+    events += suspected
     loss = possible_data_loss(cluster, judged, observed, incidents=incidents, previous=previous)
     budget = budget_of(spec, judged, observed.metadata, is_loss_possible=is_undecided(loss))
 
@@ -91,6 +94,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         previous=previous.audit,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
+        is_asked=bool(suspected),
     )
     actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]

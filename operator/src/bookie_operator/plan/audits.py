@@ -39,8 +39,12 @@ def audits(
     previous: AuditStatus,
     is_loss_possible: bool,
     is_repairing: bool,
+    is_asked: bool = False,
 ) -> Audits:
+    """`is_asked`: in this pass something was seen that only an audit can settle."""
     status = follow(cluster, observed, previous)
+    if is_asked:
+        status = status.model_copy(update={"asked_at": whole_milliseconds(observed.now)})
     running = [job for job in observed.jobs if job.kind is JobKind.AUDIT and job.running]
     late = {job.name: overdue(job, cluster.spec.repair, observed.now) for job in running}
     actions: list[Action] = [
@@ -62,10 +66,10 @@ def audits(
     return Audits(status, actions)
 
 
-def disturbed_at(incidents: Sequence[Incident]) -> datetime | None:
+def disturbed_at(incidents: Sequence[Incident], status: AuditStatus) -> datetime | None:
     """When something last happened that an audit must be younger than to prove anything."""
     moments = [incident.cleared_at or incident.detected_at for incident in incidents]
-    return max(moments, default=None)
+    return max([*moments, *([status.asked_at] if status.asked_at else [])], default=None)
 
 
 def is_younger(status: AuditStatus, moment: datetime | None) -> bool:
@@ -113,7 +117,9 @@ def _finished(job: Job) -> dict[str, Any]:
         "lost",
         "accepted_losses",
         "engine",
+        "engine_reason",
         "spark_app_id",
+        "executors",
     )
     return {
         "running": False,
@@ -171,7 +177,9 @@ def _is_wanted(
     settled = everyone_answers and not marks_total(judged)
     if not settled:
         return False
-    return not is_younger(status, disturbed_at(incidents)) or _may_have_healed(status, observed)
+    return not is_younger(status, disturbed_at(incidents, status)) or _may_have_healed(
+        status, observed
+    )
 
 
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:

@@ -138,7 +138,7 @@ def _overlap(
     before = previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
     if before is not None and before.status == "True" and before.reason == "OverlappingUnclean":
         settled = not overlapping and audit.clean is True
-        if not (settled and is_younger(audit, disturbed_at(incidents))):
+        if not (settled and is_younger(audit, disturbed_at(incidents, audit))):
             return "True", "OverlappingUnclean", before.message
     return None
 
@@ -312,7 +312,7 @@ def _durability_verified(found: Findings) -> Verdict:
     silent = [bookie_id for bookie_id, one in found.judged.items() if not one.is_booted]
     if silent:
         return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
-    if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents)):
+    if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents, audit)):
         reason = "AuditRunning" if audit.running else "AuditPending"
         return "False", reason, audit.message or "no audit since the last incident has finished"
     told = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {_findings_text(audit)}"

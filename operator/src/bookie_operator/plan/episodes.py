@@ -2,7 +2,7 @@
 
 An episode is a bookie and a boot epoch, so that seeing the same boot twice, or restarting the
 operator, changes nothing. Only a bookie's own boot record opens an incident and only its own
-counts close it; the platform's signals just say when the process ended.
+counts close it; the platform's signals just say when and why the process probably ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.observed import BootRecord, Job, JobKind, Observed
 from bookie_operator.plan.actions import Event
+from bookie_operator.plan.causes import cause_of
 from bookie_operator.plan.states import Judged
 
 DISK_KINDS: Final = frozenset({"DiskReplaced", "DiskWiped", "DiskStale"})
@@ -97,10 +98,14 @@ def _incident(
     if not 0 < epoch_before < boot.epoch:
         epoch_before = boot.epoch - 1
     process = one.bookie.process
-    ended = process.last_exit if process else None
+    assert process is not None, "a boot record is told by a running one"
+    ended = process.last_exit
     stopped_at = ended.at if ended and ended.at <= boot.started_at else None
+    cause = cause_of(process, before, boot)
     return Incident(
         kind=kind,
+        cause=cause.word,
+        cause_message=cause.message[:1024],
         bookie=one.bookie.id,
         boot_epoch_before=epoch_before,
         boot_epoch_after=boot.epoch,
@@ -190,9 +195,9 @@ def _with_reports(incident: Incident, jobs: Sequence[Job]) -> dict[str, Any]:
         assert report is not None
         for name in _SUMS:
             update[name] = update.get(name, getattr(incident, name)) + getattr(report, name)
-        update["engine"] = report.engine
+        update |= {"engine": report.engine, "engine_reason": report.engine_reason}
         if report.spark_app_id:
-            update["spark_app_id"] = report.spark_app_id
+            update |= {"spark_app_id": report.spark_app_id, "executors": report.executors}
     counted = (*incident.counted_jobs, *(job.name for job in fresh))
     return update | {"counted_jobs": counted[-100:]}
 
@@ -214,14 +219,27 @@ def _seconds(start: datetime, end: datetime) -> float:
 
 
 def _opening_event(incident: Incident) -> Event:
+    why = f"{incident.cause}: {incident.cause_message}" if incident.cause else ""
     return Event(
         reason=incident.kind,
         type="Warning",
         bookie=incident.bookie,
-        message=f"boot {incident.boot_epoch_after} found an unclean stop: "
+        message=f"boot {incident.boot_epoch_after} found {_found(incident)}: "
         f"{incident.ledgers_fenced} ledgers fenced, {incident.ledgers_in_limbo} in limbo, "
-        f"{incident.ledgers_unchecked} unchecked",
+        f"{incident.ledgers_unchecked} unchecked" + (f"; {why}" if why else ""),
+        once=_once(incident, incident.kind),
     )
+
+
+def _found(incident: Incident) -> str:
+    if incident.kind == LIMBO_FOUND:
+        return "limbo of an earlier boot"
+    return "changed disks" if incident.kind in DISK_KINDS else "an unclean stop"
+
+
+def _once(incident: Incident, word: str) -> str:
+    """An episode is a bookie and a boot epoch."""
+    return f"{incident.bookie}/{incident.boot_epoch_after}/{word}"
 
 
 def _clearing_event(incident: Incident) -> Event:
@@ -230,4 +248,5 @@ def _clearing_event(incident: Incident) -> Event:
         bookie=incident.bookie,
         message=f"boot {incident.boot_epoch_after}: limbo is 0 after "
         f"{incident.seconds_to_clear} s, {incident.entries_copied} entries copied",
+        once=_once(incident, "LimboCleared"),
     )

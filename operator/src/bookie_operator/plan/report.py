@@ -49,6 +49,8 @@ def bookie_status(
     shutdown = facts.last_shutdown
     if boot is not None:
         shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
+    # As with the volumes below: an incident is told from where the boot before it ran.
+    host = process if process is not None and boot is not None else None
     return BookieStatus(
         id=one.bookie.id,
         state=one.state,
@@ -62,6 +64,9 @@ def bookie_status(
         restarts=process.restarts if process else facts.restarts,
         instance=process.instance if process else "",
         control=(process.control or "") if process else "",
+        pod=host.pod if host else facts.pod,
+        node=host.node if host else facts.node,
+        node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         disks=_disks(spec, one, before=facts, health=health),
         repair=repair,
     )

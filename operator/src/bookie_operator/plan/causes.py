@@ -1,0 +1,76 @@
+"""What the platform saw of a stop: why it was probably unclean, and whom not to believe too easily.
+
+Platforms tell little and lossily (the last end of a container, nothing of a pod that is gone), so
+what they say corroborates a bookie's boot record and never replaces it. Killed as far as the
+platform knows, clean as far as the bookie knows: the bookie is believed, and an audit looks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.status import BookieStatus, ClusterStatus
+from bookie_operator.observed import BootRecord, Exit, Process
+from bookie_operator.plan.actions import Event
+from bookie_operator.plan.states import Judged
+
+CLEAN_AFTER_KILL: Final = "CleanAfterKill"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A word for machines and a sentence for people; both empty = the platform saw nothing."""
+
+    word: str = ""
+    message: str = ""
+
+
+def cause_of(process: Process, before: BookieStatus | None, boot: BootRecord) -> Cause:
+    """Why the boot before `boot` ended, by comparing with what was known of that one."""
+    if before is None or not before.boot_epoch:
+        return _ended(process.last_exit, boot)
+    boots = {before.node_boot_id, process.node_boot_id} - {""}
+    if before.node == process.node and len(boots) == 2:
+        return Cause("NodeRestarted", f"node {process.node} was restarted")
+    if before.pod and process.pod and before.pod != process.pod:
+        gone = "the pod was deleted without time to flush: force-deleted, evicted or lost with its"
+        if before.node and process.node and before.node != process.node:
+            moved = f"{gone} node; it ran on {before.node} and now runs on {process.node}"
+            return Cause("NodeChanged", moved)
+        return Cause("PodReplaced", f"{gone} node")
+    return _ended(process.last_exit, boot)
+
+
+def _ended(ended: Exit | None, boot: BootRecord) -> Cause:
+    """Only an end before this boot explains it."""
+    if ended is None or ended.at > boot.started_at or not _is_kill(ended):
+        return Cause()
+    if "OOMKilled" in ended.reason:
+        return Cause("OOMKilled", f"it used more memory than its limit: {ended.reason}")
+    assert ended.code is not None
+    return Cause("Signal" if ended.code < 0 else "ExitCode", ended.reason)
+
+
+def _is_kill(ended: Exit) -> bool:
+    return "OOMKilled" in ended.reason or (ended.code is not None and ended.code != 0)
+
+
+def suspicions(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+    """Clean boots after what the platform calls a kill; each is told once."""
+    events = []
+    for bookie_id, one in judged.items():
+        process, health = one.bookie.process, one.bookie.health
+        before = previous.bookie(bookie_id)
+        if process is None or before is None or health is None or health.boot is None:
+            continue
+        boot = health.boot
+        if not boot.clean or not 0 < before.boot_epoch < boot.epoch:
+            continue
+        cause = _ended(process.last_exit, boot) if process.pod == before.pod else Cause()
+        if cause.word:
+            told = f"boot {boot.epoch} found a clean stop, yet: {cause.message}; an audit looks"
+            once = f"{bookie_id}/{boot.epoch}/{CLEAN_AFTER_KILL}"
+            events.append(Event(CLEAN_AFTER_KILL, told, bookie_id, "Warning", once=once))
+    return events

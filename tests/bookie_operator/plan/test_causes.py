@@ -1,0 +1,94 @@
+"""Why a bookie stopped, as far as the platform saw it, and what that is worth."""
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.observed import AuditReport, Bookie, Exit, Job, JobKind
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import StartJob
+from operator_scenes import at, bookie, cluster, observed
+
+B0 = BookieId("bookie-0")
+HOME = {"pod": "pod-1", "node": "node-1", "node_boot_id": "boot-1"}
+AUDITED = Job(
+    name="demo-audit-1",
+    kind=JobKind.AUDIT,
+    attempt=1,
+    running=False,
+    started_at=at(0),
+    ended_at=at(1),
+    audit=AuditReport(ok=1),
+)
+
+
+def at_home(**facts: object) -> Bookie:
+    return bookie(B0, process_facts=HOME | facts)
+
+
+def ended(reason: str, code: int | None, seconds: float = 8) -> dict[str, object]:
+    return {"last_exit": Exit(at(seconds), code, reason)}
+
+
+def back(reason: str = "UncleanShutdown", **facts: object) -> Plan:
+    """bookie-0 was at home, and is there again after a stop, with these facts of the platform."""
+    before = plan(cluster(), observed(at_home(), jobs=[AUDITED]), ClusterStatus()).status
+    limbo = 2 if reason == "UncleanShutdown" else 0
+    seen = bookie(B0, epoch=2, reason=reason, limbo=limbo, boot_at=10, process_facts=HOME | facts)
+    return plan(cluster(), observed(seen, jobs=[AUDITED], seconds=11), before)
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        (ended("OOMKilled (signal 9)", -9), "OOMKilled"),
+        (ended("Error (signal 9)", -9), "Signal"),
+        (ended("Error (exit code 1)", 1), "ExitCode"),
+        (ended("Completed (exit code 0)", 0), ""),
+        (ended("Error (signal 9)", -9, seconds=12), ""),
+        ({"pod": "pod-2"}, "PodReplaced"),
+        ({"pod": "pod-2", "node": "node-2", "node_boot_id": "boot-7"}, "NodeChanged"),
+        ({"node_boot_id": "boot-2"}, "NodeRestarted"),
+        ({"node_boot_id": ""}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_incident_names_what_the_platform_saw(facts: dict[str, object], cause: str) -> None:
+    made = back(**facts)
+    [incident] = made.status.incidents
+    assert incident.cause == cause
+    [told] = [event for event in made.events if event.reason == "UncleanShutdown"]
+    assert f"; {cause}: " in told.message if cause else told.message.endswith("unchecked")
+
+
+def test_a_pod_that_boots_for_long_is_compared_with_the_boot_before() -> None:
+    before = plan(cluster(), observed(at_home()), ClusterStatus()).status
+    silent = bookie(B0, phase=None, process_facts=HOME | {"pod": "pod-2"})
+    while_booting = plan(cluster(), observed(silent, seconds=5), before).status
+    assert while_booting.bookies[0].pod == "pod-1"
+
+
+class TestCleanAfterKill:
+    def made(self) -> Plan:
+        return back("CleanStop", **ended("OOMKilled (signal 9)", -9))
+
+    def test_it_is_believed_told_and_audited(self) -> None:
+        made = self.made()
+        assert not made.status.incidents
+        [told] = [event for event in made.events if event.reason == "CleanAfterKill"]
+        assert told.once == "bookie-0/2/CleanAfterKill" and told.type == "Warning"
+        assert [a.kind for a in made.actions if isinstance(a, StartJob)] == [JobKind.AUDIT]
+
+    def test_durability_is_not_verified_until_then(self) -> None:
+        assert not self.made().status.is_true(ConditionType.DURABILITY_VERIFIED)
+
+    def test_it_is_told_of_each_boot_once(self) -> None:
+        seen = bookie(B0, epoch=2, boot_at=10, process_facts=HOME | ended("OOMKilled", -9))
+        again = plan(cluster(), observed(seen, jobs=[AUDITED], seconds=12), self.made().status)
+        assert "CleanAfterKill" not in [event.reason for event in again.events]
+
+    def test_a_graceful_stop_is_no_suspicion(self) -> None:
+        assert not back("CleanStop", **ended("Completed (exit code 0)", 0)).events[1:]
+
+    def test_a_pod_moved_gracefully_is_no_suspicion(self) -> None:
+        made = back("CleanStop", pod="pod-2", **ended("Error (exit code 1)", 1))
+        assert "CleanAfterKill" not in [event.reason for event in made.events]
