@@ -42,9 +42,9 @@ def command_paths(
 class CliLab:
     """`bookie(...)` runs a command; `lab` is what it works on, touched by `do` only."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, bookies: int = 3) -> None:
         self.url = f"memory://{name}"
-        self.lab = RepairLab(3, store=MemoryStore(named_cluster(name)))
+        self.lab = RepairLab(bookies, store=MemoryStore(named_cluster(name)))
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
         self._up: Future[None] = Future()
