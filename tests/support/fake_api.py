@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bookie.protocol.errors import UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -31,6 +31,7 @@ from bookie_operator.platform.kubernetes.api import (
 )
 from operator_scenes import T0
 
+Answer = TypeVar("Answer")
 Path = tuple[str, ...]
 Fields = dict[Path, Any]
 
@@ -72,14 +73,14 @@ class FakeApi:
     # The Api
 
     async def get(self, kind: Kind, name: str) -> Object | None:
-        with_effect = self._admit("get", kind, name)
+        self._admit("get", kind, name)
         found = self._objects.get((kind, name))
-        return with_effect(copy.deepcopy(found))
+        return self._answer(copy.deepcopy(found))
 
     async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
-        with_effect = self._admit("list", kind, "")
+        self._admit("list", kind, "")
         wanted = (labels or {}).items()
-        return with_effect(
+        return self._answer(
             [
                 copy.deepcopy(one)
                 for one in self.all(kind)
@@ -88,21 +89,21 @@ class FakeApi:
         )
 
     async def create(self, kind: Kind, body: Object) -> Object | None:
-        with_effect = self._admit("create", kind, body["metadata"]["name"])
+        self._admit("create", kind, body["metadata"]["name"])
         key = (kind, str(body["metadata"]["name"]))
         if key in self._objects:
-            return with_effect(None)
+            return self._answer(None)
         tree = self._make(kind, key[1])
         fields = _fields(_without_status(body))
         _put(tree, fields)
         self._owners[key] = {CREATOR: set(fields)}
-        return with_effect(copy.deepcopy(tree))
+        return self._answer(copy.deepcopy(tree))
 
     async def apply(
         self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
     ) -> Object:
         name = str(body["metadata"]["name"])
-        with_effect = self._admit("patch", kind, name)
+        self._admit("patch", kind, name)
         known = self._objects.get((kind, name))
         if known is None and subresource:
             raise RefusedError(f"apply {kind.name} {name}: not found")
@@ -111,17 +112,17 @@ class FakeApi:
             self._make(kind, name)
         wanted = {"status": body["status"]} if subresource else _without_status(body)
         self._merge((kind, name), _fields(wanted), f"{manager}/{subresource}")
-        return with_effect(copy.deepcopy(self._objects[(kind, name)]))
+        return self._answer(copy.deepcopy(self._objects[(kind, name)]))
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
-        with_effect = self._admit("delete", kind, name)
+        self._admit("delete", kind, name)
         known = self._objects.get((kind, name))
         if known is None:
-            return with_effect(False)
+            return self._answer(False)
         if uid not in ("", known["metadata"]["uid"]):
             raise PreconditionError(f"delete {kind.name} {name}: the uid is another one")
         self.begin_deletion(kind, name)
-        return with_effect(True)
+        return self._answer(True)
 
     # What tests and controllers do
 
@@ -177,8 +178,7 @@ class FakeApi:
 
     # How it is done
 
-    def _admit(self, verb: str, kind: Kind, name: str) -> Callable[[Any], Any]:
-        """Lets a call in, or not; what is returned is run when the call took effect."""
+    def _admit(self, verb: str, kind: Kind, name: str) -> None:
         if self.is_away:
             raise UnavailableError("the API server does not answer: away")
         if (verb, kind) in self._forbidden:
@@ -187,11 +187,9 @@ class FakeApi:
             )
         self.calls.append((verb, kind.name, name))
 
-        def with_effect(answer: Any) -> Any:
-            self.after_call()
-            return answer
-
-        return with_effect
+    def _answer(self, answer: Answer) -> Answer:
+        self.after_call()
+        return answer
 
     def _make(self, kind: Kind, name: str) -> Object:
         if not _NAME.fullmatch(name):

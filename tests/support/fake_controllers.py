@@ -67,6 +67,7 @@ class Controllers:
     def _run_sets(self) -> None:
         for one in self.api.all(STATEFUL_SET):
             name = f"{one['metadata']['name']}-0"
+            one.setdefault("status", {})["observedGeneration"] = one["metadata"]["generation"]
             pod = self.api.find(POD, name)
             wanted = one["spec"].get("replicas", 1) > 0
             if pod is None and wanted:

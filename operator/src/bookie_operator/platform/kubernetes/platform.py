@@ -38,6 +38,7 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.bookies import (
+    CONTAINER,
     bookie_selector,
     bookie_set,
     claim,
@@ -56,7 +57,7 @@ from bookie_operator.platform.kubernetes.surroundings import (
     zookeeper_claim,
     zookeeper_url,
 )
-from bookie_operator.platform.kubernetes.view import bookies_of, volume_of
+from bookie_operator.platform.kubernetes.view import bookies_of, container_of, volume_of
 
 JOBS_MAX: Final = 30
 """Ended jobs beyond this are removed, oldest first."""
@@ -101,6 +102,11 @@ class KubernetesPlatform:
         self._metadata_url = wanted
         return wanted
 
+    def _known_url(self) -> str:
+        if not self._metadata_url:
+            raise UnavailableError("the metadata store's address is not known yet")
+        return self._metadata_url
+
     async def _keep_zookeeper(self) -> None:
         embedded = self._cluster.spec.metadata.embedded
         assert embedded is not None
@@ -131,7 +137,8 @@ class KubernetesPlatform:
         for name in sorted(nodes):
             with suppress(BookieError):  # a hint for people; no right, no hint
                 node = await self._api.get(NODE, name)
-                boots[name] = str((node or {}).get("status", {}).get("nodeInfo", {}).get("bootID"))
+                info = ((node or {}).get("status") or {}).get("nodeInfo") or {}
+                boots[name] = str(info.get("bootID") or "")
         return boots
 
     async def jobs(self) -> Sequence[Job]:
@@ -170,16 +177,19 @@ class KubernetesPlatform:
         if known is None or "deletionTimestamp" in known["metadata"]:
             return False
         labels = names.labels(self._name, names.BOOKIE, bookie=bookie_id, disk=disk.name)
-        body: Object = {"metadata": {"name": name, "labels": labels}}
-        await self._api.apply(CLAIM, body)
+        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]) | {"labels": labels}})
         return True
 
     async def _is_fenced(self, bookie_id: BookieId) -> bool:
-        """No pod of this bookie can come up; sees to it when one could."""
-        known = await self._api.get(STATEFUL_SET, names.set_name(self._name, bookie_id))
+        """No pod of this bookie can come up; sees to it when one could.
+
+        Only once the controller says that it knows: until then it may make a pod of what it saw.
+        """
+        known = await self._set(bookie_id)
         if known is not None and known["spec"].get("replicas") != 0:
-            await self._scale(bookie_id, known, replicas=0)
-        return not await self._pods(bookie_id)
+            await self._fence(known)
+            return False
+        return _is_known(known) and not await self._pods(bookie_id)
 
     async def start_bookie(self, template: BookieTemplate) -> None:
         await self._run(template)
@@ -199,14 +209,15 @@ class KubernetesPlatform:
     async def _run(self, template: BookieTemplate) -> None:
         volumes = await self._volumes(template.bookie_id)
         lacking = [disk.name for disk in template.disks if disk.name not in volumes]
-        if lacking or not self._metadata_url:
+        if lacking:
             raise UnavailableError(f"{template.bookie_id} has no volume {', '.join(lacking)} yet")
+        url = self._known_url()
         await self._keeper.keep(accounts(self._cluster) + services(self._cluster))
-        text = settings_text(template, volumes, self._metadata_url)
+        text = settings_text(template, volumes, url)
         settings = settings_map(self._cluster, template.bookie_id, text)
         await self._api.create(CONFIG_MAP, settings)
         name = settings["metadata"]["name"]
-        wanted = bookie_set(self._cluster, template, settings=name, metadata_url=self._metadata_url)
+        wanted = bookie_set(self._cluster, template, settings=name, metadata_url=url)
         await self._api.apply(STATEFUL_SET, wanted)
         await self._drop_old_settings(template.bookie_id, name)
 
@@ -241,28 +252,30 @@ class KubernetesPlatform:
         if known is None or known["spec"]["resources"]["requests"]["storage"] == disk.size:
             return False
         request = {"resources": {"requests": {"storage": disk.size}}}
-        await self._api.apply(CLAIM, {"metadata": {"name": name}, "spec": request})
+        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]), "spec": request})
         return True
 
     async def remove_bookie(
         self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
     ) -> bool:
-        if instance and await self._planned_pod(bookie_id, instance) is None:
+        known = await self._set(bookie_id)
+        is_begun = known is None or known["spec"].get("replicas") == 0
+        if not is_begun and instance and await self._planned_pod(bookie_id, instance) is None:
             return False
-        if not await self._is_fenced(bookie_id):
-            return True
-        await self._api.delete(STATEFUL_SET, names.set_name(self._name, bookie_id))
-        await self._drop_old_settings(bookie_id, "")
-        for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
-            metadata = one["metadata"]
-            if delete_volumes:
-                await self._api.delete(CLAIM, metadata["name"], uid=metadata["uid"])
-            else:
-                kept = {**metadata["labels"], names.RETAINED_LABEL: "true"}
-                await self._api.apply(
-                    CLAIM, {"metadata": {"name": metadata["name"], "labels": kept}}
-                )
-        return True
+        if await self._is_fenced(bookie_id):
+            await self._api.delete(STATEFUL_SET, names.set_name(self._name, bookie_id))
+            await self._drop_old_settings(bookie_id, "")
+            for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
+                await self._leave(one["metadata"], is_deleted=delete_volumes)
+        return not is_begun
+
+    async def _leave(self, claim: Object, *, is_deleted: bool) -> None:
+        """A volume whose bookie has left goes as well, or is nobody's."""
+        if is_deleted:
+            await self._api.delete(CLAIM, claim["name"], uid=claim["uid"])
+            return
+        kept = {**claim["labels"], names.RETAINED_LABEL: "true"}
+        await self._api.apply(CLAIM, {"metadata": _very(claim) | {"labels": kept}})
 
     async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
         """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
@@ -272,8 +285,7 @@ class KubernetesPlatform:
                 continue
             if "deletionTimestamp" in pod["metadata"]:
                 return None
-            statuses = pod.get("status", {}).get("containerStatuses") or [{}]
-            if str(statuses[0].get("restartCount", 0)) == restarts:
+            if str(container_of(pod, CONTAINER).get("restartCount", 0)) == restarts:
                 return pod
         raise PreconditionError(f"{bookie_id} runs no more as {instance}")
 
@@ -285,24 +297,22 @@ class KubernetesPlatform:
         found = map(volume_of, claims)
         return {volume.disk: volume for volume in found if not volume.is_terminating}
 
-    async def _scale(self, bookie_id: BookieId, known: Object, *, replicas: int) -> None:
-        body = {
-            "metadata": {
-                "name": names.set_name(self._name, bookie_id),
-                "resourceVersion": known["metadata"]["resourceVersion"],
-            },
-            "spec": {"replicas": replicas},
-        }
+    async def _set(self, bookie_id: BookieId) -> Object | None:
+        return await self._api.get(STATEFUL_SET, names.set_name(self._name, bookie_id))
+
+    async def _fence(self, known: Object) -> None:
+        metadata = known["metadata"]
+        version = {"resourceVersion": metadata["resourceVersion"]}
+        body: Object = {"metadata": _very(metadata) | version, "spec": {"replicas": 0}}
         await self._api.apply(STATEFUL_SET, body, manager=FENCE_MANAGER)
 
     # Jobs
 
     async def start_job(self, job: StartJob) -> bool:
-        if not self._metadata_url:
-            raise UnavailableError("the metadata store's address is not known yet")
+        url = self._known_url()
         await self._prune_jobs()
         await self._keeper.keep(accounts(self._cluster))
-        body = job_manifest(self._cluster, job, metadata_url=self._metadata_url, now=self._clock())
+        body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())
         return await self._api.create(JOB, body) is not None
 
     async def stop_job(self, name: str) -> None:
@@ -363,3 +373,16 @@ class KubernetesPlatform:
                 for one in await self._api.list(CLAIM, names.selector(self._name, component)):
                     await self._api.delete(CLAIM, one["metadata"]["name"])
         return is_down
+
+
+def _very(metadata: Object) -> Object:
+    """Names that very object: an apply never makes one anew in its place."""
+    return {"name": metadata["name"], "uid": metadata["uid"]}
+
+
+def _is_known(stateful_set: Object | None) -> bool:
+    """The controller has seen the set as it is; there is nothing to see of one that is gone."""
+    if stateful_set is None:
+        return True
+    seen = (stateful_set.get("status") or {}).get("observedGeneration", 0)
+    return bool(seen >= stateful_set["metadata"]["generation"])
