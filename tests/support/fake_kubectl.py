@@ -120,9 +120,10 @@ def watch(resource: str, name: str, limit: str) -> None:
         elif not (FOLDER / "live").exists():
             return
         if not path.exists():
-            tell("DELETED", last)
-            return
-        if path.read_text() != last:
+            if last:  # and on, as the real one: the name may come back
+                tell("DELETED", last)
+                last = ""
+        elif path.read_text() != last:
             last = tell("MODIFIED", path.read_text())
         time.sleep(POLL_S)
 

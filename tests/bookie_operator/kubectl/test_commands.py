@@ -64,7 +64,8 @@ class TestTheWayToTheServer:
             ('Error from server (Forbidden): user "x" cannot list', "expected the right to do so"),
             ("error: You must be logged in to the server", "log in to the cluster again"),
             ("The connection to the server h:1 was refused", "expected an API server"),
-            ("Error in configuration: context was not found for x", "kubectl config get-contexts"),
+            ("Error in configuration: context was not found", "kubectl config get-contexts"),
+            ('error: context "nowhere" does not exist', "kubectl config get-contexts"),
             ("error: something new", "error: something new"),
         ],
     )

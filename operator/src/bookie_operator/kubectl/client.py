@@ -156,6 +156,6 @@ def _told(stderr: str, command: Sequence[str]) -> KubectlError:
                 f"{found}; expected an API server: check --kubeconfig and --context "
                 "(kubectl config current-context)"
             )
-    if "context was not found" in complaint:
+    if "context was not found" in complaint or found.startswith("context "):
         return KubectlError(f"{found}; expected one of kubectl config get-contexts")
     return KubectlError(found if lines else f"{' '.join(command[:3])}: {found}")

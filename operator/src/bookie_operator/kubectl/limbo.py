@@ -57,13 +57,20 @@ def _headline(cluster: BookieCluster, now: datetime) -> Text:
     if limbo is Limbo.NONE:
         return text.append("no limbo", "green")
     if limbo is Limbo.UNKNOWN:
-        told = status.condition(ConditionType.LIMBO_PRESENT)
-        why = told.message if told is not None and told.status == "Unknown" else ""
-        return text.append(f"not known: {why or 'the operator has not reported on it'}", "yellow")
+        return text.append(f"not known: {_why_unknown(status)}", "yellow")
     text.append(f"{status.limbo.ledgers} ledgers in limbo, {status.limbo.unchecked} unchecked")
     if status.limbo.oldest_since is not None:
         text.append(f"; the oldest for {span(now - status.limbo.oldest_since)}")
     return text
+
+
+def _why_unknown(status: ClusterStatus) -> str:
+    told = status.condition(ConditionType.LIMBO_PRESENT)
+    if told is None:
+        return "no operator has reported on it"
+    if told.status == "Unknown":
+        return told.message or told.reason
+    return "the spec has changed since the operator looked"
 
 
 def _table(status: ClusterStatus, now: datetime) -> Table:

@@ -31,7 +31,10 @@ def now() -> datetime:
 def show(view: RenderableType, lines: Sequence[Text] = ()) -> None:
     """`view`, then `lines` without folding them: commands are there to be copied."""
     screen = console()
-    screen.print(view)
+    with screen.capture() as drawn:
+        screen.print(view)
+    for text in drawn.get().splitlines():  # tables fill their last column with spaces
+        click.echo(text.rstrip())
     for line in lines:
         screen.print(line, soft_wrap=True)
 

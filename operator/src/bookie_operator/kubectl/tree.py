@@ -252,17 +252,16 @@ def _incident(incident: Incident, now: datetime) -> Text:
         IncidentOutcome.CLEARED: "green",
         IncidentOutcome.SUPERSEDED: "dim",
     }[incident.outcome]
+    cause = f"({': '.join(filter(None, (incident.cause, incident.cause_message)))})  "
     text = Text.assemble(
         f"{incident.bookie}  {incident.kind}  ",
+        (cause if incident.cause else "", "dim"),
         (f"{ago(incident.detected_at, now)}  ", "dim"),
         (_outcome(incident), style),
         f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; "
         f"{incident.ledgers_fenced} ledgers fenced, {incident.ledgers_in_limbo} in limbo, "
         f"{incident.ledgers_unchecked} unchecked",
     )
-    if incident.cause:
-        text.append(f" ({incident.cause}", "dim")
-        text.append(f": {incident.cause_message})" if incident.cause_message else ")", "dim")
     copied = incident.entries_recovered + incident.entries_copied
     if copied:
         text.append(f"; {copied} entries brought back")
