@@ -15,7 +15,7 @@ LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 IMPORTERS = {
     "kazoo": ("bookie/metadata/",),
-    "pyspark": ("bookie/repair/job.py", "bookie/repair/sources.py"),
+    "pyspark": tuple(f"bookie/repair/{name}.py" for name in ("job", "sources", "spark_session")),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

@@ -1,6 +1,7 @@
 """Spark and the process itself give the same results, over real wires and a real ZooKeeper."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from repair_lab import AUDIT, SETTINGS, RepairLab
 
 pytestmark = pytest.mark.process
 VOLATILE = ("run_id", "started_at_ms", "seconds", "engine", "engine_reason", "spark_app_id")
+VOLATILE += ("executors", "executor_names")
 Document = dict[str, Any]
 
 
@@ -71,6 +73,7 @@ async def test_spark_and_inline_give_the_same_results(urls: list[str], spark: An
     assert [stable(one) for one in spark_local] == [stable(one) for one in inline]
     before, repaired, after = spark_local
     assert repaired["spark_app_id"] == before["spark_app_id"] == spark.sparkContext.applicationId
+    assert repaired["executor_names"] == before["executor_names"] == [socket.gethostname()]
     assert repaired["entries_copied"] > 100 and repaired["losses"][0]["ranges"] == [[4, 4]]
     assert before["audit"]["unknown"] > 0 and before["audit"]["missing"] == 1
     assert (after["audit"]["unknown"], after["audit"]["lost"]) == (0, 1)

@@ -40,7 +40,7 @@ engine_option = click.option(
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="inline, spark-local or auto (by the number of ledgers).",
+    help="inline, spark-local, spark-kubernetes (in a Job's pod) or auto (by number of ledgers).",
 )
 result_option = click.option(
     "--result",

@@ -1,22 +1,25 @@
 """Which machinery carries the ledgers of a repair or audit, and why it was chosen.
 
 All engines run the same functions (`ledgers.LedgerRepair`, `audit.Auditor`) and give the same
-result. `inline` works in this process; `spark-local` in Spark workers on this machine.
+result. `inline` works in this process, `spark-local` in Spark workers on this machine, and
+`spark-kubernetes` in executor pods of which this process, in a pod of its own, is the driver.
 """
 
 import importlib.util
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bookie.metadata.java import find_java
 from bookie.protocol.errors import SettingsError
+from bookie.repair.driver_pod import driver_obstacle
 
 INLINE: Final = "inline"
 SPARK_LOCAL: Final = "spark-local"
 SPARK_KUBERNETES: Final = "spark-kubernetes"
 AUTO: Final = "auto"
-AVAILABLE: Final = (INLINE, SPARK_LOCAL)
-CHOICES: Final = (*AVAILABLE, AUTO)
+CHOICES: Final = (INLINE, SPARK_LOCAL, SPARK_KUBERNETES, AUTO)
 
 SPARK_LEDGERS_MIN: Final = 100_000
 """Fewer ledgers are done in process before Spark has started: a session costs 5-14 CPU-s."""
@@ -30,30 +33,36 @@ class EngineChoice:
     reason: str
 
 
-def check_engine(requested: str) -> str:
+def check_engine(requested: str, *, environ: Mapping[str, str] = os.environ) -> str:
     """The name itself; SettingsError when there is no such engine here."""
-    if requested == SPARK_KUBERNETES:
-        raise SettingsError(
-            f"engine {SPARK_KUBERNETES} is not part of this version; "
-            f"available: {', '.join(CHOICES)}"
-        )
     if requested not in CHOICES:
         raise SettingsError(f"engine is {requested!r}, expected one of {', '.join(CHOICES)}")
+    if requested == SPARK_KUBERNETES and (missing := driver_obstacle(environ)) is not None:
+        raise SettingsError(
+            f"engine {SPARK_KUBERNETES} cannot run here: {missing}; "
+            f"elsewhere use {INLINE}, {SPARK_LOCAL} or {AUTO}"
+        )
     return requested
 
 
-def choose_engine(requested: str, *, ledgers: int) -> EngineChoice:
+def choose_engine(
+    requested: str, *, ledgers: int, environ: Mapping[str, str] = os.environ
+) -> EngineChoice:
     """The engine for this many ledgers; SettingsError when the one asked for cannot run here."""
-    check_engine(requested)
-    if requested == SPARK_LOCAL and (missing := spark_obstacle()) is not None:
-        raise SettingsError(f"engine {SPARK_LOCAL} cannot run here: {missing}")
+    check_engine(requested, environ=environ)
+    uses_spark = requested in (SPARK_LOCAL, SPARK_KUBERNETES)
+    if uses_spark and (missing := spark_obstacle()) is not None:
+        raise SettingsError(f"engine {requested} cannot run here: {missing}")
     if requested != AUTO:
         return EngineChoice(requested, "asked for")
     if ledgers < SPARK_LEDGERS_MIN:
         return EngineChoice(INLINE, f"{ledgers} ledgers, fewer than {SPARK_LEDGERS_MIN}")
     if (missing := spark_obstacle()) is not None:
         return EngineChoice(INLINE, f"{ledgers} ledgers, but Spark cannot run here: {missing}")
-    return EngineChoice(SPARK_LOCAL, f"{ledgers} ledgers, {SPARK_LEDGERS_MIN} or more")
+    many = f"{ledgers} ledgers, {SPARK_LEDGERS_MIN} or more"
+    if driver_obstacle(environ) is None:
+        return EngineChoice(SPARK_KUBERNETES, f"{many}, in a pod that may make executors")
+    return EngineChoice(SPARK_LOCAL, many)
 
 
 def spark_obstacle() -> str | None:

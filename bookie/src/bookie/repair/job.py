@@ -1,55 +1,39 @@
-"""Repair and audit as Spark jobs on this machine; with `sources`, the only importer of pyspark.
+"""Repair and audit as Spark jobs, on this machine or in executor pods.
 
-Repair: tasks -> one `mapInArrow` that runs `ledgers.LedgerRepair` -> Parquet, in one action, since
-every further action would repair again; the outcomes are read from the Parquet. Audit: the tables
-of `sources` joined, judged in one `mapInArrow`, Parquet; what is not wholly ok is looked at again
-by the driver with the same `Auditor` as in process, so that the result is the same.
+Repair: tasks -> one `mapInArrow` that runs `ledgers.LedgerRepair` -> the driver, in one action,
+since every further action would repair again. Audit: the tables of `sources` joined, judged and
+counted in one `mapInArrow`; what is not wholly ok is looked at again by the driver with the same
+`Auditor` as in process, so that the result is the same.
 """
 
 import asyncio
 import os
-import sys
-import tempfile
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.metadata.java import find_java
 from bookie.protocol.ids import LedgerId
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
-from bookie.repair.java_home import java_home
+from bookie.repair.driver_pod import DriverPod
+from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.sources import AvailabilitySource, LedgersSource
+from bookie.repair.spark_session import spark_session, watched
 from bookie.repair.steps import EngineRun, Say, SparkAudit
-from bookie.repair.tables import HOLDING_COLUMNS, BlockingCluster, judged_columns
+from bookie.repair.tables import HOLDING_COLUMNS, BlockingCluster, judged_columns, tallied
 
-LOCAL_MASTER: Final = "local[2]"
-JVM_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A quick start and a small heap rather than peak speed: a JVM that lives for seconds."""
 LEDGERS_PER_TASK: Final = 200
 TASKS_MAX: Final = 64
-PROGRESS_EVERY_S: Final = 2.0
-LOOPBACK: Final = "127.0.0.1"
-QUIET_LOG: Final = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-"""
 _STRINGS: Final = pa.list_(pa.string())
 OUTCOME_SCHEMA: Final = pa.schema(
     [
@@ -66,58 +50,18 @@ OUTCOME_SCHEMA: Final = pa.schema(
         ("waiting_for", _STRINGS),
         ("touched", _STRINGS),
         *((f"before_{name}", pa.int64()) for name in COUNT_NAMES),
+        ("executor", pa.string()),
     ]
 )
 JUDGED_SCHEMA: Final = pa.schema(
     [
-        ("ledger_id", pa.int64()),
-        ("doubtful", pa.bool_()),
-        ("marked", pa.bool_()),
+        ("doubtful", pa.list_(pa.int64())),
+        ("marked", pa.int64()),
         *((name, pa.int64()) for name in COUNT_NAMES),
+        ("executor", pa.string()),
     ]
 )
-CONF: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.driver.memory": "512m",
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.session.timeZone": "UTC",
-    # A second attempt at the same time is safe and only costs the bookies twice.
-    "spark.speculation": "false",
-}
 Result = TypeVar("Result")
-
-
-@contextmanager
-def spark_session(*, master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
-    """A session of our own; its folders are gone afterwards, its JVM ends with the process."""
-    # Workers must run this interpreter: the `python3` on PATH has other packages.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with tempfile.TemporaryDirectory(prefix="bookie-spark-") as scratch:
-        given = os.environ.get("JAVA_HOME")
-        os.environ["JAVA_HOME"] = str(java_home(find_java(), Path(scratch)))
-        logging = Path(scratch, "log4j2.properties")
-        logging.write_text(QUIET_LOG, encoding="utf-8")
-        java_options = f"{JVM_FLAGS} -Dlog4j2.configurationFile={logging.as_uri()}"
-        builder = SparkSession.builder.master(master).appName("bookie-repair")
-        for name, value in CONF.items():
-            builder = builder.config(name, value)
-        builder = builder.config("spark.driver.extraJavaOptions", java_options)
-        builder = builder.config("spark.local.dir", scratch)
-        spark = builder.config("spark.sql.warehouse.dir", f"{scratch}/warehouse").getOrCreate()
-        try:
-            yield spark
-        finally:
-            spark.stop()
-            # It may be the stand-in, which goes with the scratch folder.
-            if given is None:
-                del os.environ["JAVA_HOME"]
-            else:
-                os.environ["JAVA_HOME"] = given
 
 
 async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
@@ -153,58 +97,44 @@ class SparkJobs:
     metadata_url: str
     settings: RepairSettings = field(default_factory=RepairSettings)
     session: SparkSession | None = None
-    master: str = LOCAL_MASTER
 
-    async def repair(self, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
+    async def repair(self, engine: str, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
         """The outcomes of all tasks, in their order."""
         if not tasks:
             return EngineRun(())
+        return await self._in_thread(
+            engine,
+            say,
+            lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings),
+        )
 
-        def work(spark: SparkSession) -> EngineRun:
-            found = repair_ledgers(spark, self.metadata_url, tasks, self.settings)
-            return EngineRun(found, spark.sparkContext.applicationId)
-
-        return await self._in_thread(work, say)
-
-    async def audit(self, say: Say) -> SparkAudit:
+    async def audit(self, engine: str, say: Say) -> SparkAudit:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
-        return await self._in_thread(lambda spark: audit_ledgers(spark, self.metadata_url), say)
+        return await self._in_thread(
+            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url)
+        )
 
-    async def _in_thread(self, work: Callable[[SparkSession], Result], say: Say) -> Result:
+    async def _in_thread(
+        self, engine: str, say: Say, work: Callable[[SparkSession], Result]
+    ) -> Result:
+        in_pods = engine == SPARK_KUBERNETES
+        driver = DriverPod.from_environment(os.environ) if in_pods else None
+
         def run() -> Result:
             if self.session is not None:
                 return work(self.session)
             say("starting Spark")
-            with spark_session(master=self.master) as spark:
+            with spark_session(driver) as spark:
                 say(f"Spark is up: {spark.sparkContext.applicationId}")
-                with _progress(spark, say):
+                with watched(spark, say, driver):
                     return work(spark)
 
         return await _in_daemon_thread(run)
 
 
-@contextmanager
-def _progress(spark: SparkSession, say: Say) -> Iterator[None]:
-    """Say now and then how many tasks are done. A daemon thread: others would hold the exit."""
-    over = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
-
-    def watch() -> None:
-        said = ""
-        while not over.wait(PROGRESS_EVERY_S):
-            stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-            tasks = sum(stage.numTasks for stage in stages if stage is not None)
-            line = f"Spark: {done} of {tasks} tasks"
-            if tasks and line != said:
-                say(line)
-                said = line
-
-    threading.Thread(target=watch, name="spark-progress", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
+def executor_name() -> str:
+    """Where a task runs: the pod of its executor, else this machine."""
+    return os.environ.get("SPARK_EXECUTOR_POD_NAME") or socket.gethostname()
 
 
 @dataclass(frozen=True)
@@ -222,12 +152,12 @@ class RepairBatches:
                     LedgerTask(LedgerId(r["ledger_id"]), r["limbo"]) for r in batch.to_pylist()
                 ]
                 if tasks:
-                    yield outcome_batch(blocking.run(work.repair(tasks)))
+                    yield outcome_batch(blocking.run(work.repair(tasks)), executor_name())
 
 
-def outcome_batch(outcomes: Sequence[LedgerOutcome]) -> pa.RecordBatch:
+def outcome_batch(outcomes: Sequence[LedgerOutcome], executor: str) -> pa.RecordBatch:
     """Outcomes as one Arrow batch."""
-    rows = [outcome.row() for outcome in outcomes]
+    rows = [outcome.row() | {"executor": executor} for outcome in outcomes]
     columns = {name: [row[name] for row in rows] for name in OUTCOME_SCHEMA.names}
     return pa.RecordBatch.from_pydict(columns, schema=OUTCOME_SCHEMA)
 
@@ -237,7 +167,7 @@ def repair_ledgers(
     metadata_url: str,
     tasks: Sequence[LedgerTask],
     settings: RepairSettings,
-) -> list[LedgerOutcome]:
+) -> EngineRun:
     """Repair in Spark tasks, once; the outcomes in the order of `tasks`."""
     table = pa.table(
         {
@@ -245,37 +175,39 @@ def repair_ledgers(
             "limbo": pa.array([task.limbo for task in tasks], pa.bool_()),
         }
     )
-    parts = min(
-        max(len(tasks) // LEDGERS_PER_TASK, spark.sparkContext.defaultParallelism), TASKS_MAX
-    )
+    context = spark.sparkContext
+    executors = int(context.getConf().get("spark.executor.instances", "1"))
+    parts = max(len(tasks) // LEDGERS_PER_TASK, context.defaultParallelism, executors)
     work = RepairBatches(metadata_url, settings)
     outcomes = (
         spark.createDataFrame(table)
-        .repartition(parts, "ledger_id")
+        # Round robin: also a handful of ledgers reaches every executor.
+        .repartition(min(parts, TASKS_MAX))
         .mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))
     )
-    found = {
-        row["ledger_id"]: LedgerOutcome.from_row(row) for row in snapshot(outcomes).to_pylist()
-    }
-    return [found[task.ledger_id] for task in tasks]
+    rows = outcomes.toArrow()  # the one action
+    found = {row["ledger_id"]: LedgerOutcome.from_row(row) for row in rows.to_pylist()}
+    return EngineRun(
+        [found[task.ledger_id] for task in tasks],
+        spark_app_id=context.applicationId,
+        executors=distinct(rows),
+    )
 
 
-def snapshot(frame: Any) -> pa.Table:
-    """The rows of a data frame by exactly one action: written to Parquet, then read from there."""
-    with tempfile.TemporaryDirectory(prefix="bookie-rows-") as folder:
-        path = Path(folder, "rows")
-        frame.write.parquet(str(path))
-        return pq.read_table(path)
+def distinct(rows: pa.Table) -> tuple[str, ...]:
+    """The executors that made these rows."""
+    return tuple(sorted(pc.unique(rows["executor"]).to_pylist()))
 
 
 def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of the audit's mapInArrow."""
+    """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
     for batch in batches:
-        yield pa.RecordBatch.from_pydict(judged_columns(batch.to_pylist()), schema=JUDGED_SCHEMA)
+        judged = tallied(judged_columns(batch.to_pylist())) | {"executor": executor_name()}
+        yield pa.RecordBatch.from_pylist([judged], schema=JUDGED_SCHEMA)
 
 
 def audit_ledgers(spark: SparkSession, metadata_url: str) -> SparkAudit:
-    """Judge every ledger from one snapshot; see SparkAudit for what is left to the driver."""
+    """Judge every ledger in one action; see SparkAudit for what is left to the driver."""
     for source in (LedgersSource, AvailabilitySource):
         spark.dataSource.register(source)
     ledgers = spark.read.format(LedgersSource.name()).option("metadata", metadata_url).load()
@@ -286,12 +218,12 @@ def audit_ledgers(spark: SparkSession, metadata_url: str) -> SparkAudit:
         .select("ledger_id", "metadata", "holdings")
         .mapInArrow(judge_batches, from_arrow_schema(JUDGED_SCHEMA))
     )
-    rows = snapshot(judged)
-    doubtful = rows.filter(pc.field("doubtful"))["ledger_id"].to_pylist()
-    ok = rows.filter(~pc.field("doubtful"))
+    rows = judged.toArrow()
+    doubtful = (ledger_id for ids in rows["doubtful"].to_pylist() for ledger_id in ids)
     return SparkAudit(
-        counts=AuditCounts(*(pc.sum(ok[name]).as_py() or 0 for name in COUNT_NAMES)),
-        marked=pc.sum(ok["marked"]).as_py() or 0,
+        counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
+        marked=pc.sum(rows["marked"]).as_py() or 0,
         doubtful=tuple(sorted(map(LedgerId, doubtful))),
         spark_app_id=spark.sparkContext.applicationId,
+        executors=distinct(rows),
     )

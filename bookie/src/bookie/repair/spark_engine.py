@@ -11,22 +11,24 @@ from bookie.repair.steps import EngineRun, Say, SparkAudit, SparkAuditor, SparkR
 
 
 def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
-    """Repairs ledgers of the cluster behind this URL in Spark workers on this machine."""
+    """Repairs ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def repair(tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
+    async def repair(engine: str, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
         from bookie.repair.job import SparkJobs
 
-        return await SparkJobs(metadata_url, settings or RepairSettings()).repair(tasks, say)
+        return await SparkJobs(metadata_url, settings or RepairSettings()).repair(
+            engine, tasks, say
+        )
 
     return repair
 
 
 def spark_audit_for(metadata_url: str) -> SparkAuditor:
-    """Judges all ledgers of the cluster behind this URL in Spark workers on this machine."""
+    """Judges all ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def audit(say: Say) -> SparkAudit:
+    async def audit(engine: str, say: Say) -> SparkAudit:
         from bookie.repair.job import SparkJobs
 
-        return await SparkJobs(metadata_url).audit(say)
+        return await SparkJobs(metadata_url).audit(engine, say)
 
     return audit

@@ -38,10 +38,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EngineRun:
-    """What an engine gives back: outcomes in the order of the tasks."""
+    """What an engine gives back: outcomes in the order of the tasks, and who worked on them."""
 
     outcomes: Sequence[LedgerOutcome]
     spark_app_id: str | None = None
+    executors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,12 @@ class SparkAudit:
     marked: int = 0
     doubtful: tuple[LedgerId, ...] = ()
     spark_app_id: str | None = None
+    executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[Say], Awaitable[SparkAudit]]
+SparkAuditor = Callable[[str, Say], Awaitable[SparkAudit]]
 Handed = TypeVar("Handed")
-SparkRepair = Callable[[Sequence[LedgerTask], Say], Awaitable[EngineRun]]
+SparkRepair = Callable[[str, Sequence[LedgerTask], Say], Awaitable[EngineRun]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ async def audit(
         bulk = SparkAudit()
         found = await auditor.audit(cluster.store.ledger_ids())
     else:
-        bulk = await _handed_in(spark, choice)(say)
+        bulk = await _handed_in(spark, choice)(choice.name, say)
         say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
         found = await auditor.audit(bulk.doubtful)
     found += Audit(counts=bulk.counts, marked=bulk.marked)
@@ -148,6 +150,8 @@ async def audit(
         "engine": choice.name,
         "engine_reason": choice.reason,
         "spark_app_id": bulk.spark_app_id,
+        "executors": len(bulk.executors),
+        "executor_names": list(bulk.executors),
         **audit_json(found),
         "exit_code": exit_code(found.counts),
     }
@@ -221,7 +225,7 @@ class _Run:
         self, tasks: Sequence[LedgerTask], choice: EngineChoice, spark: SparkRepair | None
     ) -> EngineRun:
         if choice.name != INLINE:
-            return await _handed_in(spark, choice)(tasks, self._say)
+            return await _handed_in(spark, choice)(choice.name, tasks, self._say)
         done = 0
 
         def count(ledgers: int) -> None:
@@ -286,6 +290,8 @@ class _Run:
             "engine": choice.name,
             "engine_reason": choice.reason,
             "spark_app_id": ended.spark_app_id,
+            "executors": len(ended.executors),
+            "executor_names": list(ended.executors),
             "bookies": [_bookie_json(found, cleared) for found in marks],
             "ledgers": {
                 "considered": len(outcomes),

@@ -137,3 +137,14 @@ def judged_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
         for name, count in zip(COUNT_NAMES, counts_of(verdict).row(), strict=True):
             columns[name].append(count)
     return columns
+
+
+def tallied(judged: Columns) -> dict[str, Any]:
+    """Verdicts as one row: the sums over ledgers that are wholly ok, and the ids of the others."""
+    rows = zip(judged["doubtful"], judged["ledger_id"], strict=True)
+    fine = [not doubtful for doubtful in judged["doubtful"]]
+    sums = {
+        name: sum(value for value, ok in zip(judged[name], fine, strict=True) if ok)
+        for name in ("marked", *COUNT_NAMES)
+    }
+    return {"doubtful": [ledger_id for doubtful, ledger_id in rows if doubtful], **sums}

@@ -1,0 +1,185 @@
+"""A pod that is the driver of Spark executors: what its environment says, and what Spark is told.
+
+The operator starts a repair as a Job; its pod runs Spark in client mode and makes executor pods of
+the same image. Everything here is a function of the environment; `spark_session` uses it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bookie.protocol.errors import SettingsError
+
+REQUIRED: Final = (
+    "KUBERNETES_SERVICE_HOST", "POD_IP", "POD_NAME", "POD_NAMESPACE", "REPAIR_IMAGE",
+)  # fmt: skip
+DRIVER_PORT, BLOCKS_PORT = 7078, 7079
+"""Fixed, so that network policies can name them."""
+EXECUTORS, EXECUTORS_MAX = 2, 64
+START_DEADLINE_S: Final = 120.0
+POD_NAME_PREFIX_MAX: Final = 47
+UID: Final = 10001
+JVM_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A quick start and a small heap rather than peak speed: a JVM that lives for seconds."""
+TASK_FAILURES_MAX: Final = 8
+"""An eviction counts as a failure of the task that ran; Spark's own limit is 4."""
+EXECUTOR_CONTAINER: Final = "executor"
+LABELS: Final = "bookkeeper.bookie-operator.dev"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """This pod, and the executors it is to make.
+
+    `memory` is an executor's heap, `overhead` what its Python workers get beside it.
+    `start_deadline_s`: how long the work may be without any executor before it is given up.
+    """
+
+    api_server: str
+    ip: str
+    name: str
+    namespace: str
+    image: str
+    executors: int = EXECUTORS
+    memory: str = "512m"
+    overhead: str = "384m"
+    cpu: str = "100m"
+    service_account: str = ""
+    cluster: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: str = ""
+    start_deadline_s: float = START_DEADLINE_S
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> "DriverPod":
+        """SettingsError when this is no such pod, or a value makes no sense."""
+        if (missing := driver_obstacle(environ)) is not None:
+            raise SettingsError(missing)
+        optional = {
+            "memory": "REPAIR_EXECUTOR_MEMORY",
+            "overhead": "REPAIR_EXECUTOR_OVERHEAD",
+            "cpu": "REPAIR_EXECUTOR_CPU",
+            "service_account": "REPAIR_SERVICE_ACCOUNT",
+            "cluster": "REPAIR_CLUSTER",
+            "pull_policy": "REPAIR_IMAGE_PULL_POLICY",
+            "pull_secrets": "REPAIR_IMAGE_PULL_SECRETS",
+        }
+        return cls(
+            api_server=_address(environ),
+            ip=environ["POD_IP"],
+            name=environ["POD_NAME"],
+            namespace=environ["POD_NAMESPACE"],
+            image=environ["REPAIR_IMAGE"],
+            executors=int(_number(environ, "REPAIR_EXECUTORS", EXECUTORS, EXECUTORS_MAX)),
+            start_deadline_s=_number(
+                environ, "REPAIR_START_DEADLINE_SECONDS", START_DEADLINE_S, 86_400
+            ),
+            **{name: environ[key] for name, key in optional.items() if environ.get(key)},
+        )
+
+
+def driver_obstacle(environ: Mapping[str, str]) -> str | None:
+    """Why this process cannot be a driver of executors in pods, None when it can."""
+    missing = [name for name in REQUIRED if not environ.get(name)]
+    if not missing:
+        return None
+    return (
+        f"it needs a pod that may make pods, and {', '.join(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} not set (the operator's jobs have them)"
+    )
+
+
+def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
+    """Spark's settings, besides those that every session has. `template`: of executor pods."""
+    conf = {
+        "spark.master": f"k8s://https://{pod.api_server}",
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": pod.ip,
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.driver.blockManager.port": str(BLOCKS_PORT),
+        "spark.kubernetes.namespace": pod.namespace,
+        # The executors belong to the driver's pod: they go when it goes.
+        "spark.kubernetes.driver.pod.name": pod.name,
+        "spark.kubernetes.executor.podNamePrefix": pod.name[:POD_NAME_PREFIX_MAX].rstrip("-."),
+        "spark.kubernetes.container.image": pod.image,
+        "spark.kubernetes.container.image.pullPolicy": pod.pull_policy,
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+        "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
+        "spark.kubernetes.executor.request.cores": pod.cpu,
+        # The job's role may not make ConfigMaps, and none is needed.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.executor.instances": str(pod.executors),
+        "spark.executor.cores": "1",
+        "spark.executor.memory": pod.memory,
+        # In client mode Spark's own share for Python is a tenth: too little.
+        "spark.executor.memoryOverhead": pod.overhead,
+        "spark.executor.extraJavaOptions": JVM_FLAGS,
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.task.maxFailures": str(TASK_FAILURES_MAX),
+        # All executors work from the start, wherever the rows were made.
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
+        "spark.locality.wait": "0s",
+    }
+    if pod.service_account:
+        conf["spark.kubernetes.authenticate.executor.serviceAccountName"] = pod.service_account
+    if pod.pull_secrets:
+        conf["spark.kubernetes.container.image.pullSecrets"] = pod.pull_secrets
+    return conf
+
+
+def executor_template(pod: DriverPod) -> dict[str, Any]:
+    """The pod of an executor as far as Spark leaves it to us: restricted, read-only, without a
+    token.
+    """
+    labels = {"app.kubernetes.io/name": "repair", f"{LABELS}/component": "executor"}
+    if pod.cluster:
+        labels |= {"app.kubernetes.io/instance": pod.cluster, f"{LABELS}/cluster": pod.cluster}
+        labels["app.kubernetes.io/managed-by"] = "bookie-operator"
+    container = {
+        "name": EXECUTOR_CONTAINER,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": labels},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 10,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": UID,
+                "runAsGroup": UID,
+                "fsGroup": UID,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
+        },
+    }
+
+
+def _address(environ: Mapping[str, str]) -> str:
+    host = environ["KUBERNETES_SERVICE_HOST"]
+    port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _number(environ: Mapping[str, str], name: str, default: float, most: float) -> float:
+    given = environ.get(name) or default
+    try:
+        value = float(given)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= most:
+        raise SettingsError(f"{name} is {given!r}, expected a number from 1 to {most:g}")
+    return value
