@@ -163,7 +163,7 @@ class TestUncleanStop:
         assert made.status.limbo.ledgers == 3
 
     def test_a_silent_bookie_makes_limbo_unknown(self) -> None:
-        made = plan(cluster(), observed(bookie(B0, running=False)), settled())
+        made = plan(cluster(), observed(bookie(B0, running=False, exit_at=0)), settled())
         assert status_of(made, ConditionType.LIMBO_PRESENT) == "Unknown"
         assert status_of(made, ConditionType.DURABILITY_VERIFIED) == "Unknown"
         assert made.status.bookies[0].state is BookieState.DOWN

@@ -24,6 +24,7 @@ from bookie_operator.model.manifest import load_cluster, load_task
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import Event
+from bookie_operator.plan.degraded import REFUSED_REASONS
 from bookie_operator.platform.folders import (
     LocalFolders,
     operator_lock,
@@ -38,7 +39,7 @@ TICK_S: Final = 0.5
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
-HOPELESS: Final = frozenset({"BookieCrashLoop", "RefusedBoot", "LineageMismatch"})
+HOPELESS: Final = REFUSED_REASONS | {"BookieCrashLoop"}
 """Reasons of Degraded that waiting does not mend."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
-from bookie_operator.model.status import BookieState, ClusterStatus, Incident
+from bookie_operator.model.status import ClusterStatus, Incident
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
@@ -27,16 +27,14 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.audits import Audits, audits
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
-from bookie_operator.plan.conditions import (
-    Findings,
-    conditions,
-    is_undecided,
-    possible_data_loss,
-)
+from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.disks import cookie_fixes
 from bookie_operator.plan.drains import Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
+from bookie_operator.plan.findings import Findings
 from bookie_operator.plan.losses import acceptances
+from bookie_operator.plan.news import condition_events, state_events
+from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.repair import Repairs, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
@@ -47,7 +45,7 @@ from bookie_operator.plan.report import (
     phase,
 )
 from bookie_operator.plan.restarts import expansions, provision, restarts
-from bookie_operator.plan.states import GONE, Judged, judge_all
+from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
 
@@ -114,7 +112,8 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         budget=budget,
         previous=previous,
     )
-    events += _state_events(judged, previous)
+    events += state_events(judged, previous)
+    events += condition_events(status, previous)
     tasks = task_statuses(spec, judged, observed, actions=actions)
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
 
@@ -180,30 +179,6 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         blocked=blocked(found.refusals, previous, now=observed.now),
         incidents=tuple(found.incidents),
     )
-
-
-def _state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
-    """One event when a bookie was restarted, goes down, is refused, or serves again."""
-    events = []
-    for bookie_id, one in judged.items():
-        before = previous.bookie(bookie_id)
-        was = before.state if before else BookieState.PENDING
-        process = one.bookie.process
-        if before is not None and process is not None and process.restarts > before.restarts:
-            ended = process.last_exit
-            told = ended.reason if ended is not None else "for a reason not known"
-            is_clean = ended is not None and ended.code == 0
-            event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
-            events.append(event)
-        if one.state is was:
-            continue
-        if one.state in GONE:
-            events.append(Event(f"Bookie{one.state}", one.message, bookie_id, "Warning"))
-        elif one.state is BookieState.REFUSED:
-            events.append(Event("BootRefused", one.message, bookie_id, "Warning"))
-        elif one.state in READY_STATES and was not in READY_STATES:
-            events.append(Event("BookieServing", one.message or "serves", bookie_id))
-    return events
 
 
 __all__ = ["Audits", "Plan", "Repairs", "plan"]

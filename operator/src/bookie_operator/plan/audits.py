@@ -93,7 +93,8 @@ def follow(cluster: BookieCluster, observed: Observed, previous: AuditStatus) ->
             return previous
         return _failed(cluster, previous, previous.attempt, observed.now, "the job is gone")
     if job.running:
-        return previous.model_copy(update={"running": True, "attempt": job.attempt})
+        told = {"running": True, "attempt": job.attempt, "message": job.waiting[:1024]}
+        return previous.model_copy(update=told)
     if job.attempt == previous.attempt and not previous.running:
         return previous
     if job.audit is None or job.ended_at is None:

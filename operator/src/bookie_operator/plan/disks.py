@@ -112,8 +112,10 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> R
 
 
 def _how(request: CookieFixRequest) -> str:
-    """What a person may do: the id is what a task or the command needs."""
-    return f"approve plan {request.plan_id} if the old content is gone for good"
+    """What was found, and what a person may do: the id is what a task or the command needs."""
+    return (
+        f"{request.description}; approve plan {request.plan_id} if the old content is gone for good"
+    )
 
 
 def _wait(one: Judged, predicate: str, message: str) -> Refusal:

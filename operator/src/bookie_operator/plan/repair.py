@@ -15,7 +15,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster, Repair
 from bookie_operator.model.status import ClusterStatus, RepairStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
-from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.observed import BootRecord, Job, JobKind, Observed, RepairReport
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.states import Judged
@@ -117,33 +117,59 @@ def _status(
     jobs = [job for job in observed.jobs if _is_attempt(job, one.bookie.id, boot.epoch)]
     latest = max(jobs, key=lambda job: job.attempt, default=None)
     if latest is not None and (known is None or latest.attempt >= known.attempt):
-        known = _from_job(episode, latest, cluster.spec.repair)
+        known = _from_job(episode, latest, cluster.spec.repair, known)
     elif known is not None and known.state == "Running":
         known = _vanished(known, cluster.spec.repair, now=observed.now)
+    known = _with_progress(known, one, boot)
     if not one.has_marks:
         finished = known or before
         if finished is None or finished.state == "Running":
             return finished
         return finished.model_copy(update={"state": "Finished", "next_attempt_at": None})
-    return known or RepairStatus(episode=episode, state="Waiting")
+    waiting = RepairStatus(episode=episode, state="Waiting")
+    return known or _with_progress(waiting, one, boot)
+
+
+def _with_progress(
+    known: RepairStatus | None, one: Judged, boot: BootRecord
+) -> RepairStatus | None:
+    """Marks that went since the boot, by the bookie's own counters."""
+    if known is None:
+        return None
+    marks = one.limbo + one.unchecked
+    total = max(known.ledgers_total, boot.ledgers_in_limbo + boot.ledgers_unchecked, marks)
+    cleared = total - marks
+    if not total:
+        return known
+    percent = 100 * cleared // total
+    return known.model_copy(
+        update={
+            "ledgers_total": total,
+            "ledgers_cleared": cleared,
+            "progress": f"{cleared}/{total} ledgers ({percent} %)",
+        }
+    )
 
 
 def _is_attempt(job: Job, bookie_id: BookieId, boot_epoch: int) -> bool:
     return job.kind is JobKind.REPAIR and job.bookie == bookie_id and job.boot_epoch == boot_epoch
 
 
-def _from_job(episode: str, job: Job, repair: Repair) -> RepairStatus:
-    ended = job.ended_at
+def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None) -> RepairStatus:
+    ended, report = job.ended_at, job.repair or RepairReport()
     return RepairStatus(
         episode=episode,
+        ledgers_total=known.ledgers_total if known else 0,
         state="Running" if job.running else "Failed",  # "Finished" is the bookie's word
         attempt=job.attempt,
         started_at=whole_milliseconds(job.started_at),
         ended_at=whole_milliseconds(ended) if ended else None,
         next_attempt_at=whole_milliseconds(ended + backoff(job.attempt, repair)) if ended else None,
-        engine=job.repair.engine if job.repair else "",
-        spark_app_id=job.repair.spark_app_id if job.repair else "",
-        message=job.message[:1024],
+        engine=report.engine,
+        engine_reason=report.engine_reason,
+        spark_app_id=report.spark_app_id,
+        executors=report.executors,
+        message=(job.waiting or job.message)[:1024],
     )
 
 
@@ -155,7 +181,7 @@ def _vanished(known: RepairStatus, repair: Repair, *, now: datetime) -> RepairSt
             "state": "Failed",
             "ended_at": ended,
             "next_attempt_at": ended + backoff(max(1, known.attempt), repair),
-            "message": "the job is gone and left no result",
+            "message": f"{known.message}; the job is gone and left no result"[:1024].lstrip("; "),
         }
     )
 

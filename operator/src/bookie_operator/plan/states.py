@@ -19,7 +19,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainStatus,
 )
-from bookie_operator.observed import Bookie, Observed, Phase
+from bookie_operator.observed import Bookie, Observed, Phase, Process
 
 CRASH_LOOP_MIN: Final = 3
 """Ends in a row, none of them after a first answer, that make a crash loop."""
@@ -144,14 +144,29 @@ def _state(
         was_known = previous is not None and previous.boot_epoch > 0
         return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")
     if not process.running:
-        ended = process.last_exit
-        return BookieState.DOWN, f"process ended: {ended.reason}" if ended else "process ended"
+        return _not_running(process, previous, now=now)
     health = bookie.health
     if health is not None:
         return _STATES.get(health.phase, BookieState.SERVING), health.message
     if process.started_at is None or now - process.started_at <= STARTING_MAX:
         return BookieState.STARTING, "its control plane does not answer yet"
     return BookieState.UNRESPONSIVE, "its control plane does not answer"
+
+
+def _not_running(
+    process: Process, previous: BookieStatus | None, *, now: datetime
+) -> tuple[BookieState, str]:
+    """It ended, or its container was never made: that is worth a word only when it hangs."""
+    ended = process.last_exit
+    if ended is not None:
+        told = f"process ended: {ended.reason}"
+        return BookieState.DOWN, f"{told}; {process.waiting}" if process.waiting else told
+    if previous is None or not previous.boot_epoch:
+        return BookieState.PENDING, process.waiting
+    is_new = process.started_at is None or now - process.started_at <= STARTING_MAX
+    if process.waiting or not is_new:
+        return BookieState.DOWN, process.waiting or "its process is not there"
+    return BookieState.STARTING, "its process is not there yet"
 
 
 def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None:

@@ -1,0 +1,177 @@
+"""Degraded: time or a person is needed. One reason, the most pressing of all that apply.
+
+Of what the platform says about containers that do not start, only the first word is read; of a
+refused boot, the bookie's verdict on each of its disks.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.status import BookieState
+from bookie_operator.plan.findings import Findings, Verdict, findings_text
+from bookie_operator.plan.invalid import FORBIDDEN
+from bookie_operator.plan.states import Judged
+
+IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
+UNSCHEDULABLE: Final = "Unschedulable"
+CONTAINER_CONFIG: Final = "ContainerConfig"
+LINEAGE_MISMATCH: Final = "LineageMismatch"
+
+_WAITS: Final = {
+    "ImagePullBackOff": IMAGE_UNAVAILABLE,
+    "InvalidImageName": IMAGE_UNAVAILABLE,
+    "ImageInspectError": IMAGE_UNAVAILABLE,
+    "RegistryUnavailable": IMAGE_UNAVAILABLE,
+    "SignatureValidationFailed": IMAGE_UNAVAILABLE,
+    "Unschedulable": UNSCHEDULABLE,
+    "SchedulingGated": UNSCHEDULABLE,
+    "CreateContainerConfigError": CONTAINER_CONFIG,
+    "CreateContainerError": CONTAINER_CONFIG,
+    "RunContainerError": CONTAINER_CONFIG,
+    "PreCreateHookError": CONTAINER_CONFIG,
+    "PreStartHookError": CONTAINER_CONFIG,
+}
+_REFUSALS: Final = {
+    "swapped": "SwappedDisk",
+    "foreign": "ForeignDisk",
+    "reshaped": "ReshapedDisks",
+    "torn": "TornStamp",
+}
+"""The bookie's verdict on a disk -> why its boot is refused; the most telling one first."""
+REFUSED_COOKIE: Final = "RefusedCookie"
+"""All disks are its own, yet the metadata does not know this bookie as they do."""
+REFUSED_REASONS: Final = frozenset(
+    {"RefusedBoot", REFUSED_COOKIE, LINEAGE_MISMATCH, *_REFUSALS.values()}
+)
+_BROKEN: Final = {
+    BookieState.CRASH_LOOP: "BookieCrashLoop",
+    BookieState.UNRESPONSIVE: "BookieUnresponsive",
+    BookieState.DOWN: "BookieDown",
+}
+
+
+def degraded(found: Findings) -> Verdict:
+    for look in _LOOKS:
+        verdict = look(found)
+        if verdict is not None:
+            return "True", *verdict
+    return "False", "AsWanted", ""
+
+
+_Reason = tuple[str, str] | None
+"""Reason and message."""
+
+
+def _loss(found: Findings) -> _Reason:
+    return ("PossibleDataLoss", found.loss[2]) if found.loss[0] == "True" else None
+
+
+def _lineage(found: Findings) -> _Reason:
+    refused = found.refused(LINEAGE_MISMATCH)
+    return (LINEAGE_MISMATCH, refused[0].message) if refused else None
+
+
+def _forbidden(found: Findings) -> _Reason:
+    return (FORBIDDEN, found.observed.forbidden) if found.observed.forbidden else None
+
+
+def _metadata(found: Findings) -> _Reason:
+    metadata = found.observed.metadata
+    return None if metadata.reachable else ("MetadataUnreachable", metadata.message)
+
+
+def _refused_boots(found: Findings) -> _Reason:
+    names = found.in_states(BookieState.REFUSED)
+    if not names:
+        return None
+    reasons = {name: refusal_reason(found.judged[name]) for name in names}
+    if len(names) > 1 and all(_is_all_foreign(found.judged[name]) for name in names):
+        reason = LINEAGE_MISMATCH  # nobody mixes up every volume of several bookies
+    else:
+        reason = min(reasons.values(), key=_rank)
+        names.sort(key=lambda name: reasons[name] != reason)
+    return reason, f"{', '.join(names)}: {found.judged[names[0]].message}"
+
+
+def refusal_reason(one: Judged) -> str:
+    """Why one bookie refuses to boot, by its verdicts on its disks."""
+    disks = one.bookie.health.disks if one.bookie.health else ()
+    verdicts = {disk.verdict for disk in disks}
+    for verdict, reason in _REFUSALS.items():
+        if verdict in verdicts:
+            return reason
+    return REFUSED_COOKIE if verdicts == {"ok"} else "RefusedBoot"
+
+
+def _rank(reason: str) -> int:
+    order = [*_REFUSALS.values(), REFUSED_COOKIE]
+    return order.index(reason) if reason in order else len(order)
+
+
+def _is_all_foreign(one: Judged) -> bool:
+    disks = one.bookie.health.disks if one.bookie.health else ()
+    return bool(disks) and all(disk.verdict == "foreign" for disk in disks)
+
+
+def _changed_disks(found: Findings) -> _Reason:
+    for predicate in ("SuspectDisk", "MultipleBookiesChanged"):
+        refused = found.refused(predicate)
+        if refused:
+            return predicate, f"{refused[0].bookie}: {refused[0].message}"
+    return None
+
+
+def _not_started(found: Findings) -> _Reason:
+    for bookie_id, one in found.judged.items():
+        reason = waiting_word(one)
+        if reason:
+            return reason, f"{bookie_id}: {one.message}"
+    return None
+
+
+def waiting_word(one: Judged) -> str:
+    """Why the container of a bookie does not start; empty when it does, or soon will."""
+    process = one.bookie.process
+    if process is None or process.running or one.state is BookieState.LEAVING:
+        return ""
+    word = process.waiting.partition(":")[0].strip()
+    if word.startswith("ErrImage"):
+        return IMAGE_UNAVAILABLE
+    return _WAITS.get(word, "")
+
+
+def _broken(found: Findings) -> _Reason:
+    for state, reason in _BROKEN.items():
+        names = found.in_states(state)
+        if names:
+            return reason, f"{', '.join(names)}: {_message(found, names[0])}"
+    return None
+
+
+def _message(found: Findings, name: BookieId) -> str:
+    return found.judged[name].message
+
+
+def _stalled(found: Findings) -> _Reason:
+    stalled = found.repairs.stalled
+    return ("RepairStalled", ", ".join(stalled)) if stalled else None
+
+
+def _audit(found: Findings) -> _Reason:
+    return ("AuditFindings", findings_text(found.audit)) if found.audit.clean is False else None
+
+
+_LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
+    _loss,
+    _lineage,
+    _forbidden,
+    _metadata,
+    _refused_boots,
+    _changed_disks,
+    _not_started,
+    _broken,
+    _stalled,
+    _audit,
+)

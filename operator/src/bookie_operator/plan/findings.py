@@ -1,0 +1,47 @@
+"""What the conditions are drawn from, and the questions that several of them ask of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import AuditStatus, BookieState, DrainStatus, Incident
+from bookie_operator.observed import Observed
+from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.repair import Repairs
+from bookie_operator.plan.states import Judged
+
+Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
+"""Status, reason, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything the conditions are drawn from."""
+
+    cluster: BookieCluster
+    judged: Mapping[BookieId, Judged]
+    observed: Observed
+    incidents: Sequence[Incident]
+    repairs: Repairs
+    audit: AuditStatus
+    drain: DrainStatus | None
+    refusals: Sequence[Refusal]
+    loss: Verdict
+    is_restarting: bool
+
+    def in_states(self, *states: BookieState) -> list[BookieId]:
+        return [bookie_id for bookie_id, one in self.judged.items() if one.state in states]
+
+    def refused(self, predicate: str) -> list[Refusal]:
+        return [refusal for refusal in self.refusals if refusal.predicate == predicate]
+
+
+def findings_text(audit: AuditStatus) -> str:
+    return (
+        f"{audit.ledgers} ledgers, {audit.entries} entries: {audit.ok} ok, "
+        f"{audit.missing} missing, {audit.unknown} unknown, "
+        f"{audit.below_ack_quorum} below ack quorum, {audit.no_copy + audit.lost} with no copy left"
+    )

@@ -1,0 +1,84 @@
+"""Events: what changed for people between the last status and this one, each told at its turn.
+
+Incidents, drains and actions tell their own; here is what only a comparison shows.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
+from bookie_operator.plan.actions import Event
+from bookie_operator.plan.degraded import REFUSED_REASONS
+from bookie_operator.plan.report import READY_STATES
+from bookie_operator.plan.states import GONE, Judged
+
+_TOLD_OF_BOOKIES: Final = REFUSED_REASONS | {
+    "BookieDown",
+    "BookieCrashLoop",
+    "BookieUnresponsive",
+    "PossibleDataLoss",
+    "RepairStalled",
+}
+"""Reasons of Degraded that an event of a bookie, or of another condition, tells already."""
+_PASSING: Final = frozenset({"OneActionAtATime"})
+_WARNINGS: Final = (
+    ConditionType.POSSIBLE_DATA_LOSS,
+    ConditionType.REPAIR_STALLED,
+    ConditionType.SCALE_DOWN_BLOCKED,
+    ConditionType.MIXED_DURABILITY,
+)
+
+
+def state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+    """One event when a bookie was restarted, goes down, is refused, or serves again."""
+    events = []
+    for bookie_id, one in judged.items():
+        before = previous.bookie(bookie_id)
+        was = before.state if before else BookieState.PENDING
+        process = one.bookie.process
+        if before is not None and process is not None and process.restarts > before.restarts:
+            ended = process.last_exit
+            told = ended.reason if ended is not None else "for a reason not known"
+            is_clean = ended is not None and ended.code == 0
+            event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
+            events.append(event)
+        if one.state is was:
+            continue
+        if one.state in GONE:
+            events.append(Event(f"Bookie{one.state}", one.message, bookie_id, "Warning"))
+        elif one.state is BookieState.REFUSED:
+            events.append(Event("BootRefused", one.message, bookie_id, "Warning"))
+        elif one.state in READY_STATES and was not in READY_STATES:
+            events.append(Event("BookieServing", one.message or "serves", bookie_id))
+    return events
+
+
+def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Event]:
+    """One event when a condition takes a reason that people must know, and when all is proven."""
+    events = []
+    degraded = _turned(ConditionType.DEGRADED, status, previous)
+    if degraded is not None and degraded.reason not in _TOLD_OF_BOOKIES:
+        events.append(Event(degraded.reason, degraded.message, type="Warning"))
+    for kind in _WARNINGS:
+        found = _turned(kind, status, previous)
+        if found is not None and found.reason not in _PASSING:
+            told = f"{found.reason}: {found.message}"
+            events.append(Event(kind.value, told, type="Warning"))
+    verified = ConditionType.DURABILITY_VERIFIED
+    if status.is_true(verified) and not previous.is_true(verified):
+        found = status.condition(verified)
+        events.append(Event(verified.value, found.message if found else ""))
+    return events
+
+
+def _turned(
+    kind: ConditionType, status: ClusterStatus, previous: ClusterStatus
+) -> Condition | None:
+    """The condition when it is True now, and was not or for another reason."""
+    now, was = status.condition(kind), previous.condition(kind)
+    if now is None or now.status != "True":
+        return None
+    is_same = was is not None and (was.status, was.reason) == ("True", now.reason)
+    return None if is_same else now

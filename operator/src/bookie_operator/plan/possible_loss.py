@@ -1,0 +1,123 @@
+"""Whether acknowledged entries may be gone: what was seen, what is on record, what was accepted.
+
+Once said it stays until an audit of what came after is clean; a recorded loss stays for good, and
+one that a person accepted hides none that nobody has looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    AuditStatus,
+    ClusterStatus,
+    ConditionType,
+    Incident,
+    IncidentOutcome,
+)
+from bookie_operator.observed import Observed
+from bookie_operator.plan.audits import disturbed_at, is_younger
+from bookie_operator.plan.disks import pending_fix
+from bookie_operator.plan.findings import Verdict
+from bookie_operator.plan.losses import losses_accepted
+from bookie_operator.plan.states import Judged
+
+LOSS_ACCEPTED: Final = "LossAccepted"
+NAMED_MAX: Final = 10
+"""Ledgers that a message names; the rest is counted."""
+
+
+def possible_data_loss(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    previous: ClusterStatus,
+) -> Verdict:
+    """Whether acknowledged entries may be gone. Once said, only a clean audit takes it back;
+    a recorded loss stays, and one that a person accepted hides none that nobody has looked at."""
+    known = _known_loss(judged, observed, previous)
+    if known is not None and known[1] != LOSS_ACCEPTED:
+        return known
+    overlap = _overlap(cluster, judged, incidents=incidents, previous=previous)
+    return overlap or known or ("False", "NothingFound", "")
+
+
+def is_undecided(loss: Verdict) -> bool:
+    """A loss is possible and no person has looked at it: nothing may be disturbed."""
+    return loss[0] == "True" and loss[1] != LOSS_ACCEPTED
+
+
+def _overlap(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    *,
+    incidents: Sequence[Incident],
+    previous: ClusterStatus,
+) -> Verdict | None:
+    """An ack quorum or more that forgot at once, until an audit of what came after is clean."""
+    audit = previous.audit
+    overlapping = sorted(
+        {
+            incident.bookie
+            for incident in incidents
+            if incident.outcome is IncidentOutcome.OPEN
+            and incident.cleared_at is None
+            and (incident.ledgers_in_limbo or incident.ledgers_unchecked)
+        }
+        # A disk is known to be gone before the boot that found it has ended.
+        | {bookie_id for bookie_id, one in judged.items() if pending_fix(one) is not None}
+    )
+    quorum = cluster.spec.quorum.ack
+    if len(overlapping) >= quorum:
+        why = f"{', '.join(overlapping)} lost memory or disks at once; the ack quorum is {quorum}"
+        return "True", "OverlappingUnclean", why
+    before = previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    if before is not None and before.status == "True" and before.reason == "OverlappingUnclean":
+        settled = not overlapping and audit.clean is True
+        if not (settled and is_younger(audit, disturbed_at(incidents, audit))):
+            return "True", "OverlappingUnclean", before.message
+    return None
+
+
+def _known_loss(
+    judged: Mapping[BookieId, Judged], observed: Observed, previous: ClusterStatus
+) -> Verdict | None:
+    """A loss that is on record, by the bookies' word, the last audit's or a person's."""
+    audit = previous.audit
+    recorded = sorted(
+        bookie_id for bookie_id, one in judged.items() if _losses(bookie_id, one, previous) > 0
+    )
+    records = f"{', '.join(recorded)} hold records of lost entries" if recorded else ""
+    accepted = _accepted(observed, audit)
+    # A person's word explains the records on bookies, unless an audit found more than that.
+    if accepted and not (audit.no_copy or audit.lost):
+        return "True", LOSS_ACCEPTED, f"{accepted}; {records}" if records else accepted
+    if recorded:
+        return "True", "LossRecorded", records
+    if audit.no_copy or audit.lost:
+        why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
+        return "True", "AuditMissing", why
+    return None
+
+
+def _accepted(observed: Observed, audit: AuditStatus) -> str:
+    """Which losses a person accepted: named while their jobs are kept, later counted only."""
+    named = losses_accepted(observed.jobs)
+    if not named and not audit.accepted_losses:
+        return ""
+    ids = ", ".join(str(loss.ledger_id) for loss in named[:NAMED_MAX])
+    count = max(len(named), audit.accepted_losses)
+    which = f" ({ids}{', ...' if count > len(named[:NAMED_MAX]) else ''})" if named else ""
+    noun = "ledger was" if count == 1 else "ledgers were"
+    return f"{count} {noun} closed at a possible loss by a person's word{which}"
+
+
+def _losses(bookie_id: BookieId, one: Judged, previous: ClusterStatus) -> int:
+    if one.bookie.health is not None:
+        return one.bookie.health.losses_recorded
+    before = previous.bookie(bookie_id)
+    return before.losses_recorded if before else 0
