@@ -5,12 +5,11 @@ stops applying goes unless another owns it, force takes what others own. Lists a
 of status kinds keep spec and status apart. `fake_controllers` adds what controllers do.
 """
 
-import copy
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from bookie.protocol.errors import UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -32,6 +31,7 @@ from bookie_operator.platform.kubernetes.api import (
 from operator_scenes import T0
 
 Answer = TypeVar("Answer")
+Tree = TypeVar("Tree")
 Path = tuple[str, ...]
 Fields = dict[Path, Any]
 
@@ -63,6 +63,8 @@ class FakeApi:
         self.is_away = False
         self.calls: list[tuple[str, str, str]] = []
         """(verb, kind, name) of every call that was let in."""
+        self.made: list[tuple[str, str]] = []
+        """(kind, name) of every object that came to be."""
         self.after_call: Callable[[], None] = lambda: None
         """Runs when a call took effect, before its answer is there."""
 
@@ -75,14 +77,14 @@ class FakeApi:
     async def get(self, kind: Kind, name: str) -> Object | None:
         self._admit("get", kind, name)
         found = self._objects.get((kind, name))
-        return self._answer(copy.deepcopy(found))
+        return self._answer(copied(found))
 
     async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
         self._admit("list", kind, "")
         wanted = (labels or {}).items()
         return self._answer(
             [
-                copy.deepcopy(one)
+                copied(one)
                 for one in self.all(kind)
                 if wanted <= (one["metadata"].get("labels") or {}).items()
             ]
@@ -97,7 +99,7 @@ class FakeApi:
         fields = _fields(_without_status(body))
         _put(tree, fields)
         self._owners[key] = {CREATOR: set(fields)}
-        return self._answer(copy.deepcopy(tree))
+        return self._answer(copied(tree))
 
     async def apply(
         self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
@@ -112,7 +114,7 @@ class FakeApi:
             self._make(kind, name)
         wanted = {"status": body["status"]} if subresource else _without_status(body)
         self._merge((kind, name), _fields(wanted), f"{manager}/{subresource}")
-        return self._answer(copy.deepcopy(self._objects[(kind, name)]))
+        return self._answer(copied(self._objects[(kind, name)]))
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         self._admit("delete", kind, name)
@@ -153,7 +155,7 @@ class FakeApi:
     def edit(self, kind: Kind, name: str, change: Callable[[Object], None]) -> None:
         """As a person or a controller does: straight into the object."""
         tree = self.the(kind, name)
-        before = copy.deepcopy(tree)
+        before = copied(tree)
         change(tree)
         self._touch(kind, tree, before)
 
@@ -195,6 +197,7 @@ class FakeApi:
         if not _NAME.fullmatch(name):
             raise RefusedError(f"{kind.name} {name}: metadata.name: Invalid value")
         number = next(self._numbers)
+        self.made.append((kind.name, name))
         metadata: Object = {
             "name": name,
             "uid": f"uid-{number}",
@@ -215,7 +218,7 @@ class FakeApi:
     def _merge(self, key: tuple[Kind, str], fields: Fields, manager: str) -> None:
         kind, _name = key
         tree, owners = self._objects[key], self._owners[key]
-        before = copy.deepcopy(tree)
+        before = copied(tree)
         held_by_others = {path for m, paths in owners.items() if m != manager for path in paths}
         dropped = owners.get(manager, set()) - set(fields) - held_by_others
         for path in dropped:
@@ -235,6 +238,13 @@ class FakeApi:
         metadata["resourceVersion"] = str(next(self._numbers))
         if kind in _COUNTED and before.get("spec", tree.get("spec")) != tree.get("spec"):
             metadata["generation"] += 1
+
+
+def copied(tree: Tree) -> Tree:
+    """Of JSON's kinds; several times as fast as any deep copy."""
+    if isinstance(tree, dict):
+        return cast(Tree, {key: copied(value) for key, value in tree.items()})
+    return cast(Tree, [copied(value) for value in tree]) if isinstance(tree, list) else tree
 
 
 def stamp(moment: datetime) -> str:
@@ -262,7 +272,7 @@ def _without_status(body: Object) -> Object:
 def _fields(tree: Any, at: Path = (), *, with_identity: bool = False) -> Fields:
     """Leaves by path; a list is a leaf, and so is an empty mapping."""
     if not isinstance(tree, dict) or (at and not tree):
-        return {at: copy.deepcopy(tree)}
+        return {at: copied(tree)}
     found: Fields = {}
     for key, value in tree.items():
         is_identity = at == ("metadata",) and key in _IDENTITY
@@ -282,7 +292,7 @@ def _put(tree: Object, fields: Fields) -> None:
                 inner = node[key] = {}
             node = inner
         if value != {} or not isinstance(node.get(path[-1]), dict):
-            node[path[-1]] = copy.deepcopy(value)
+            node[path[-1]] = copied(value)
 
 
 def _remove(tree: Object, path: Path) -> None:

@@ -4,7 +4,6 @@
 being deleted is gone one step later unless `clings` names it.
 """
 
-import copy
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -17,7 +16,7 @@ from bookie_operator.platform.kubernetes.api import (
     Kind,
     Object,
 )
-from fake_api import PROTECTED, FakeApi, stamp
+from fake_api import PROTECTED, FakeApi, copied, stamp
 
 NODE_NAME: Final = "node-1"
 
@@ -89,7 +88,7 @@ class Controllers:
             "uid": owner["metadata"]["uid"],
         }
         metadata = {"name": name, **template["metadata"], "ownerReferences": [reference]}
-        spec = copy.deepcopy(dict(template["spec"]))
+        spec = copied(dict(template["spec"]))
         self.api.put(POD, {"metadata": metadata, "spec": spec})
 
     def _start_pods(self) -> None:
@@ -134,7 +133,7 @@ class Controllers:
 
     def restart_container(self, pod: str, *, code: int = 137, reason: str = "Error") -> None:
         """The process ends, and the kubelet runs it again."""
-        [container] = copy.deepcopy(self.api.the(POD, pod)["status"]["containerStatuses"])
+        [container] = copied(self.api.the(POD, pod)["status"]["containerStatuses"])
         ended = {"exitCode": code, "reason": reason, "finishedAt": stamp(self.api.now)}
         container["restartCount"] += 1
         container["lastState"] = {"terminated": ended}

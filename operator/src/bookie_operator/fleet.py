@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Final
 
+from bookie.metadata.opening import open_store
 from bookie.protocol.errors import BookieError
 from pydantic import ValidationError
 
@@ -21,7 +22,7 @@ from bookie_operator.model.base import ObjectMeta
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observe import Observer
+from bookie_operator.observe import Clock, Observer, Opener, utc_now
 from bookie_operator.plan.actions import Action
 from bookie_operator.plan.invalid import hindrance_event, invalid_status
 from bookie_operator.platform.kubernetes.api import CLUSTER, Api, Object
@@ -53,11 +54,15 @@ class Fleet:
         *,
         metrics: OperatorMetrics,
         control: Callable[[], Control] = GrpcControl,
+        opener: Opener = open_store,
+        clock: Clock = utc_now,
     ) -> None:
         self.name = name
         self._api = api
         self._metrics = metrics
         self._make_control = control
+        self._opener = opener
+        self._clock = clock
         self._platform: KubernetesPlatform | None = None
         self._calm = 0
 
@@ -73,18 +78,18 @@ class Fleet:
         try:
             while not is_stopped():
                 body = await self._read()
-                if body is None:
-                    await asyncio.sleep(FAILED_TICK_S)
-                    continue
-                if not body or "deletionTimestamp" in body["metadata"]:
+                if body is not None and (not body or "deletionTimestamp" in body["metadata"]):
                     return
-                cluster = await self._parsed(body)
-                if cluster is None:
+                cluster = await self._parsed(body) if body is not None else None
+                if cluster is None:  # it lives, and that is all
+                    self._metrics.passed(self._api.namespace, self.name, is_failed=True)
                     await asyncio.sleep(FAILED_TICK_S)
                     continue
                 if reconciler is None:
-                    self._platform = KubernetesPlatform(self._api, cluster)
-                    observer = Observer(self._platform, control)
+                    self._platform = KubernetesPlatform(self._api, cluster, clock=self._clock)
+                    observer = Observer(
+                        self._platform, control, opener=self._opener, clock=self._clock
+                    )
                     reconciler = Reconciler(self._platform, observer, control, on_done=self._count)
                 assert self._platform is not None
                 tick = await self._pass(reconciler, cluster)
@@ -123,16 +128,16 @@ class Fleet:
         except ValidationError:
             previous = ClusterStatus()
         generation = int(body["metadata"].get("generation", 0))
-        status = invalid_status(previous, generation, why, datetime.now(UTC))
+        status = invalid_status(previous, generation, why, self._clock())
         if status == previous:
             return
         told = BookieCluster.model_construct(metadata=_metadata(body), status=status)
-        platform = KubernetesPlatform(self._api, told)
+        platform = KubernetesPlatform(self._api, told, clock=self._clock)
+        event = hindrance_event(status, previous)
         with suppress(BookieError):
+            if event is not None:  # before the status that remembers it, and so only once
+                await platform.record(replace(event, once=f"{event.reason}/{generation}"))
             await platform.publish(told)
-            event = hindrance_event(status, previous)
-            if event is not None:
-                await platform.record(event)
 
     async def _pass(self, reconciler: Reconciler, cluster: BookieCluster) -> float:
         """One pass; how long to wait for the next."""
@@ -141,6 +146,7 @@ class Fleet:
             status = await reconciler.run_pass(cluster)
         except PreconditionError as error:  # another writer, or a newer object: look again
             LOGGER.info("%s/%s: %s", *where, error)
+            self._metrics.passed(*where, is_failed=True)
             return TICK_S
         except BookieError as error:
             LOGGER.warning("%s/%s: the pass failed: %s", *where, error)

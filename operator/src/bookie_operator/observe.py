@@ -28,6 +28,7 @@ REMEMBERED_MAX: Final = timedelta(seconds=15)
 """How long a missed answer is bridged by the last one of the same process."""
 
 Opener = Callable[[str], Awaitable[MetadataStore]]
+Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
@@ -50,7 +51,7 @@ class Observer:
         control: Control,
         *,
         opener: Opener = open_store,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
     ) -> None:
         self._platform = platform
         self._control = control
