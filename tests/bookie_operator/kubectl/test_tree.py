@@ -10,7 +10,13 @@ from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tree import cluster_tree
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieStatus, ClusterStatus, DrainPhase, DrainStatus
+from bookie_operator.model.status import (
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    DrainPhase,
+    DrainStatus,
+)
 from kubectl_lab import cluster_of
 from rich.console import Console, RenderableType
 
@@ -103,6 +109,13 @@ def test_every_part_of_an_empty_bookie_may_be_absent() -> None:
     bookie = BookieStatus.model_validate({"id": "bookie-0", "state": "Pending"})
     text = shown(with_status(cluster_of("healthy"), bookies=(bookie,)), 0)
     assert "bookie-0  Pending  epoch -" in text and "kubectl describe pod demo-bookie-0-0" in text
+
+
+def test_a_disk_that_a_boot_has_settled_is_no_trouble_any_more() -> None:
+    cluster = cluster_of("approval")
+    one = cluster.status.bookies[2].model_copy(update={"state": BookieState.SERVING})
+    text = shown(with_status(cluster, bookies=(one,), blocked=()), 640)
+    assert "bookie-2  Serving  epoch 1  CleanStop  ledger-1 was stale\n" in text
 
 
 def test_a_status_with_nothing_but_bookies_is_shown() -> None:

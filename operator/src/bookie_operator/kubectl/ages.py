@@ -1,4 +1,4 @@
-"""Moments and spans as kubectl writes them: `12s`, `3m5s`, `47m`, `5h10m`, `3d`."""
+"""Spans as kubectl writes them, `12s`, `3m5s`, `47m`, `5h10m`, `3d`; and counted things."""
 
 import re
 from datetime import datetime, timedelta
@@ -32,6 +32,10 @@ def span(length: timedelta | float) -> str:
 
 def ago(moment: datetime, now: datetime) -> str:
     return f"{span(now - moment)} ago"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _two(whole: int, large: int, name: str, small: int, small_name: str) -> str:

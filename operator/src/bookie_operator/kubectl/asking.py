@@ -7,6 +7,7 @@ import click
 
 from bookie_operator.errors import ManifestError
 from bookie_operator.kubectl import screen
+from bookie_operator.kubectl.ages import count
 from bookie_operator.kubectl.bookies import disk_text
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
 from bookie_operator.kubectl.clusters import read, the_bookie
@@ -147,8 +148,8 @@ def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> Non
     )
     if limbo.ledgers or limbo.unchecked:
         click.echo(
-            f"  limbo:    {limbo.ledgers} ledgers in limbo and {limbo.unchecked} unchecked stay "
-            f"so until: kubectl bookie resume {name}"
+            f"  limbo:    {count(limbo.ledgers, 'ledger')} in limbo and {limbo.unchecked} "
+            f"unchecked stay so until: kubectl bookie resume {name}"
         )
 
 
@@ -160,7 +161,7 @@ class LimboProgress:
 
     def tell(self, cluster: BookieCluster) -> None:
         limbo = cluster.status.limbo
-        line = f"{limbo.ledgers} ledgers in limbo, {limbo.unchecked} unchecked"
+        line = f"{count(limbo.ledgers, 'ledger')} in limbo, {limbo.unchecked} unchecked"
         if limbo_of(cluster) is Limbo.UNKNOWN:
             line = "not known yet: not every bookie has booted, or the operator has not looked"
         if line != self._told:

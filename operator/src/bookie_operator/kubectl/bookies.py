@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.kubectl.ages import span
+from bookie_operator.kubectl.ages import count, span
 from bookie_operator.kubectl.pending import GOOD_VERDICTS
 from bookie_operator.model.status import (
     BookieState,
@@ -26,6 +26,13 @@ STATE_STYLES: Final = {
     BookieState.CRASH_LOOP: "red",
     BookieState.UNRESPONSIVE: "red",
 }
+BOOTED: Final = (
+    BookieState.SERVING,
+    BookieState.LIMBO,
+    BookieState.READ_ONLY,
+    BookieState.DRAINING,
+    BookieState.LEAVING,
+)
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -41,20 +48,30 @@ def bookie_branch(
             Text.assemble(
                 ("limbo   ", "dim"),
                 (str(bookie.limbo_ledgers), "yellow"),
-                " ledgers, ",
+                " ledger, " if bookie.limbo_ledgers == 1 else " ledgers, ",
                 (str(bookie.unchecked_ledgers), "yellow"),
                 " unchecked",
             )
         )
     if bookie.losses_recorded:
-        branch.add(Text(f"{bookie.losses_recorded} records of lost entries", "bold red"))
+        branch.add(Text(f"{count(bookie.losses_recorded, 'record')} of lost entries", "bold red"))
     if bookie.repair is not None and (bookie.repair.state != "Finished" or wide):
         branch.add(Text.assemble(("repair  ", "dim"), repair_text(bookie.repair, now)))
     if wide:
         branch.add(Text.assemble(("process ", "dim"), _process(bookie)))
-    odd = [disk for disk in bookie.disks if disk.verdict not in GOOD_VERDICTS]
-    for disk in bookie.disks if wide else odd:
+    for disk in _disks_to_show(bookie, wide=wide):
         branch.add(Text.assemble(("disk    ", "dim"), disk_text(disk, wide=wide)))
+
+
+def _disks_to_show(bookie: BookieStatus, *, wide: bool) -> tuple[DiskStatus, ...]:
+    """A bookie that has booted has settled what was wrong with its disks: one word is enough."""
+    if wide:
+        return bookie.disks
+    return () if bookie.state in BOOTED else tuple(odd_disks(bookie))
+
+
+def odd_disks(bookie: BookieStatus) -> list[DiskStatus]:
+    return [disk for disk in bookie.disks if disk.verdict not in (*GOOD_VERDICTS, "")]
 
 
 def _says_more(bookie: BookieStatus) -> bool:
@@ -77,11 +94,13 @@ def _line(bookie: BookieStatus, status: ClusterStatus) -> Text:
         text.append("  ")
         text.append(f"{_stop(bookie):<{stops}}", style)
     if bookie.disks and all(disk.verdict in GOOD_VERDICTS for disk in bookie.disks):
-        text.append(f"  {len(bookie.disks)} disks ok", "dim")
-    if bookie.node:
+        text.append(f"  {count(len(bookie.disks), 'disk')} ok", "dim")
+    elif bookie.state in BOOTED:
+        text.append("".join(f"  {d.name} was {d.verdict}" for d in odd_disks(bookie)), "dim")
+    if bookie.node and len({other.node for other in status.bookies}) > 1:
         text.append(f"  on {bookie.node}", "dim")
     if bookie.restarts:
-        text.append(f"  {bookie.restarts} restart{'s' if bookie.restarts > 1 else ''}")
+        text.append(f"  {count(bookie.restarts, 'restart')}")
     return text
 
 
@@ -145,14 +164,14 @@ def engine_text(job: Engined) -> Text:
     if job.engine_reason:
         text.append(f" ({job.engine_reason})", "dim")
     if job.executors:
-        text.append(f", {job.executors} executor{'s' if job.executors > 1 else ''}")
+        text.append(f", {count(job.executors, 'executor')}")
     if job.spark_app_id:
         text.append(f", {job.spark_app_id}", "dim")
     return text
 
 
 def _process(bookie: BookieStatus) -> str:
-    told = [bookie.pod or bookie.instance or "none"]
+    told = [bookie.instance or "none"]
     if bookie.node:
         told.append(f"on {bookie.node}")
     if bookie.control:
@@ -162,8 +181,8 @@ def _process(bookie: BookieStatus) -> str:
     return "  ".join(told)
 
 
-def _size(count: int) -> str:
-    size, unit = float(count), "bytes"
+def _size(total_bytes: int) -> str:
+    size, unit = float(total_bytes), "bytes"
     for larger in _UNITS:
         if size < 1024:
             break

@@ -79,7 +79,7 @@ def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
 
 
 def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
-    pod = bookie.pod or f"{name}-{bookie.id}-0"
+    pod = f"{name}-{bookie.id}-0"
     if bookie.state is BookieState.REFUSED:
         yield Hint(
             f"{bookie.id} refuses its disks and has changed nothing: put them back in their place "

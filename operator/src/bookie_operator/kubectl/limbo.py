@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import span
+from bookie_operator.kubectl.ages import count, span
 from bookie_operator.kubectl.bookies import STATE_STYLES, repair_text
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
 from bookie_operator.kubectl.clusters import read
@@ -58,7 +58,9 @@ def _headline(cluster: BookieCluster, now: datetime) -> Text:
         return text.append("no limbo", "green")
     if limbo is Limbo.UNKNOWN:
         return text.append(f"not known: {_why_unknown(status)}", "yellow")
-    text.append(f"{status.limbo.ledgers} ledgers in limbo, {status.limbo.unchecked} unchecked")
+    text.append(
+        f"{count(status.limbo.ledgers, 'ledger')} in limbo, {status.limbo.unchecked} unchecked"
+    )
     if status.limbo.oldest_since is not None:
         text.append(f"; the oldest for {span(now - status.limbo.oldest_since)}")
     return text

@@ -113,7 +113,7 @@ def tasks_of(kubectl: Kubectl, cluster: str) -> list[Tree]:
 def task_table(trees: Iterable[Tree], *, now: datetime) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("TASK", "ABOUT", "PHASE", "AGE", "TOOK", "OUTCOME"):
-        table.add_column(column, no_wrap=column != "OUTCOME")
+        table.add_column(column, no_wrap=column != "OUTCOME", overflow="fold")
     for tree in trees:
         task = read(BookieTask, tree)
         status = task.status

@@ -11,7 +11,7 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.kubectl.ages import ago, span
+from bookie_operator.kubectl.ages import ago, count, span
 from bookie_operator.kubectl.bookies import bookie_branch, engine_text
 from bookie_operator.model.cluster import AckMode, BookieCluster, ClusterSpec
 from bookie_operator.model.status import (
@@ -169,7 +169,9 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
         word, style = ("clean", "green") if audit.clean else ("with findings", "yellow")
         text.append(f"{ago(audit.finished_at, now)}  ")
         text.append(word, style)
-        text.append(f"  {audit.ledgers} ledgers, {audit.entries} entries{_findings(audit)}")
+        text.append(
+            f"  {count(audit.ledgers, 'ledger')}, {audit.entries} entries{_findings(audit)}"
+        )
         if audit.engine:
             text.append(f"  ({audit.engine})", "dim")
     if audit.running:
@@ -192,7 +194,7 @@ def _drain(drain: DrainStatus, now: datetime) -> Text:
         (f"  {span(now - drain.started_at)}", "dim"),
     )
     if drain.ledgers_left is not None:
-        text.append(f"  {drain.ledgers_left} ledgers left")
+        text.append(f"  {count(drain.ledgers_left, 'ledger')} left")
     if drain.ledgers_moved:
         text.append(f", {drain.ledgers_moved} moved with {drain.entries_copied} entries")
     if drain.attempt:
@@ -259,7 +261,7 @@ def _incident(incident: Incident, now: datetime) -> Text:
         (f"{ago(incident.detected_at, now)}  ", "dim"),
         (_outcome(incident), style),
         f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; "
-        f"{incident.ledgers_fenced} ledgers fenced, {incident.ledgers_in_limbo} in limbo, "
+        f"{count(incident.ledgers_fenced, 'ledger')} fenced, {incident.ledgers_in_limbo} in limbo, "
         f"{incident.ledgers_unchecked} unchecked",
     )
     copied = incident.entries_recovered + incident.entries_copied
