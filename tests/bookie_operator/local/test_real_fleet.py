@@ -1,5 +1,6 @@
 """A real fleet on this machine, through the command: ZooKeeper, four bookies, crashes, adoption."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from bookie.client.writer import LedgerWriter
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ids import BookieId, EntryId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie_operator.local.down import running_bookies
@@ -27,7 +29,7 @@ from operator_scenes import manifest
 pytestmark = [pytest.mark.process, pytest.mark.timeout(170)]
 PATIENCE_S = 60.0
 ENTRIES = 20
-B0 = BookieId("bookie-0")
+B0, B4 = BookieId("bookie-0"), BookieId("bookie-4")
 
 
 @dataclass
@@ -48,6 +50,17 @@ class Fleet:
     def up(self) -> str:
         return self.operator("up", str(self.manifest), "--detach")
 
+    def scale(self, replicas: int) -> None:
+        """A changed manifest, as a person brings it: the next operator has it."""
+        operator = identify(operator_pid(self.folders) or 0)
+        assert operator is not None
+        send(operator, signal.SIGTERM)
+        assert wait_gone(operator, PATIENCE_S)
+        tree = yaml.safe_load(self.manifest.read_text())
+        tree["spec"]["replicas"] = replicas
+        self.manifest.write_text(yaml.safe_dump(tree))
+        self.up()
+
     @property
     def folders(self) -> LocalFolders:
         return LocalFolders(self.root)
@@ -66,6 +79,13 @@ class Fleet:
     def bookie(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = next(b for b in self.status["bookies"] if b["id"] == name)
         return found
+
+    def state(self, name: str) -> str:
+        states = {found["id"]: str(found["state"]) for found in self.status["bookies"]}
+        return states.get(name, "Gone")
+
+    def volumes(self, name: str) -> dict[str, str]:
+        return {disk["name"]: disk["volumeUid"] for disk in self.bookie(name)["disks"]}
 
     def condition(self, kind: str) -> str:
         status: str = next(c["status"] for c in self.status["conditions"] if c["type"] == kind)
@@ -178,3 +198,51 @@ async def test_swapped_disks_are_refused_and_can_be_put_back(fleet: Fleet) -> No
     fleet.operator(*swap)
     await fleet.wait(lambda: fleet.bookie("bookie-1")["bootEpoch"] > epoch)
     await fleet.wait(lambda: fleet.condition("Degraded") == "False")
+
+
+async def test_one_bookie_more_and_back_again(fleet: Fleet) -> None:
+    """Its ledgers move to others, the open one under its writer; its volumes are kept."""
+    await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
+    fleet.scale(5)
+    await fleet.wait(lambda: fleet.state("bookie-4") == "Serving")
+    volumes = fleet.volumes("bookie-4")
+    store = await open_store(fleet.metadata_url)
+    async with Client(store) as client:
+        closed, written = await write_on(client, B4), await write_on(client, B4)
+        await closed.close()
+        writing = asyncio.create_task(write_on_and_on(written))
+        fleet.scale(4)
+        await fleet.wait(lambda: fleet.state("bookie-4") == "Gone")
+        writing.cancel()
+        await written.close()
+        for writer in (closed, written):
+            reader = await client.open_ledger(writer.ledger_id)
+            read = await reader.read(EntryId(0), reader.last_entry_id)
+            assert [entry.payload for entry in read][:ENTRIES] == payloads()
+            assert B4 not in names_of(reader.metadata)
+        assert written.lac >= ENTRIES, "it went on"
+    await store.close()
+    assert len(running_bookies(fleet.folders)) == 4 and "drain" not in fleet.status
+    fleet.scale(5)
+    await fleet.wait(lambda: fleet.state("bookie-4") == "Serving")
+    assert fleet.volumes("bookie-4") == volumes
+
+
+async def write_on(client: Client, bookie_id: BookieId) -> LedgerWriter:
+    """An open ledger with entries on this bookie."""
+    while True:
+        writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2)
+        await writer.wait_acked(writer.append_many(payloads()))
+        if bookie_id in names_of(writer.metadata):
+            return writer
+        await writer.close()
+
+
+async def write_on_and_on(writer: LedgerWriter) -> None:
+    while True:
+        await writer.wait_acked(writer.append_many([b"more"]))
+        await asyncio.sleep(0.02)
+
+
+def names_of(metadata: LedgerMetadata) -> set[BookieId]:
+    return {name for fragment in metadata.fragments for name in fragment.ensemble}

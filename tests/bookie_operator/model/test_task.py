@@ -46,10 +46,9 @@ def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**(LOSS | change))
 
 
-def test_decommission_is_told_why_it_is_not_possible() -> None:
+def test_decommission_is_told_what_to_do_instead() -> None:
     told = refusal(type="decommission", bookie="bookie-0")
-    assert "spec.type: found 'decommission', which is not possible yet" in told
-    assert "cannot drain" in told
+    assert "spec.type: found 'decommission', which is no task: lower spec.replicas" in told
     assert "repair, audit, approve-cookie-fix, replace-disk, accept-loss" in told
 
 

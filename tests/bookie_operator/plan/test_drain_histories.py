@@ -49,10 +49,12 @@ class Actor:
     counted: int | None = None
     has_booted: bool = True
     silent: bool = False
+    stopping: bool = False
+    """Being removed: its last answer is remembered for a while, and then its process is gone."""
 
     @property
     def can_write(self) -> bool:
-        return self.running and self.has_booted and not self.draining
+        return self.running and self.has_booted and not self.draining and not self.stopping
 
 
 @dataclass
@@ -84,6 +86,7 @@ class World:
             process_facts={"instance": f"{name}.{actor.instance}"},
             draining=actor.draining,
             ledgers_naming_it=actor.counted if actor.draining else None,
+            is_fresh=not actor.stopping,
         )
         return one
 
@@ -119,7 +122,12 @@ class World:
             return  # the platform's precondition
         assert actor.ledgers == 0, f"{name} is removed with {actor.ledgers} ledgers on it"
         assert not any(one.limbo for one in self.fleet.values()), "removed while in limbo"
-        self.gone[name] = self.fleet.pop(name)
+        actor.stopping = True
+
+    def stopped(self, names: set[BookieId]) -> None:
+        for name in names:
+            if self.fleet[name].stopping:
+                self.gone[name] = replace(self.fleet.pop(name), stopping=False)
 
     def start_job(self, action: StartJob) -> None:
         assert action.name not in self.jobs, "names are used once"
@@ -183,7 +191,7 @@ class Replicas(RuleBasedStateMachine):
     @rule(name=names, unclean=st.booleans())
     def stop(self, name: BookieId, unclean: bool) -> None:
         actor = self.world.fleet.get(name)
-        if actor is not None and actor.running and actor.has_booted:
+        if actor is not None and actor.running and actor.has_booted and not actor.stopping:
             actor.running = False
             actor.limbo = 2 if unclean and actor.ledgers else actor.limbo
 
@@ -210,6 +218,10 @@ class Replicas(RuleBasedStateMachine):
             elif job.kind is JobKind.REPAIR and actor.running:
                 actor.limbo = 0
 
+    @rule()
+    def stops_end(self) -> None:
+        self.world.stopped(set(self.world.fleet))
+
     @rule(seconds=st.sampled_from([1.0, 60.0]))
     def wait(self, seconds: float) -> None:
         self.world.now += seconds
@@ -233,7 +245,9 @@ class Replicas(RuleBasedStateMachine):
                 world.fleet[name].silent = False
                 self.come_back(name)
                 self.count(name)
+            stopping = {name for name, actor in world.fleet.items() if actor.stopping}
             self.step()
+            world.stopped(stopping)
             self.jobs_end(good=True)
             world.now += 1000
         assert self.is_as_wanted()
@@ -262,7 +276,7 @@ class Replicas(RuleBasedStateMachine):
 
 TestReplicas = Replicas.TestCase
 TestReplicas.settings = settings(
-    max_examples=15,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -147,6 +147,12 @@ class TestTheWayOut:
         assert made.status.disruptions_allowed == 1, "nothing is on it"
         assert not made.status.is_true(ConditionType.DEGRADED)
 
+    def test_one_that_says_nothing_while_it_stops_is_leaving(self) -> None:
+        """Its last answer is remembered for a while: that is no new word of it."""
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        made = after(*looks, seen(draining(left=0, is_fresh=False)))
+        assert made.status.bookies[4].state is BookieState.LEAVING
+
     def test_then_it_is_forgotten(self) -> None:
         looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
         made = after(*looks, observed(of=FOUR, jobs=[audited()], seconds=9))

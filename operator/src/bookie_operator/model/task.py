@@ -97,9 +97,9 @@ class TaskSpec(Resource):
     def _possible(cls, value: object) -> object:
         if value == DECOMMISSION:
             raise ValueError(
-                "found 'decommission', which is not possible yet: this version cannot drain a "
-                "bookie, and one that goes with its entries on it would leave them with fewer "
-                f"copies; expected one of {', '.join(TaskType)}"
+                "found 'decommission', which is no task: lower spec.replicas of the cluster, and "
+                "the bookie with the highest number is drained and leaves; expected one of "
+                f"{', '.join(TaskType)}"
             )
         return value
 

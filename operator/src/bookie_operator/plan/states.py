@@ -100,7 +100,7 @@ def _is_leaving(bookie: Bookie, drain: DrainStatus | None) -> bool:
     process, health = bookie.process, bookie.health
     if process is None or not process.running:
         return True
-    is_silent = health is None or health.phase is Phase.STOPPING
+    is_silent = health is None or not health.is_fresh or health.phase is Phase.STOPPING
     return is_silent and process.instance == drain.instance
 
 
