@@ -9,6 +9,8 @@ from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.volumes import (
     create_volume,
     delete_volume,
+    grow_volume,
+    retain_volume,
     swap_volumes,
     volumes_of,
     wipe_volume,
@@ -62,6 +64,20 @@ def test_a_wiped_volume_keeps_its_uid(folders: LocalFolders) -> None:
     wipe_volume(folders, B0, "ledger-0")
     assert uid(folders, B0) == before
     assert list(folders.volume(B0, "ledger-0").iterdir()) == []
+
+
+def test_a_volume_left_behind_is_nobodys_until_it_is_taken_up_again(folders: LocalFolders) -> None:
+    before = uid(folders, B0)
+    retain_volume(folders, B0, "ledger-0")
+    assert volumes_of(folders, B0) == {}
+    assert create_volume(folders, B0, "ledger-0", size="1Gi") == before == uid(folders, B0)
+    assert (folders.volume(B0, "ledger-0") / "of").exists()
+
+
+def test_a_volume_grows_once(folders: LocalFolders) -> None:
+    assert grow_volume(folders, B0, "ledger-0", size="2Gi")
+    assert not grow_volume(folders, B0, "ledger-0", size="2Gi")
+    assert volumes_of(folders, B0)["ledger-0"].size == "2Gi"
 
 
 def test_swapped_volumes_exchange_contents_only(folders: LocalFolders) -> None:

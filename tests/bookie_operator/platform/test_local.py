@@ -1,0 +1,96 @@
+"""The local platform as a whole: bookies that leave, and events that are told once."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.errors import PreconditionError
+from bookie_operator.observed import Process
+from bookie_operator.plan.actions import Event, template_of
+from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.local import LocalPlatform
+from fake_processes import bookie_like
+from operator_scenes import cluster
+
+pytestmark = pytest.mark.process
+B0 = BookieId("bookie-0")
+LATER = cluster(metadata={"connect": "zk://127.0.0.1:1/ledgers"})
+
+
+def platform_of(folder: Path) -> LocalPlatform:
+    platform = LocalPlatform(LocalFolders(folder), grace_s=10, bookie=bookie_like)
+    platform.adopt()
+    return platform
+
+
+@pytest.fixture
+async def platform(tmp_path: Path) -> AsyncIterator[LocalPlatform]:
+    platform = platform_of(tmp_path)
+    await platform.metadata_url(LATER)
+    yield platform
+    await platform.close()
+
+
+async def start(platform: LocalPlatform) -> Process:
+    template = template_of(LATER.spec, B0)
+    for disk in template.disks:
+        await platform.create_volume(B0, disk)
+    await platform.start_bookie(template)
+    process = (await platform.bookies())[B0].process
+    assert process is not None
+    return process
+
+
+async def remove(platform: LocalPlatform, *, delete_volumes: bool) -> None:
+    """As the planner does: again and again, until it is not there."""
+    process = await start(platform)
+    while B0 in await platform.bookies():
+        await platform.remove_bookie(B0, instance=process.instance, delete_volumes=delete_volumes)
+        await platform.wait(0.1)
+
+
+async def test_a_bookie_that_leaves_leaves_its_volumes(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    await remove(platform, delete_volumes=False)
+    assert len(list(LocalFolders(tmp_path).claims.iterdir())) == 3
+    await start(platform)
+    assert len((await platform.bookies())[B0].volumes) == 3
+    await remove(platform, delete_volumes=False)
+
+
+async def test_its_volumes_go_when_asked_for(platform: LocalPlatform, tmp_path: Path) -> None:
+    await remove(platform, delete_volumes=True)
+    assert not list(LocalFolders(tmp_path).claims.iterdir())
+
+
+async def test_another_process_than_planned_for_stays(platform: LocalPlatform) -> None:
+    await start(platform)
+    with pytest.raises(PreconditionError, match="planned for other"):
+        await platform.remove_bookie(B0, instance="other", delete_volumes=False)
+    await remove(platform, delete_volumes=True)
+
+
+async def test_an_event_with_a_key_is_told_once_for_all_operators(tmp_path: Path) -> None:
+    for _ in range(2):
+        platform = platform_of(tmp_path)
+        for epoch in (2, 3):
+            event = Event("UncleanShutdown", "boot found", B0, once=f"bookie-0/{epoch}/Unclean")
+            await platform.record(event)
+            await platform.record(event)
+        await platform.close()
+    assert [told["once"] for told in LocalFolders(tmp_path).events()] == [
+        "bookie-0/2/Unclean",
+        "bookie-0/3/Unclean",
+    ]
+
+
+async def test_volumes_grow(platform: LocalPlatform) -> None:
+    await start(platform)
+    bigger = replace(template_of(LATER.spec, B0).disks[0], size="20Gi")
+    assert await platform.expand_volume(B0, bigger)
+    assert not await platform.expand_volume(B0, bigger)
+    assert (await platform.bookies())[B0].volumes[bigger.name].size == "20Gi"
+    await remove(platform, delete_volumes=True)
