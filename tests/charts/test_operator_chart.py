@@ -9,6 +9,7 @@ import yaml
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
 from bookie_operator.platform.kubernetes import api
+from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
 from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
 
 GROUP: Final = "bookkeeper.bookie-operator.dev"
@@ -129,6 +130,25 @@ def test_the_operator_reaches_no_secrets_and_no_shells() -> None:
 def test_every_kind_that_the_platform_names_has_rights() -> None:
     kinds = [one for one in vars(api).values() if isinstance(one, api.Kind)]
     assert {(one.group, one.plural) for one in kinds} <= set(USED) | set(USED_CLUSTER_WIDE)
+
+
+def calls() -> set[tuple[str, str]]:
+    """(verb, kind's constant) of each call whose kind stands in the source."""
+    sources = (ROOT / "operator/src/bookie_operator/platform/kubernetes").glob("*.py")
+    pattern = re.compile(r"api\.(get|list|create|apply|delete)\(\s*([A-Z_]+)")
+    return {call for path in sources for call in pattern.findall(path.read_text("utf-8"))}
+
+
+def test_every_call_of_the_platform_has_rights() -> None:
+    rights = granted(operator_role(render(OPERATOR)))
+    assert calls() >= {("delete", "POD"), ("create", "JOB"), ("apply", "STATEFUL_SET")}
+    for verb, name in calls():
+        kind: api.Kind = getattr(api, name)
+        assert {"apply": "patch"}.get(verb, verb) in rights[(kind.group, kind.plural)]
+
+
+def test_the_operator_has_what_it_grants_to_spark() -> None:
+    assert granted(operator_role(render(OPERATOR)))[("", "pods")] >= set(EXECUTOR_VERBS)
 
 
 def test_named_namespaces_get_roles_of_their_own() -> None:
