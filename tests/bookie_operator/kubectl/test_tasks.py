@@ -110,6 +110,22 @@ class TestAudit:
         lab.put_cluster("healthy")
         assert lab.run("audit", "--no-wait").stdout == "audit-x7k2p\n"
 
+    @pytest.mark.parametrize(
+        ("state", "told"),
+        [("limbo", "a repair goes first"), ("healthy", "the operator has not taken it up yet")],
+    )
+    def test_why_it_waits_is_told(self, lab: FakeLab, state: str, told: str) -> None:
+        lab.put_cluster(state)
+        done = lab.run("audit", "--timeout", "200ms")
+        assert done.exit_code == 1 and f"Pending: {told}" in done.stderr
+
+    def test_it_waits_for_an_audit_that_runs(self, lab: FakeLab) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["audit"]["running"] = True
+        lab.put("bookieclusters", tree)
+        done = lab.run("audit", "--timeout", "200ms")
+        assert "Pending: an audit that began earlier ends first" in done.stderr
+
 
 class TestReplaceDisk:
     def test_the_volume_that_goes_is_told_before_it_is_asked_for(self, lab: FakeLab) -> None:

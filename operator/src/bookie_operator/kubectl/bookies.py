@@ -156,12 +156,12 @@ class Engined(Protocol):
     def executors(self) -> int: ...
 
 
-def engine_text(job: Engined) -> Text:
+def engine_text(job: Engined, *, with_reason: bool = True) -> Text:
     """`, engine spark-kubernetes (why), 2 executors, spark-0123`; empty when nothing is known."""
     text = Text()
     if job.engine:
         text.append(f", engine {job.engine}")
-    if job.engine_reason:
+    if job.engine_reason and with_reason:
         text.append(f" ({job.engine_reason})", "dim")
     if job.executors:
         text.append(f", {count(job.executors, 'executor')}")

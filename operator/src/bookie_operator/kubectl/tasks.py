@@ -11,13 +11,13 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import ago, span
+from bookie_operator.kubectl.ages import span
 from bookie_operator.kubectl.client import CLUSTERS, TASKS, Kubectl, KubectlError, Tree
 from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.status import AuditStatus, ClusterStatus
+from bookie_operator.model.status import AuditStatus, ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 
 STEM_MAX: Final = 34
@@ -91,7 +91,11 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
             return f"Pending, refused by {item.predicate}: {item.message}"
     if cluster.spec.paused:
         return "Pending: the cluster is paused (kubectl bookie resume)"
-    return "Pending: the operator has not taken it up; is it running?"
+    if task.spec.type is TaskType.AUDIT and cluster.status.is_true(ConditionType.REPAIR_RUNNING):
+        return "Pending: a repair goes first"
+    if task.spec.type is TaskType.AUDIT and cluster.status.audit.running:
+        return "Pending: an audit that began earlier ends first"
+    return "Pending: the operator has not taken it up yet (kubectl bookie events)"
 
 
 def audit_after(kubectl: Kubectl, task: BookieTask) -> AuditStatus:
@@ -125,7 +129,7 @@ def task_table(trees: Iterable[Tree], *, now: datetime) -> Table:
             task.metadata.name,
             about(task.spec),
             Text(status.phase.value, _PHASE_STYLES.get(status.phase, "yellow")),
-            ago(created, now),
+            span(now - created),
             took,
             status.message or (f"job {status.target}" if status.target else ""),
         )

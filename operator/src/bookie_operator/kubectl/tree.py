@@ -249,12 +249,15 @@ def _worth_showing(incidents: Iterable[Incident]) -> list[Incident]:
 
 
 def _incident(incident: Incident, now: datetime) -> Text:
+    """What is over is told more briefly."""
+    is_open = incident.outcome is IncidentOutcome.OPEN
     style = {
         IncidentOutcome.OPEN: "yellow",
         IncidentOutcome.CLEARED: "green",
         IncidentOutcome.SUPERSEDED: "dim",
     }[incident.outcome]
-    cause = f"({': '.join(filter(None, (incident.cause, incident.cause_message)))})  "
+    told = (incident.cause, incident.cause_message if is_open else "")
+    cause = f"({': '.join(filter(None, told))})  "
     text = Text.assemble(
         f"{incident.bookie}  {incident.kind}  ",
         (cause if incident.cause else "", "dim"),
@@ -267,7 +270,7 @@ def _incident(incident: Incident, now: datetime) -> Text:
     copied = incident.entries_recovered + incident.entries_copied
     if copied:
         text.append(f"; {copied} entries brought back")
-    text.append(engine_text(incident))
+    text.append(engine_text(incident, with_reason=is_open))
     if incident.attempts > 1:
         text.append(f", {incident.attempts} attempts")
     return text
