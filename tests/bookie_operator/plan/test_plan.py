@@ -371,6 +371,21 @@ class TestRestarts:
         assert plan(cluster(), observed(unclean()), settled()).status.disruptions_allowed == 0
 
 
+class TestVolumes:
+    def test_a_volume_that_is_too_small_grows(self) -> None:
+        one = bookie(B0)
+        sizes = {"journal": "5Gi", "ledger-0": "10Gi", "ledger-1": "5G"}
+        volumes = {name: replace(v, size=sizes[name]) for name, v in one.volumes.items()}
+        made = plan(cluster(), observed(replace(one, volumes=volumes)), settled())
+        assert [action.disk.name for action in made.actions] == ["journal"]  # type: ignore[union-attr]
+
+    def test_nothing_grows_while_paused(self) -> None:
+        one = bookie(B0)
+        small = replace(one.volumes["journal"], size="5Gi")
+        seen = observed(replace(one, volumes={**one.volumes, "journal": small}))
+        assert not plan(cluster(paused=True), seen, settled()).actions
+
+
 class TestLoss:
     def test_overlapping_unclean_stops_of_an_ack_quorum(self) -> None:
         made = plan(cluster(), observed(unclean(), unclean(B1)), settled())
@@ -413,6 +428,24 @@ class TestTasks:
         assert made.tasks["task-1"].phase == "Running"
         blocked = plan(cluster(), observed(unclean(B1), tasks=[wish]), settled())
         assert not of_type(blocked, ReplaceVolume)
+
+    def test_a_volume_deleted_in_use_is_let_go_in_good_order(self) -> None:
+        made = plan(cluster(), observed(self.losing_a_volume()), settled())
+        assert of_type(made, ReplaceVolume) == [
+            ReplaceVolume(B0, "ledger-0", "bookie-0-ledger-0-uid")
+        ]
+        blocked = plan(cluster(), observed(self.losing_a_volume(), unclean(B1)), settled())
+        assert not of_type(blocked, ReplaceVolume)
+
+    def test_nothing_starts_on_a_volume_that_goes(self) -> None:
+        stopped = replace(self.losing_a_volume(), process=None, health=None)
+        made = plan(cluster(), observed(stopped), settled())
+        assert not of_type(made, StartBookie) and not of_type(made, CreateVolume)
+
+    def losing_a_volume(self) -> Bookie:
+        one = bookie(B0)
+        going = replace(one.volumes["ledger-0"], is_terminating=True)
+        return replace(one, volumes={**one.volumes, "ledger-0": going})
 
     def test_an_audit_task_is_bound_to_its_job(self) -> None:
         wish = task("audit")

@@ -131,11 +131,11 @@ def _disruptions(
     Each was weighed alone, so only the first may be carried out before the next observation.
     """
     fixes = cookie_fixes(spec, judged, observed, incidents=incidents, budget=budget)
-    replaced, not_replaced = replacements(spec, judged, observed, budget)
+    replaced, not_replaced = replacements(spec, observed, budget)
     restarted, not_restarted = restarts(spec, judged, budget)
     allowed: list[Destructive] = [
         *fixes.approvals,
-        *(action for action in replaced if isinstance(action, ReplaceVolume)),
+        *replaced,
         *(action for action in restarted if isinstance(action, RestartBookie)),
     ]
     waiting = [

@@ -60,7 +60,8 @@ def provision(
     for bookie_id in names:
         bookie = observed.bookie(bookie_id)
         template = template_of(spec, bookie_id)
-        complete = all(disk.name in bookie.volumes for disk in template.disks)
+        usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
+        complete = usable >= {disk.name for disk in template.disks}
         if complete and _needs_start(bookie, template):
             actions.append(StartBookie(template))
     return actions, []

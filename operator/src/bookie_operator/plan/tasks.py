@@ -5,7 +5,7 @@ file replaces disks on request (a voluntary disruption: the loss budget decides)
 task.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from bookie.protocol.ids import BookieId
@@ -21,25 +21,40 @@ from bookie_operator.plan.states import Judged
 
 
 def replacements(
-    spec: ClusterSpec, judged: Mapping[BookieId, Judged], observed: Observed, budget: Budget
-) -> tuple[list[Action], list[Refusal]]:
+    spec: ClusterSpec, observed: Observed, budget: Budget
+) -> tuple[list[ReplaceVolume], list[Refusal]]:
     """Disks to replace on request, gated like every other disruption."""
-    actions: list[Action] = []
+    actions: list[ReplaceVolume] = []
     refusals = []
-    for task in observed.tasks:
-        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
-            continue
-        volume = observed.bookie(BookieId(task.spec.bookie)).volumes.get(task.spec.disk)
-        if volume is None or mistake(spec, task) or task.status.target not in ("", volume.uid):
-            continue
-        refusal = budget.refusal("ReplaceDisk", BookieId(task.spec.bookie), without_marks=True)
+    for action in dict.fromkeys([*_asked_for(spec, observed), *_deleted_in_use(spec, observed)]):
+        refusal = budget.refusal("ReplaceDisk", action.bookie_id, without_marks=True)
         if refusal is None:
-            actions.append(
-                ReplaceVolume(BookieId(task.spec.bookie), task.spec.disk, uid=volume.uid)
-            )
+            actions.append(action)
         else:
             refusals.append(refusal)
     return actions, refusals
+
+
+def _asked_for(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVolume]:
+    for task in observed.tasks:
+        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
+            continue
+        bookie_id = BookieId(task.spec.bookie)
+        volume = observed.bookie(bookie_id).volumes.get(task.spec.disk)
+        if volume is None or mistake(spec, task) or task.status.target not in ("", volume.uid):
+            continue
+        yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
+
+
+def _deleted_in_use(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVolume]:
+    """A volume that somebody deleted stays as long as its bookie runs: let it go in good order."""
+    for bookie_id in spec.bookie_ids:
+        bookie = observed.bookie(bookie_id)
+        if bookie.process is None:
+            continue
+        for volume in bookie.volumes.values():
+            if volume.is_terminating:
+                yield ReplaceVolume(bookie_id, volume.disk, uid=volume.uid)
 
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:
