@@ -9,7 +9,7 @@ import signal
 from collections.abc import Sequence
 
 from bookie_operator.handlers import new_connection, run
-from bookie_operator.platform.kubernetes.api import CLUSTER, HttpApi, Object
+from bookie_operator.platform.kubernetes.api import CLUSTER, HttpApi, NotServedError, Object
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -43,6 +43,8 @@ async def _clusters_left(namespaces: Sequence[str]) -> list[str]:
         found: list[Object] = []
         for namespace in namespaces or ("",):
             found += await HttpApi(connection, namespace).list(CLUSTER)
+    except NotServedError:
+        return []
     finally:
         await connection.close()
     return sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found)

@@ -32,6 +32,10 @@ class RefusedError(BookieError):
     """The API server refused the object itself; the message is the server's."""
 
 
+class NotServedError(RefusedError):
+    """The API server knows no such kind: its CRD is not installed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Where objects of one kind live."""
@@ -193,6 +197,8 @@ class HttpApi:
         params = {"labelSelector": selector} if selector else {}
         path = kind.path(self._namespace)
         status, answer = await self._connection.request("GET", path, params=params)
+        if status == 404:
+            raise NotServedError(f"list {kind.plural}: the API server knows no {kind.name}")
         items: Sequence[Object] = _checked(status, answer, f"list {kind.plural}").get("items") or ()
         return items
 
