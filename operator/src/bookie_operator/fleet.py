@@ -64,6 +64,7 @@ class Fleet:
         self._opener = opener
         self._clock = clock
         self._platform: KubernetesPlatform | None = None
+        self._uid = ""
         self._calm = 0
 
     def wake(self) -> None:
@@ -78,7 +79,7 @@ class Fleet:
         try:
             while not is_stopped():
                 body = await self._read()
-                if body is not None and (not body or "deletionTimestamp" in body["metadata"]):
+                if body is not None and self._has_ended(body):
                     return
                 cluster = await self._parsed(body) if body is not None else None
                 if cluster is None:  # it lives, and that is all
@@ -100,6 +101,12 @@ class Fleet:
                 await observer.close()
             await control.close()
             self._metrics.forget(self._api.namespace, self.name)
+
+    def _has_ended(self, body: Object) -> bool:
+        """The object is gone or going; one of the same name is another fleet's."""
+        metadata = body.get("metadata") or {}
+        self._uid = self._uid or str(metadata.get("uid", ""))
+        return not body or "deletionTimestamp" in metadata or metadata["uid"] != self._uid
 
     def _count(self, action: Action) -> None:
         self._metrics.acted(self._api.namespace, self.name, type(action).__name__)
@@ -131,7 +138,7 @@ class Fleet:
         status = invalid_status(previous, generation, why, self._clock())
         if status == previous:
             return
-        told = BookieCluster.model_construct(metadata=_metadata(body), status=status)
+        told = bare_cluster(body, status)
         platform = KubernetesPlatform(self._api, told, clock=self._clock)
         event = hindrance_event(status, previous)
         with suppress(BookieError):
@@ -160,7 +167,10 @@ class Fleet:
         return IDLE_TICK_S if status.phase == "Running" else FAILED_TICK_S
 
 
-def _metadata(body: Object) -> ObjectMeta:
-    """As it is: in an object that is not valid, nothing may be taken for granted."""
+def bare_cluster(body: Object, status: ClusterStatus | None = None) -> BookieCluster:
+    """Its name, and no spec: in an object that is not valid, nothing may be taken for granted."""
     keys = ("name", "namespace", "uid", "generation")
-    return ObjectMeta.model_construct(**{key: body["metadata"].get(key, "") for key in keys})
+    known = {key: body["metadata"].get(key, "") for key in keys}
+    return BookieCluster.model_construct(
+        metadata=ObjectMeta.model_construct(**known), status=status or ClusterStatus()
+    )

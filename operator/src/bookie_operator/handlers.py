@@ -7,27 +7,41 @@ pods, volumes, jobs and tasks carry nothing but "look again": each pass reads li
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any, Final
 
 import kopf
+from bookie.protocol.errors import BookieError, UnavailableError
 
-from bookie_operator.fleet import Fleet
+from bookie_operator.errors import ForbiddenError
+from bookie_operator.fleet import Fleet, bare_cluster
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.base import GROUP, VERSION
-from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.platform.kubernetes.api import HttpApi, HttpConnection, Login
+from bookie_operator.platform.kubernetes.api import (
+    CLUSTER,
+    TASK,
+    Api,
+    HttpApi,
+    HttpConnection,
+    Login,
+    Object,
+    RefusedError,
+)
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 
 HTTP_HOST: Final = "0.0.0.0"
 WATCH_S: Final = 300
 CONNECT_S: Final = 10
-RETRY_DELAYS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 60, 60)
-"""An API server that is away for some minutes does not end the operator."""
+RETRY_DELAYS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55)
+RETRY_DELAY_MAX_S: Final = 60
 STOP_S: Final = 30.0
 """Longer than any single step of a pass."""
+ENDING_S: Final = 2.0
+"""How long kopf waits for a loop that is told to end, before it looks again after STOP_S only."""
+DEFECT_S: Final = 30.0
 TAKE_DOWN_DELAY_S: Final = 1.0
 TAKE_DOWN_LOOKS: Final = 60
 """Before kopf is asked to call again, and logs it as a failure."""
@@ -35,11 +49,18 @@ TAKE_DOWN_LOOKS: Final = 60
 LOGGER: Final = logging.getLogger(__name__)
 
 
+class Endless:
+    """Waits between tries of kopf's own calls. Their end would be the operator's end."""
+
+    def __iter__(self) -> Iterator[float]:
+        return chain(RETRY_DELAYS_S, repeat(RETRY_DELAY_MAX_S))
+
+
 @dataclass(slots=True)
 class Operator:
-    """What the handlers share: connection, figures, and the fleets under reconciliation."""
+    """What the handlers share: namespaces' APIs, figures, and the fleets under reconciliation."""
 
-    connection: HttpConnection
+    open_api: Callable[[str], Api]
     metrics: OperatorMetrics = field(default_factory=OperatorMetrics)
     fleets: dict[tuple[str, str], Fleet] = field(default_factory=dict)
 
@@ -51,24 +72,34 @@ class Operator:
     async def reconcile(self, namespace: str, name: str, *, is_stopped: Callable[[], bool]) -> None:
         """The body of a cluster's daemon. Never raises: kopf would not start it again."""
         while not is_stopped():
-            fleet = Fleet(HttpApi(self.connection, namespace), name, metrics=self.metrics)
+            fleet = self.new_fleet(namespace, name)
             self.fleets[(namespace, name)] = fleet
             try:
                 return await fleet.run(is_stopped)
             except Exception:  # a defect; told in full, and the loop begins anew
                 LOGGER.exception("the loop of %s/%s failed", namespace, name)
-                await asyncio.sleep(STOP_S)
+                await asyncio.sleep(DEFECT_S)
             finally:
-                self.fleets.pop((namespace, name), None)
+                if self.fleets.get((namespace, name)) is fleet:
+                    del self.fleets[(namespace, name)]
 
-    async def take_down(self, namespace: str, name: str, body: dict[str, Any]) -> bool:
-        """The cluster's object goes: stop its bookies gracefully. True = done."""
+    def new_fleet(self, namespace: str, name: str) -> Fleet:
+        return Fleet(self.open_api(namespace), name, metrics=self.metrics)
+
+    async def take_down(self, namespace: str, name: str, body: Object) -> bool:
+        """The cluster's object goes: stop its bookies gracefully. True = done.
+
+        Its spec may be wrong: such a cluster can be deleted as well.
+        """
         if (namespace, name) in self.fleets:
             return False  # its last pass is still under way
-        cluster = BookieCluster.model_validate(body)
-        platform = KubernetesPlatform(HttpApi(self.connection, namespace), cluster)
-        is_kept = cluster.spec.retention.when_deleted == "Retain"
-        return await platform.take_down(delete_volumes=not is_kept)
+        platform = KubernetesPlatform(self.open_api(namespace), bare_cluster(body))
+        retention = (body.get("spec") or {}).get("retention") or {}
+        try:
+            return await platform.take_down(delete_volumes=retention.get("whenDeleted") == "Delete")
+        except BookieError as error:
+            LOGGER.warning("%s/%s cannot be taken down now: %s", namespace, name, error)
+            return False
 
 
 def credentials(settings: kopf.OperatorSettings) -> Login:
@@ -85,7 +116,31 @@ def credentials(settings: kopf.OperatorSettings) -> Login:
 
 def new_connection() -> HttpConnection:
     settings = kopf.OperatorSettings()
-    return HttpConnection(lambda: credentials(settings))
+
+    def login() -> Login:
+        try:
+            return credentials(settings)
+        except kopf.LoginError as error:
+            raise UnavailableError(str(error)) from error
+
+    return HttpConnection(login)
+
+
+async def check_installed(api: Api) -> None:
+    """kopf watches what is there when it starts, and would wait for nothing else for ever.
+
+    A server that does not answer, or denies, is not in the way: kopf tries again by itself.
+    """
+    for kind in (CLUSTER, TASK):
+        try:
+            await api.list(kind)
+        except (UnavailableError, ForbiddenError) as error:
+            LOGGER.warning("cannot look for %s: %s", kind.plural, error)
+        except RefusedError as error:
+            raise BookieError(
+                f"found no {kind.name} in this cluster, expected its CustomResourceDefinition to "
+                "be installed: kubectl apply --server-side -f crds/"
+            ) from error
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
@@ -99,9 +154,10 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.connect_timeout = CONNECT_S
     settings.watching.reconnect_backoff = 1
     settings.networking.request_timeout = 30
-    settings.networking.error_backoffs = RETRY_DELAYS_S
+    settings.networking.error_backoffs = Endless()
     settings.execution.max_workers = 1
     settings.background.cancellation_polling = 5
+    settings.background.instant_exit_timeout = ENDING_S
 
 
 def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
@@ -109,17 +165,17 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
     cluster = (GROUP, VERSION, "bookieclusters")
     on_cluster = functools.partial(kopf.on.event, registry=registry)
 
-    @kopf.on.login(registry=registry)
+    @kopf.on.login(registry=registry, id="login")
     def login(settings: kopf.OperatorSettings, **_: Any) -> Any:
         return credentials(settings)
 
-    @kopf.daemon(*cluster, registry=registry, cancellation_timeout=STOP_S)
+    @kopf.daemon(*cluster, registry=registry, id="reconcile", cancellation_timeout=STOP_S)
     async def reconcile(
         namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any
     ) -> None:
         await operator.reconcile(namespace or "", name, is_stopped=lambda: bool(stopped))
 
-    @kopf.on.delete(*cluster, registry=registry)
+    @kopf.on.delete(*cluster, registry=registry, id="take-down")
     async def take_down(namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:
         operator.wake(namespace, name)
         for _look in range(TAKE_DOWN_LOOKS):
@@ -128,11 +184,11 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
             await asyncio.sleep(TAKE_DOWN_DELAY_S)
         raise kopf.TemporaryError("bookies are stopping", delay=TAKE_DOWN_DELAY_S)
 
-    @on_cluster(*cluster)
+    @on_cluster(*cluster, id="cluster-changed")
     async def cluster_changed(namespace: str | None, name: str, **_: Any) -> None:
         operator.wake(namespace, name)
 
-    @on_cluster(GROUP, VERSION, "bookietasks")
+    @on_cluster(GROUP, VERSION, "bookietasks", id="task-changed")
     async def task_changed(namespace: str | None, spec: kopf.Spec, **_: Any) -> None:
         operator.wake(namespace, str(spec.get("cluster", "")))
 
@@ -153,11 +209,13 @@ async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> N
     """Serve until `stop` is set. No namespaces = all of them."""
     settings = kopf.OperatorSettings()
     configure(settings)
-    operator = Operator(new_connection())
+    connection = new_connection()
+    operator = Operator(lambda namespace: HttpApi(connection, namespace))
     registry = kopf.OperatorRegistry()
     register(registry, operator)
     http = await serve_http(operator.metrics, host=HTTP_HOST, port=port)
     try:
+        await check_installed(operator.open_api(next(iter(namespaces), "")))
         await kopf.operator(
             registry=registry,
             settings=settings,
@@ -168,4 +226,4 @@ async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> N
         )
     finally:
         await http.cleanup()
-        await operator.connection.close()
+        await connection.close()

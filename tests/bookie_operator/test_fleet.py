@@ -1,0 +1,265 @@
+"""The loop of one cluster over a fake API server, in virtual time."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from bookie.protocol.errors import UnavailableError
+from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
+from bookie_operator.metrics import OperatorMetrics
+from bookie_operator.model.status import ConditionType
+from bookie_operator.platform.kubernetes.api import CLAIM, CLUSTER, EVENT, POD, Object
+from fake_bookies import FakeBookies
+from kubernetes_lab import Lab
+from prometheus_client import CollectorRegistry
+from virtual_time import clock, in_virtual_time
+
+
+class Life:
+    """A fleet that runs beside the test."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.bookies = FakeBookies(lab.controllers)
+        self.metrics = OperatorMetrics()
+        self.is_stopped = False
+        self.fleet = Fleet(
+            lab.api,
+            "demo",
+            metrics=self.metrics,
+            control=lambda: self.bookies,
+            opener=self.bookies.open_store,
+            clock=lambda: lab.api.now,
+        )
+        self.running = asyncio.ensure_future(self.fleet.run(lambda: self.is_stopped))
+
+    async def go_on(self, seconds: float) -> None:
+        """With a look of the controllers every half a second."""
+        for _ in range(int(seconds * 2)):
+            await asyncio.sleep(0.5)
+            self.lab.api.now += timedelta(seconds=0.5)
+            self.bookies.step()
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = 60.0) -> float:
+        """How long it took."""
+        began = clock()
+        while not is_so():
+            assert clock() - began < seconds, self.lab.api.find(CLUSTER, "demo")
+            await self.go_on(0.5)
+        return clock() - began
+
+    async def end(self) -> None:
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+
+    @property
+    def status(self) -> Any:
+        return self.lab.cluster.status
+
+    def degraded(self) -> str:
+        found = self.status.condition(ConditionType.DEGRADED)
+        return f"{found.reason}: {found.message}" if found and found.status == "True" else ""
+
+    def events(self, reason: str) -> list[Object]:
+        return [one for one in self.lab.api.all(EVENT) if one["reason"] == reason]
+
+    def passes(self, result: str) -> float:
+        return sample(self.metrics.registry, "bookie_operator_passes_total", result=result)
+
+
+def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    whole = {"namespace": "fleet", "cluster": "demo"} | labels
+    return registry.get_sample_value(name, whole) or 0.0
+
+
+async def serving() -> Life:
+    life = Life(Lab(replicas=3, audit={"schedule": "@never"}))
+    await life.bookies.register(*life.lab.cluster.spec.bookie_ids)
+    await life.until(lambda: life.status.is_true(ConditionType.DURABILITY_VERIFIED))
+    return life
+
+
+def make_invalid(tree: Object) -> None:
+    tree["spec"]["replicas"] = 1
+
+
+@in_virtual_time
+async def test_a_cluster_at_rest_is_looked_at_now_and_then() -> None:
+    life = await serving()
+    await life.go_on(20)
+    looks = life.passes("done")
+    await life.go_on(3 * IDLE_TICK_S)
+    assert life.passes("done") - looks <= 4
+    await life.end()
+
+
+@in_virtual_time
+async def test_being_woken_ends_the_rest() -> None:
+    life = await serving()
+    await life.go_on(20)
+    looks = life.passes("done")
+    life.fleet.wake()
+    await life.go_on(1)
+    assert life.passes("done") == looks + 1
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_wrong_spec_is_a_condition_and_told_once() -> None:
+    life = await serving()
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+    await life.until(lambda: is_invalid(life))
+    await life.go_on(5 * FAILED_TICK_S)
+    [told] = life.events("InvalidSpec")
+    assert told["count"] == 1 and "replicas" in told["message"]
+    assert len(life.lab.api.all(POD)) == 4, "what ran runs on (and the audit's pod lies there)"
+    await life.end()
+
+
+def is_invalid(life: Life) -> bool:
+    status = life.lab.api.the(CLUSTER, "demo")["status"]
+    return bool(status["phase"] == "InvalidSpec" and status["observedGeneration"] == 2)
+
+
+@in_virtual_time
+async def test_a_mended_spec_goes_on_from_where_it_was() -> None:
+    life = await serving()
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+    await life.until(lambda: is_invalid(life))
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=3))
+    await life.until(lambda: not life.degraded())
+    assert life.status.phase == "Running" and not life.status.incidents
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_loop_that_cannot_work_still_lives() -> None:
+    life = await serving()
+    hinders: tuple[Callable[[], None], ...] = (
+        lambda: life.lab.api.edit(CLUSTER, "demo", make_invalid),
+        lambda: setattr(life.lab.api, "is_away", True),
+    )
+    for hinder in hinders:
+        hinder()
+        failed = life.passes("failed")
+        await life.go_on(4 * FAILED_TICK_S + IDLE_TICK_S)
+        assert life.passes("failed") >= failed + 3
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_fleet_ends_with_its_object() -> None:
+    life = await serving()
+    life.lab.api.remove(CLUSTER, "demo")
+    life.fleet.wake()
+    await life.go_on(1)
+    assert life.running.done() and life.running.exception() is None
+    assert sample(life.metrics.registry, "bookie_operator_limbo_ledgers") == 0
+
+
+@in_virtual_time
+async def test_a_fleet_leaves_a_cluster_that_is_being_deleted_alone() -> None:
+    life = await serving()
+    life.lab.api.edit(CLUSTER, "demo", lambda one: one["metadata"].update(finalizers=["a/b"]))
+    life.lab.api.begin_deletion(CLUSTER, "demo")
+    life.fleet.wake()
+    await life.go_on(1)
+    assert life.running.done()
+
+
+@in_virtual_time
+async def test_another_object_of_the_same_name_is_another_fleets() -> None:
+    life = await serving()
+    body = life.lab.api.the(CLUSTER, "demo")
+    life.lab.api.remove(CLUSTER, "demo")
+    life.lab.api.put(CLUSTER, {"metadata": {"name": "demo"}, "spec": body["spec"]})
+    life.fleet.wake()
+    await life.go_on(1)
+    assert life.running.done()
+
+
+@in_virtual_time
+async def test_a_fleet_ends_when_told_to() -> None:
+    life = await serving()
+    life.is_stopped = True
+    await life.go_on(IDLE_TICK_S + 1)
+    assert life.running.done()
+
+
+@in_virtual_time
+async def test_a_lacking_permission_is_a_condition_and_passes() -> None:
+    life = Life(Lab(replicas=3))
+    await life.bookies.register(*life.lab.cluster.spec.bookie_ids)
+    life.lab.api.forbid("create", CLAIM)
+    await life.until(lambda: life.degraded().startswith("Forbidden"))
+    assert 'cannot create resource "persistentvolumeclaims"' in life.degraded()
+    life.lab.api.allow_all()
+    await life.until(lambda: not life.degraded())
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_denied_look_is_a_condition_and_told_once() -> None:
+    life = await serving()
+    life.lab.api.forbid("list", POD)
+    await life.until(lambda: life.degraded().startswith("Forbidden"))
+    await life.go_on(30)
+    assert [one["count"] for one in life.events("Forbidden")] == [1]
+    await life.end()
+
+
+@in_virtual_time
+async def test_an_outage_of_the_api_server_ends_nothing() -> None:
+    life = await serving()
+    for seconds in (1, 30, 400):
+        life.lab.api.is_away = True
+        await life.go_on(seconds)
+        life.lab.api.is_away = False
+        life.lab.controllers.restart_container("demo-bookie-1-0")
+        number = len(life.status.incidents) + 1
+        await life.until(lambda n=number: len(life.status.incidents) == n)  # type: ignore[misc]
+    assert not life.running.done()
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_pass_that_fails_halfway_is_followed_by_another() -> None:
+    life = await serving()
+    calls = iter(range(1000))
+
+    def fail() -> None:
+        if next(calls) % 17 == 16:
+            raise UnavailableError("the connection broke")
+
+    life.lab.api.after_call = fail
+    life.lab.controllers.restart_container("demo-bookie-1-0")
+    await life.until(lambda: bool(life.status.incidents), 120)
+    life.lab.api.after_call = lambda: None
+    await life.until(lambda: life.status.incidents[0].outcome.value == "Cleared")
+    assert len(life.events("UncleanShutdown")) == 1
+    await life.end()
+
+
+@in_virtual_time
+async def test_an_unclean_restart_is_seen_within_five_seconds_of_waking() -> None:
+    life = await serving()
+    await life.go_on(20)
+    life.lab.controllers.restart_container("demo-bookie-1-0")
+    life.fleet.wake()
+    assert await life.until(lambda: bool(life.status.incidents)) < 5
+
+
+@in_virtual_time
+async def test_figures_follow_the_status() -> None:
+    life = await serving()
+    registry = life.metrics.registry
+    limbo = "bookie_operator_limbo_ledgers"
+    condition = "bookie_operator_condition"
+    assert sample(registry, condition, type="Available") == 1
+    life.lab.controllers.restart_container("demo-bookie-1-0")
+    await life.until(lambda: sample(registry, limbo) == 3)
+    assert sample(registry, condition, type="LimboPresent") == 1
+    await life.until(lambda: sample(registry, limbo) == 0)
+    assert sample(registry, "bookie_operator_actions_total", type="StartJob") >= 2
+    await life.end()

@@ -1,0 +1,227 @@
+"""What the handlers share, without kopf running: waking, loops that never end, taking down."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+import pytest
+from bookie.protocol.errors import BookieError, UnavailableError
+from bookie_operator.fleet import Fleet
+from bookie_operator.handlers import (
+    DEFECT_S,
+    ENDING_S,
+    RETRY_DELAY_MAX_S,
+    TAKE_DOWN_LOOKS,
+    Operator,
+    check_installed,
+    configure,
+    new_connection,
+    register,
+)
+from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
+    CLUSTER,
+    STATEFUL_SET,
+    TASK,
+    HttpApi,
+    Kind,
+    RefusedError,
+)
+from kubernetes_lab import Lab
+from virtual_time import clock, in_virtual_time
+
+
+class FakeFleet(Fleet):
+    """Runs until it is stopped, cancelled, or breaks as told."""
+
+    breaks: BaseException | None = None
+
+    async def run(self, is_stopped: Callable[[], bool]) -> None:
+        self.is_woken = asyncio.Event()
+        breaks, FakeFleet.breaks = FakeFleet.breaks, None
+        if breaks is not None:
+            raise breaks
+        await self.is_woken.wait()
+
+    def wake(self) -> None:
+        self.is_woken.set()
+
+
+class FakeOperator(Operator):
+    def new_fleet(self, namespace: str, name: str) -> Fleet:
+        return FakeFleet(self.open_api(namespace), name, metrics=self.metrics)
+
+
+def operator_of(lab: Lab) -> FakeOperator:
+    return FakeOperator(lambda namespace: lab.api)
+
+
+async def begin(operator: Operator) -> "asyncio.Task[None]":
+    loop = operator.reconcile("fleet", "demo", is_stopped=lambda: False)
+    running = asyncio.ensure_future(loop)
+    await asyncio.sleep(0)
+    return running
+
+
+async def test_an_event_wakes_its_own_fleet_only() -> None:
+    operator = operator_of(Lab())
+    running = await begin(operator)
+    operator.wake("fleet", "other")
+    operator.wake(None, "demo")
+    await asyncio.sleep(0)
+    assert not running.done()
+    operator.wake("fleet", "demo")
+    await running
+    assert not operator.fleets
+
+
+@in_virtual_time
+async def test_a_loop_that_breaks_begins_anew() -> None:
+    operator = operator_of(Lab())
+    FakeFleet.breaks = KeyError("a defect")
+    began = clock()
+    running = await begin(operator)
+    await asyncio.sleep(DEFECT_S + 1)
+    assert not running.done() and list(operator.fleets) == [("fleet", "demo")]
+    operator.wake("fleet", "demo")
+    await running
+    assert clock() - began < DEFECT_S + 2
+
+
+async def test_a_cancelled_loop_leaves_nothing_behind() -> None:
+    operator = operator_of(Lab())
+    running = await begin(operator)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not operator.fleets
+
+
+async def test_a_fleet_that_ends_late_leaves_its_successor_alone() -> None:
+    operator = operator_of(Lab())
+    first, second = await begin(operator), await begin(operator)
+    successor = operator.fleets[("fleet", "demo")]
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert operator.fleets == {("fleet", "demo"): successor}
+    second.cancel()
+
+
+# Taking down
+
+
+async def test_bookies_are_not_stopped_while_the_last_pass_is_under_way() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    operator = operator_of(lab)
+    running = await begin(operator)
+    body = lab.api.the(CLUSTER, "demo")
+    assert not await operator.take_down("fleet", "demo", body)
+    assert lab.api.the(STATEFUL_SET, "demo-bookie-0")["spec"]["replicas"] == 1
+    operator.wake("fleet", "demo")
+    await running
+    assert not await operator.take_down("fleet", "demo", body)
+    assert lab.api.the(STATEFUL_SET, "demo-bookie-0")["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize(("retention", "left"), [("Retain", 3), ("Delete", 0)])
+async def test_volumes_go_with_their_cluster_only_when_asked(retention: str, left: int) -> None:
+    lab = Lab(retention={"whenDeleted": retention})
+    await lab.run_bookie()
+    await taken_down(lab)
+    assert len(lab.api.all(CLAIM)) == left
+
+
+async def test_a_cluster_with_a_wrong_spec_can_be_deleted() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=0, storage="none"))
+    await taken_down(lab)
+    assert lab.pod() is None and len(lab.api.all(CLAIM)) == 3
+
+
+async def test_an_outage_while_taking_down_is_waited_for() -> None:
+    lab = Lab()
+    lab.api.is_away = True
+    assert not await operator_of(lab).take_down("fleet", "demo", lab.api.the(CLUSTER, "demo"))
+
+
+async def taken_down(lab: Lab) -> None:
+    operator = operator_of(lab)
+    for _ in range(5):
+        if await operator.take_down("fleet", "demo", lab.api.the(CLUSTER, "demo")):
+            lab.controllers.settle()
+            return
+        lab.controllers.settle()
+    raise AssertionError("it is still there")
+
+
+# With kopf
+
+
+def registered(lab: Lab) -> dict[str, Callable[..., Any]]:
+    """kopf's handlers by their ids."""
+    registry = kopf.OperatorRegistry()
+    register(registry, operator_of(lab))
+    groups = (registry._watching, registry._changing, registry._spawning, registry._activities)
+    return {handler.id: handler.fn for group in groups for handler in group._handlers}
+
+
+@in_virtual_time
+async def test_kopf_calls_again_for_bookies_that_stop_slowly() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    lab.controllers.clings.add("demo-bookie-0-0")
+    body = lab.api.the(CLUSTER, "demo")
+    began = clock()
+    with pytest.raises(kopf.TemporaryError):
+        await registered(lab)["take-down"](namespace="fleet", name="demo", body=body)
+    assert clock() - began == TAKE_DOWN_LOOKS
+
+
+async def test_what_is_watched_needs_nothing_more_than_its_cluster() -> None:
+    found = set(registered(Lab()))
+    events = {"pods-changed", "persistentvolumeclaims-changed", "jobs-changed"}
+    own = {"cluster-changed", "task-changed"}
+    assert found == {"login", "reconcile", "take-down"} | own | events
+
+
+def test_kopf_tries_its_own_calls_for_ever() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    assert not isinstance(settings.networking.error_backoffs, float | tuple | None)
+    assert settings.networking.error_backoffs is not None
+    waits = [list(itertools.islice(settings.networking.error_backoffs, 100)) for _ in range(2)]
+    assert waits[0] == waits[1], "each call begins anew"
+    assert waits[0][0] == 1 and waits[0][-1] == RETRY_DELAY_MAX_S
+
+
+async def test_an_operator_without_its_kinds_says_so() -> None:
+    api = Lab().api
+    await check_installed(api)
+    api.is_away = True
+    await check_installed(api)
+
+    class Bare:
+        async def list(self, kind: Kind) -> None:
+            if kind == TASK:
+                raise RefusedError("404 page not found")
+
+    with pytest.raises(BookieError, match="found no BookieTask in this cluster"):
+        await check_installed(Bare())  # type: ignore[arg-type]
+
+
+async def test_no_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
+    monkeypatch.setattr(kopf, "login_with_kubeconfig", lambda **_: None)
+    with pytest.raises(UnavailableError, match="set KUBECONFIG"):
+        await HttpApi(new_connection(), "fleet").get(CLUSTER, "demo")
+
+
+def test_a_loop_that_ends_at_once_does_not_hold_up_a_deletion() -> None:
+    """Without it kopf looks again only when the whole cancellation timeout is over."""
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    assert settings.background.instant_exit_timeout == ENDING_S
