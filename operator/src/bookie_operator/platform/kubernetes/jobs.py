@@ -40,16 +40,18 @@ from bookie_operator.reports import (
 CONTAINER: Final = "repair"
 SUMMARY: Final = "/dev/termination-log"
 SUMMARY_BYTES: Final = 4096
+MESSAGE_MAX: Final = 1024
 TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
 _WORDS: Final = {JobKind.REPAIR: "run", JobKind.AUDIT: "audit", JobKind.DRAIN: "drain"}
 _KEPT_ANSWER: Final = (
-    f'out=$("$@"); code=$?; printf %s "$out" | head -c {SUMMARY_BYTES} >{SUMMARY}; '
-    'printf "%s\\n" "$out"; exit $code'
+    'out=$("$@" 2>/tmp/said); code=$?; said=$(cat /tmp/said); '
+    f'printf %s "${{out:-$said}}" | head -c {SUMMARY_BYTES} >{SUMMARY}; '
+    'printf "%s\\n%s\\n" "$said" "$out"; exit $code'
 )
-"""Runs a command whose answer on stdout is its result."""
+"""Runs a command whose answer on stdout is its result; one that refuses says why on stderr."""
 
 
 def command(job: StartJob, metadata_url: str) -> list[str]:
@@ -220,5 +222,6 @@ def _message(
         return message_of(tree)
     reason = str(terminated.get("reason") or "")
     if terminated and reason != "Completed":
-        return f"{reason} (exit code {terminated.get('exitCode')})"
+        why = " ".join(str(terminated.get("message") or "").split())
+        return why[:MESSAGE_MAX] or f"{reason} (exit code {terminated.get('exitCode')})"
     return ended[1] if ended else ""
