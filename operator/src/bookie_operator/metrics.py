@@ -5,7 +5,7 @@ it remembers nothing that matters.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from aiohttp import web
@@ -21,7 +21,8 @@ _CLUSTER: Final = ("namespace", "cluster")
 class OperatorMetrics:
     """All figures of one operator process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.registry = CollectorRegistry()
         self._limbo = self._gauge("limbo_ledgers", "Ledgers in limbo")
         self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
@@ -42,7 +43,7 @@ class OperatorMetrics:
 
     def passed(self, namespace: str, cluster: str, *, is_failed: bool) -> None:
         """One pass ended; a failed one shows that the loop lives, no more."""
-        self._seen[(namespace, cluster)] = time.monotonic()
+        self._seen[(namespace, cluster)] = self._clock()
         self._passes.labels(namespace, cluster, "failed" if is_failed else "done").inc()
         if not is_failed:
             self._last_pass.labels(namespace, cluster).set_to_current_time()
@@ -72,7 +73,7 @@ class OperatorMetrics:
 
     def stuck(self) -> Iterable[str]:
         """Clusters whose loop has not come back for long."""
-        now = time.monotonic()
+        now = self._clock()
         return [f"{ns}/{name}" for (ns, name), at in self._seen.items() if now - at > STUCK_AFTER_S]
 
 

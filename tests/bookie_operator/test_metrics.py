@@ -1,0 +1,95 @@
+"""What Prometheus and probes are told, over a real port."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+import pytest
+from bookie_operator.metrics import STUCK_AFTER_S, OperatorMetrics, serve_http
+from bookie_operator.model.status import Blocked, ClusterStatus, Condition, LimboTotals
+from operator_scenes import at
+
+Get = Callable[[str], Awaitable[tuple[int, str]]]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock: Clock) -> OperatorMetrics:
+    return OperatorMetrics(clock)
+
+
+@pytest.fixture
+async def get(metrics: OperatorMetrics) -> AsyncIterator[Get]:
+    runner = await serve_http(metrics, host="127.0.0.1", port=0)
+    port = runner.addresses[0][1]
+
+    async def ask(path: str) -> tuple[int, str]:
+        async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+            return response.status, await response.text()
+
+    async with aiohttp.ClientSession() as session:
+        yield ask
+    await runner.cleanup()
+
+
+def status(*predicates: str, limbo: int = 0) -> ClusterStatus:
+    blocked = tuple(Blocked(action="Restart", predicate=one, since=at(0)) for one in predicates)
+    available = Condition(type="Available", status="True", reason="Up", last_transition_time=at(0))
+    totals = LimboTotals(ledgers=limbo, unchecked=2 * limbo)
+    return ClusterStatus(limbo=totals, blocked=blocked, conditions=(available,))
+
+
+async def test_a_status_is_shown_as_figures(metrics: OperatorMetrics, get: Get) -> None:
+    metrics.show("ns", "demo", status("LimboPresent", "LimboPresent", "Paused", limbo=3))
+    metrics.acted("ns", "demo", "StartJob")
+    _code, text = await get("/metrics")
+    where = 'cluster="demo",namespace="ns"'
+    assert f"bookie_operator_limbo_ledgers{{{where}}} 3.0" in text
+    assert f"bookie_operator_unchecked_ledgers{{{where}}} 6.0" in text
+    assert f'bookie_operator_condition{{{where},type="Available"}} 1.0' in text
+    assert f'bookie_operator_refusals{{{where},predicate="LimboPresent"}} 2.0' in text
+    assert f'bookie_operator_actions_total{{{where},type="StartJob"}} 1.0' in text
+
+
+async def test_a_refusal_that_is_over_is_shown_no_more(metrics: OperatorMetrics, get: Get) -> None:
+    metrics.show("ns", "demo", status("Paused"))
+    metrics.show("ns", "demo", status())
+    assert "Paused" not in (await get("/metrics"))[1]
+
+
+async def test_a_cluster_that_is_gone_leaves_no_figures(metrics: OperatorMetrics, get: Get) -> None:
+    for name in ("demo", "other"):
+        metrics.passed("ns", name, is_failed=False)
+        metrics.show("ns", name, status("Paused", limbo=1))
+    metrics.forget("ns", "demo")
+    metrics.forget("ns", "demo")
+    gauges = [
+        line
+        for line in (await get("/metrics"))[1].splitlines()
+        if 'cluster="demo"' in line and "_total" not in line and "_created" not in line
+    ]
+    assert not gauges
+    assert 'limbo_ledgers{cluster="other",namespace="ns"} 1.0' in (await get("/metrics"))[1]
+
+
+async def test_an_operator_whose_loop_hangs_is_unhealthy(
+    metrics: OperatorMetrics, get: Get, clock: Clock
+) -> None:
+    assert (await get("/healthz")) == (200, "ok\n")
+    metrics.passed("ns", "demo", is_failed=True)
+    metrics.passed("ns", "other", is_failed=False)
+    clock.now += STUCK_AFTER_S + 1
+    metrics.passed("ns", "other", is_failed=True)
+    assert (await get("/healthz")) == (503, "no pass for more than 300 s: ns/demo\n")
+    metrics.forget("ns", "demo")
+    assert (await get("/healthz"))[0] == 200
