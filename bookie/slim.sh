@@ -27,11 +27,13 @@ fi
 [ ! -d "$packages/pygments/lexers" ] ||
     find "$packages/pygments/lexers" -type f ! -name __init__.py ! -name _mapping.py -delete
 
-# Arrow without remote procedures, query plans and stores of clouds: Spark uses its columns only.
-for part in flight substrait s3 s3fs gcsfs azurefs; do
-    rm -f "$packages"/pyarrow/_"$part".*.so "$packages"/pyarrow/libarrow_"$part".so*
-    rm -f "$packages"/pyarrow/libarrow_python_"$part".so*
+# Arrow without remote procedures, stores of clouds and second copies of its libraries: Spark uses
+# its columns only. The library of query plans stays, all others are linked with it.
+for part in flight s3fs gcsfs azurefs hdfs pyarrow_cpp_tests; do
+    rm -f "$packages"/pyarrow/_"$part".*.so "$packages"/pyarrow/libarrow_python_"$part".so*
 done
+rm -f "$packages"/pyarrow/libarrow_flight.so* "$packages"/pyarrow/libarrow_s3.so*
+rm -f "$packages"/pyarrow/libarrow_python*.so "$packages"/pyarrow/libarrow_python*.so.*.*.*
 
 # Spark without Hive, machine learning, graphs, shells and Connect. icu4j and orc-* look as idle
 # and are not: without ORC, tables fail with a misleading DATA_SOURCE_ALREADY_EXISTS.
@@ -50,3 +52,8 @@ fi
 
 python3 -m compileall -q --invalidation-mode unchecked-hash ${2:+-s "$2" -p /} "$packages" || {
     echo "slim.sh: $packages holds Python that does not compile" >&2; exit 1; }
+
+# What was taken out must not be missed.
+[ ! -d "$packages/numpy" ] || PYTHONPATH=$packages python3 -c 'import grpc, numpy.testing, rich.live'
+[ ! -d "$packages/pyspark" ] ||
+    PYTHONPATH=$packages python3 -c 'import pandas, pyarrow.compute, pyarrow.fs, pyspark.sql.functions'

@@ -41,8 +41,7 @@ def waiting(name: str, reason: str, message: str) -> dict[str, Any]:
 def test_the_driver_is_found_by_the_address_of_its_pod() -> None:
     told = conf()
     assert told["spark.master"] == "k8s://https://10.96.0.1:6443"
-    assert told["spark.driver.host"] == "10.244.0.9"
-    assert told["spark.driver.bindAddress"] == "0.0.0.0"
+    assert told["spark.driver.host"] == told["spark.driver.bindAddress"] == "10.244.0.9"
     assert told["spark.kubernetes.namespace"] == "data"
     assert told["spark.kubernetes.driver.pod.name"] == ENVIRONMENT["POD_NAME"]
 
@@ -138,10 +137,11 @@ def test_a_pod_without_a_node_and_one_that_ended_are_told_apart() -> None:
 
 
 def test_what_cannot_be_asked_is_part_of_the_story(tmp_path: Path) -> None:
-    assert "cannot be listed" in ExecutorPods("127.0.0.1:1", "n", "app", account=tmp_path).story()
+    driver = DriverPod.from_environment(ENVIRONMENT)
+    assert "cannot be listed" in ExecutorPods(driver, account=tmp_path).story()
 
 
 def test_giving_up_names_the_image_and_the_pods() -> None:
-    told = no_executors(DriverPod.from_environment(ENVIRONMENT), "e1: Unschedulable", late=True)
-    assert "no executor came within 120 s" in told and "bookie-operator/repair:dev" in told
-    assert told.endswith("e1: Unschedulable")
+    told = no_executors(DriverPod.from_environment(ENVIRONMENT), "none came", "e1: no node")
+    assert told.startswith("none came; 2 executors of image bookie-operator/repair:dev")
+    assert told.endswith("namespace data. e1: no node")

@@ -26,6 +26,7 @@ TASK_FAILURES_MAX: Final = 8
 """An eviction counts as a failure of the task that ran; Spark's own limit is 4."""
 EXECUTOR_CONTAINER: Final = "executor"
 LABELS: Final = "bookkeeper.bookie-operator.dev"
+DRIVER_LABEL: Final = f"{LABELS}/driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
         "spark.master": f"k8s://https://{pod.api_server}",
         "spark.submit.deployMode": "client",
         "spark.driver.host": pod.ip,
-        "spark.driver.bindAddress": "0.0.0.0",
+        # What Spark tells its executors as the driver's address.
+        "spark.driver.bindAddress": pod.ip,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCKS_PORT),
         "spark.kubernetes.namespace": pod.namespace,
@@ -105,11 +107,17 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
         "spark.kubernetes.executor.podNamePrefix": pod.name[:POD_NAME_PREFIX_MAX].rstrip("-."),
         "spark.kubernetes.container.image": pod.image,
         "spark.kubernetes.container.image.pullPolicy": pod.pull_policy,
+        # What failed stays to be looked at; `executor_pods` takes away what still waits or runs.
+        "spark.kubernetes.executor.deleteOnTermination": "false",
         "spark.kubernetes.executor.podTemplateFile": str(template),
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
         "spark.kubernetes.executor.request.cores": pod.cpu,
         # The job's role may not make ConfigMaps, and none is needed.
         "spark.kubernetes.executor.disableConfigMap": "true",
+        # It may not delete these either, and there are none.
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         "spark.executor.instances": str(pod.executors),
         "spark.executor.cores": "1",
         "spark.executor.memory": pod.memory,
@@ -134,7 +142,11 @@ def executor_template(pod: DriverPod) -> dict[str, Any]:
     """The pod of an executor as far as Spark leaves it to us: restricted, read-only, without a
     token.
     """
-    labels = {"app.kubernetes.io/name": "repair", f"{LABELS}/component": "executor"}
+    labels = {
+        "app.kubernetes.io/name": "repair",
+        f"{LABELS}/component": "executor",
+        DRIVER_LABEL: pod.name,
+    }
     if pod.cluster:
         labels |= {"app.kubernetes.io/instance": pod.cluster, f"{LABELS}/cluster": pod.cluster}
         labels["app.kubernetes.io/managed-by"] = "bookie-operator"

@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.repair.driver_pod import DriverPod
+from bookie.repair.driver_pod import DRIVER_LABEL, DriverPod
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
 TOLD_MAX: Final = 3
+FINISHED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorPods:
-    """The executors' pods of one application. `account`: where the pod's credentials lie."""
+    """The executors' pods of one driver. `account`: where the driver's credentials lie."""
 
-    api_server: str
-    namespace: str
-    app_id: str
+    driver: DriverPod
     account: Path = ACCOUNT
 
     def story(self) -> str:
@@ -37,20 +36,29 @@ class ExecutorPods:
         except (OSError, ValueError) as error:
             return f"its pods cannot be listed: {error}"
 
+    def delete_unfinished(self) -> None:
+        """Take away those that still wait or run: they would hold resources until the Job goes."""
+        for pod in self._list():
+            if (pod.get("status") or {}).get("phase") not in FINISHED:
+                self._ask(f"/{pod['metadata']['name']}", method="DELETE")
+
     def _list(self) -> list[Mapping[str, Any]]:
-        query = urllib.parse.urlencode(
-            {"labelSelector": f"spark-app-selector={self.app_id}", "limit": PODS_MAX}
-        )
-        path = f"/api/v1/namespaces/{self.namespace}/pods?{query}"
+        chosen = {"labelSelector": f"{DRIVER_LABEL}={self.driver.name}", "limit": PODS_MAX}
+        found: list[Mapping[str, Any]] = self._ask(f"?{urllib.parse.urlencode(chosen)}")["items"]
+        return sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+    def _ask(self, what: str, *, method: str = "GET") -> Mapping[str, Any]:
         # Read each time: the token is renewed while a long repair runs.
         token = (self.account / "token").read_text(encoding="ascii").strip()
         trusted = ssl.create_default_context(cafile=self.account / "ca.crt")
         request = urllib.request.Request(
-            f"https://{self.api_server}{path}", headers={"Authorization": f"Bearer {token}"}
+            f"https://{self.driver.api_server}/api/v1/namespaces/{self.driver.namespace}/pods{what}",
+            headers={"Authorization": f"Bearer {token}"},
+            method=method,
         )
         with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
-            found: list[Mapping[str, Any]] = json.load(answer)["items"]
-            return found
+            told: Mapping[str, Any] = json.load(answer)
+            return told
 
 
 class Patience:
@@ -67,15 +75,10 @@ class Patience:
         return now - self._alone_since > self._deadline_s
 
 
-def no_executors(driver: DriverPod, story: str, *, late: bool) -> str:
-    """Why the work was given up: none came in time, or, not `late`, Spark saw too many fail."""
-    what = (
-        f"no executor came within {driver.start_deadline_s:g} s"
-        if late
-        else "Spark gave up, its executors failed one after the other"
-    )
+def no_executors(driver: DriverPod, why: str, story: str) -> str:
+    """That the work was given up, why, and what is known of the pods."""
     return (
-        f"{what}; {driver.executors} of image {driver.image} were asked for in namespace "
+        f"{why}; {driver.executors} executors of image {driver.image} were asked for in namespace "
         f"{driver.namespace}. {story or 'Nothing is known of their pods.'}"
     )
 

@@ -28,7 +28,7 @@ from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.sources import AvailabilitySource, LedgersSource
-from bookie.repair.spark_session import spark_session, watched
+from bookie.repair.spark_session import spark_session
 from bookie.repair.steps import EngineRun, Say, SparkAudit
 from bookie.repair.tables import HOLDING_COLUMNS, BlockingCluster, judged_columns, tallied
 
@@ -124,10 +124,8 @@ class SparkJobs:
             if self.session is not None:
                 return work(self.session)
             say("starting Spark")
-            with spark_session(driver) as spark:
-                say(f"Spark is up: {spark.sparkContext.applicationId}")
-                with watched(spark, say, driver):
-                    return work(spark)
+            with spark_session(driver, say=say) as spark:
+                return work(spark)
 
         return await _in_daemon_thread(run)
 

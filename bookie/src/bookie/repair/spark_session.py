@@ -11,10 +11,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bookie.metadata.java import find_java
@@ -33,7 +34,7 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{3}
 """
 EVERYWHERE: Final = {
     "spark.ui.enabled": "false",
@@ -52,24 +53,45 @@ LOCAL: Final = {
 }
 
 
-@contextmanager
-def spark_session(driver: DriverPod | None = None) -> Iterator[SparkSession]:
-    """A session of our own, in this process or as the driver in this pod.
+def _silent(_line: str) -> None:
+    """Nobody watches."""
 
-    Its folders are gone afterwards, its JVM ends with the process.
+
+@contextmanager
+def spark_session(driver: DriverPod | None = None, *, say: Say = _silent) -> Iterator[SparkSession]:
+    """A session of our own, in this process or as the driver in this pod, with a watch beside it.
+
+    Its folders are gone afterwards, its JVM ends with the process. Raises UnavailableError, with
+    what became of the executors' pods, when none came in time or Spark gave them up itself.
     """
+    watch = _Watch(say, driver)
+    # A daemon: any other thread would hold up the end of the program.
+    threading.Thread(target=watch.run, name="spark-watch", daemon=True).start()
+    try:
+        with _session(driver) as spark:
+            say(f"Spark is up: {spark.sparkContext.applicationId}")
+            watch.context = spark.sparkContext
+            yield spark
+    except Exception as error:
+        if (why := watch.why_no_executors(error)) is not None:
+            raise UnavailableError(why) from error
+        raise
+    finally:
+        watch.end()
+
+
+@contextmanager
+def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
     # Workers must run this interpreter: the `python3` on PATH has other packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if driver is None:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with (
-        tempfile.TemporaryDirectory(prefix="bookie-spark-") as scratch,
-        _java_home(Path(scratch)),
-    ):
-        where = LOCAL if driver is None else _in_pods(driver, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="bookie-spark-") as name, _java_home(Path(name)):
+        scratch = Path(name)
+        where = LOCAL if driver is None else _in_pods(driver, scratch)
         builder = SparkSession.builder.appName("bookie-repair")
-        for name, value in (EVERYWHERE | where | _in_scratch(Path(scratch))).items():
-            builder = builder.config(name, value)
+        for setting, value in (EVERYWHERE | where | _in_scratch(scratch)).items():
+            builder = builder.config(setting, value)
         spark = builder.getOrCreate()
         try:
             yield spark
@@ -108,68 +130,54 @@ def _in_scratch(scratch: Path) -> dict[str, str]:
     }
 
 
-@contextmanager
-def watched(spark: SparkSession, say: Say, driver: DriverPod | None = None) -> Iterator[None]:
-    """Says progress while the block works, and ends it when its executors do not come.
-
-    Raises UnavailableError, with what became of the executors' pods, when it was ended so or when
-    Spark gave them up itself.
-    """
-    watch = _Watch(spark, say, driver)
-    # A daemon: any other thread would hold up the end of the program.
-    threading.Thread(target=watch.run, name="spark-watch", daemon=True).start()
-    try:
-        yield
-    except Exception as error:
-        if (why := watch.why_no_executors()) is not None:
-            raise UnavailableError(why) from error
-        raise
-    finally:
-        watch.over.set()
-
-
 class _Watch:
-    """Looks at the session from a thread beside the work."""
+    """Looks at the session from a thread beside the work; `context`: as soon as there is one."""
 
-    def __init__(self, spark: SparkSession, say: Say, driver: DriverPod | None) -> None:
-        self.over = threading.Event()
-        self._context = spark.sparkContext
+    def __init__(self, say: Say, driver: DriverPod | None) -> None:
+        self.context: SparkContext | None = None
+        self._over = threading.Event()
         self._say = say
         self._said = ""
         self._driver = driver
         self._story = ""
         self._gave_up = False
-        self._jvm_lost = False
         if driver is not None:
-            app_id = spark.sparkContext.applicationId
-            self._pods = ExecutorPods(driver.api_server, driver.namespace, app_id)
+            self._pods = ExecutorPods(driver)
             self._patience = Patience(driver.start_deadline_s, now=time.monotonic())
 
     def run(self) -> None:
-        while not (self.over.wait(WATCH_EVERY_S) or self._gave_up):
-            try:
-                self._tell_progress()
+        while not (self._over.wait(WATCH_EVERY_S) or self._gave_up):
+            # Whatever py4j makes of a JVM that has ended: the work itself fails of it, too.
+            with suppress(Exception):
+                if self.context is not None:
+                    self._tell_progress(self.context)
                 if self._driver is not None:
                     self._look_after_executors()
-            except Exception:  # whatever py4j makes of a JVM that has ended
-                self._jvm_lost = True
-                return
 
-    def why_no_executors(self) -> str | None:
+    def end(self) -> None:
+        """The work is over, well or not."""
+        self._over.set()
+        if self._driver is not None:
+            try:
+                self._pods.delete_unfinished()
+            except (OSError, ValueError) as error:
+                self._say(f"executor pods may be left: {error}")
+
+    def why_no_executors(self, error: Exception) -> str | None:
         """In words, when the work ended for lack of executors."""
-        if self._driver is None or not (self._gave_up or self._is_jvm_lost()):
+        if self._driver is None:
             return None
-        return no_executors(self._driver, self._story, late=self._gave_up)
+        if self._gave_up:
+            why = f"no executor came within {self._driver.start_deadline_s:g} s"
+        elif self.context is None or not _is_alive(self.context):
+            reason = next((line for line in str(error).splitlines() if line.startswith(": ")), "")
+            why = f"Spark did not start or gave up{reason}"
+        else:
+            return None
+        return no_executors(self._driver, why, self._story or self._pods.story())
 
-    def _is_jvm_lost(self) -> bool:
-        try:
-            self._context._jsc.sc().isStopped()
-        except Exception:  # as above
-            self._jvm_lost = True
-        return self._jvm_lost
-
-    def _tell_progress(self) -> None:
-        tracker = self._context.statusTracker()
+    def _tell_progress(self, context: SparkContext) -> None:
+        tracker = context.statusTracker()
         stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
         tasks = sum(stage.numTasks for stage in stages if stage is not None)
@@ -180,10 +188,16 @@ class _Watch:
 
     def _look_after_executors(self) -> None:
         # The driver itself counts as one.
-        executors = self._context._jsc.sc().getExecutorMemoryStatus().size() - 1
-        if not executors:
-            # Looked at now: Spark deletes the pods that failed.
+        there = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1 if self.context else 0
+        if not there:
             self._story = self._pods.story()
-        if self._patience.is_over(executors, now=time.monotonic()):
+        if self._patience.is_over(there, now=time.monotonic()) and self.context is not None:
             self._gave_up = True
-            self._context.cancelAllJobs()
+            self.context.cancelAllJobs()
+
+
+def _is_alive(context: SparkContext) -> bool:
+    try:
+        return not context._jsc.sc().isStopped()
+    except Exception:  # py4j's, of several kinds
+        return False
