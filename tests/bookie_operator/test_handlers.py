@@ -27,7 +27,7 @@ from bookie_operator.platform.kubernetes.api import (
     TASK,
     HttpApi,
     Kind,
-    RefusedError,
+    NotServedError,
 )
 from kubernetes_lab import Lab
 from virtual_time import clock, in_virtual_time
@@ -207,7 +207,7 @@ async def test_an_operator_without_its_kinds_says_so() -> None:
     class Bare:
         async def list(self, kind: Kind) -> None:
             if kind == TASK:
-                raise RefusedError("404 page not found")
+                raise NotServedError("404 page not found")
 
     with pytest.raises(BookieError, match="found no BookieTask in this cluster"):
         await check_installed(Bare())  # type: ignore[arg-type]

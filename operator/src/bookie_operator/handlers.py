@@ -26,8 +26,8 @@ from bookie_operator.platform.kubernetes.api import (
     HttpApi,
     HttpConnection,
     Login,
+    NotServedError,
     Object,
-    RefusedError,
 )
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
@@ -136,7 +136,7 @@ async def check_installed(api: Api) -> None:
             await api.list(kind)
         except (UnavailableError, ForbiddenError) as error:
             LOGGER.warning("cannot look for %s: %s", kind.plural, error)
-        except RefusedError as error:
+        except NotServedError as error:
             raise BookieError(
                 f"found no {kind.name} in this cluster, expected its CustomResourceDefinition to "
                 "be installed: kubectl apply --server-side -f crds/"

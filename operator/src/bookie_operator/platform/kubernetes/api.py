@@ -20,6 +20,7 @@ from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.base import GROUP, VERSION
 
 REQUEST_S: Final = 15.0
+CONNECTIONS_MAX: Final = 16
 LOGIN_MAX_AGE_S: Final = 600.0
 """Tokens of service accounts are rotated on disk; they are read again after this time."""
 MANAGER: Final = "bookie-operator"
@@ -118,19 +119,27 @@ class Login(Protocol):
     def as_ssl_context(self) -> ssl.SSLContext: ...
 
 
+@dataclass(slots=True)
+class _Session:
+    """One login. An old one lives until the requests that were made under it have ended."""
+
+    client: aiohttp.ClientSession
+    server: str
+    since: float
+    requests: int = 0
+
+
 class HttpConnection:
     """One pool of connections for all namespaces; logs in again when credentials grow old."""
 
     def __init__(self, login: Callable[[], Login]) -> None:
         self._login = login
-        self._session: aiohttp.ClientSession | None = None
-        self._server = ""
-        self._since = 0.0
+        self._session: _Session | None = None
 
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            await session.close()
+            await session.client.close()
 
     async def request(
         self,
@@ -143,36 +152,44 @@ class HttpConnection:
     ) -> tuple[int, Object]:
         """Status and body of an answer. UnavailableError when there is none."""
         session = await self._open()
+        session.requests += 1
         try:
-            async with session.request(
+            async with session.client.request(
                 method,
-                self._server + path,
+                session.server + path,
                 data=None if body is None else json.dumps(body),
                 headers={"Content-Type": content_type},
                 params=params or {},
             ) as response:
-                answer = await _body_of(response)
-                if response.status == 401:
-                    await self.close()  # the next request logs in again
-                return response.status, answer
+                if response.status == 401 and self._session is session:
+                    self._session = None  # the next request logs in again
+                return response.status, await _body_of(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             told = str(error) or type(error).__name__
             raise UnavailableError(f"the API server does not answer: {told}") from error
+        finally:
+            session.requests -= 1
+            await self._drop_if_old(session)
 
-    async def _open(self) -> aiohttp.ClientSession:
+    async def _open(self) -> _Session:
         now = asyncio.get_running_loop().time()
-        if self._session is not None and now - self._since > LOGIN_MAX_AGE_S:
-            await self.close()
-        if self._session is None:
-            login = self._login()
-            self._server = login.server.rstrip("/")
-            self._since = now
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=login.as_ssl_context(), limit=16),
-                headers=login.as_http_headers(),
-                timeout=aiohttp.ClientTimeout(total=REQUEST_S),
-            )
-        return self._session
+        known = self._session
+        if known is not None and now - known.since <= LOGIN_MAX_AGE_S:
+            return known
+        login = self._login()
+        client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=login.as_ssl_context(), limit=CONNECTIONS_MAX),
+            headers=login.as_http_headers(),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_S),
+        )
+        made = self._session = _Session(client, login.server.rstrip("/"), now)
+        if known is not None:
+            await self._drop_if_old(known)
+        return made
+
+    async def _drop_if_old(self, session: _Session) -> None:
+        if session is not self._session and not session.requests:
+            await session.client.close()
 
 
 class HttpApi:

@@ -1,0 +1,242 @@
+"""The real Api against a local server: what it sends, and what it makes of every answer."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from bookie.protocol.errors import BookieError, UnavailableError
+from bookie_operator.errors import ForbiddenError, PreconditionError
+from bookie_operator.platform.kubernetes import api as module
+from bookie_operator.platform.kubernetes.api import (
+    CLUSTER,
+    CONFIG_MAP,
+    NODE,
+    POD,
+    HttpApi,
+    HttpConnection,
+    RefusedError,
+)
+
+BODY = {"metadata": {"name": "a"}, "data": {"b": "c"}}
+
+
+@dataclass
+class Server:
+    """Remembers what it was asked, and answers as told."""
+
+    status: int = 200
+    answer: Any = field(default_factory=dict)
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    headers: list[str] = field(default_factory=list)
+    content_types: list[str] = field(default_factory=list)
+    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    logins: int = 0
+    url: str = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        text = await request.text()
+        self.asked.append((request.method, request.path_qs, json.loads(text) if text else None))
+        self.headers.append(request.headers.get("Authorization", ""))
+        self.content_types.append(request.headers.get("Content-Type", ""))
+        self.is_asked.set()
+        if request.path.endswith("/slow"):
+            await self.gate.wait()
+        if isinstance(self.answer, str):
+            return web.Response(status=self.status, text=self.answer)
+        return web.json_response(self.answer, status=self.status)
+
+    # The login
+
+    def log_in(self) -> "Server":
+        self.logins += 1
+        return self
+
+    @property
+    def server(self) -> str:
+        return self.url + "/"
+
+    def as_http_headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer token-{self.logins}"}
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", made.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield made
+    made.gate.set()
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def connection(server: Server) -> AsyncIterator[HttpConnection]:
+    made = HttpConnection(server.log_in)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def api(connection: HttpConnection) -> HttpApi:
+    return HttpApi(connection, "fleet")
+
+
+# What is asked
+
+
+async def test_kinds_are_where_kubernetes_keeps_them(server: Server, api: HttpApi) -> None:
+    await api.get(POD, "a")
+    await api.get(NODE, "n")
+    await api.get(CLUSTER, "demo")
+    group = "apis/bookkeeper.bookie-operator.dev/v1alpha1"
+    paths = [path for _method, path, _body in server.asked]
+    assert paths == [
+        "/api/v1/namespaces/fleet/pods/a",
+        "/api/v1/nodes/n",
+        f"/{group}/namespaces/fleet/bookieclusters/demo",
+    ]
+
+
+async def test_no_namespace_means_all(server: Server, connection: HttpConnection) -> None:
+    await HttpApi(connection, "").list(POD)
+    assert server.asked[0][1] == "/api/v1/pods"
+
+
+async def test_a_list_selects_by_labels(server: Server, api: HttpApi) -> None:
+    server.answer = {"items": [{"metadata": {"name": "a"}}]}
+    assert await api.list(POD, {"x/y": "1", "z": "2"}) == [{"metadata": {"name": "a"}}]
+    assert server.asked[0][1] == "/api/v1/namespaces/fleet/pods?labelSelector=x/y%3D1,z%3D2"
+
+
+async def test_an_apply_names_its_manager_and_forces(server: Server, api: HttpApi) -> None:
+    await api.apply(CONFIG_MAP, BODY, manager="me", subresource="status")
+    method, path, body = server.asked[0]
+    assert method == "PATCH"
+    assert path.endswith("/configmaps/a/status?fieldManager=me&force=true")
+    assert body == {"apiVersion": "v1", "kind": "ConfigMap", **BODY}
+    assert server.content_types == ["application/apply-patch+yaml"]
+
+
+async def test_a_deletion_names_the_uid_that_it_is_for(server: Server, api: HttpApi) -> None:
+    assert await api.delete(POD, "a", uid="u")
+    await api.delete(POD, "a")
+    options = {"propagationPolicy": "Background"}
+    assert [body for _method, _path, body in server.asked] == [
+        options | {"preconditions": {"uid": "u"}},
+        options,
+    ]
+
+
+# What comes back
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (400, "", RefusedError),
+        (401, "", UnavailableError),
+        (403, 'pods is forbidden: User "x" cannot list', ForbiddenError),
+        (403, "exceeded quota: small", RefusedError),
+        (404, "knows no Pod", RefusedError),
+        (409, "the object has been modified", PreconditionError),
+        (422, "is invalid", RefusedError),
+        (429, "too many requests", UnavailableError),
+        (500, "etcd is away", UnavailableError),
+        (503, "", UnavailableError),
+    ],
+)
+async def test_every_refusal_says_what_to_do_next(
+    server: Server, api: HttpApi, status: int, reason: str, expected: type[BookieError]
+) -> None:
+    server.status, server.answer = status, {"message": reason}
+    with pytest.raises(expected, match=reason or f"HTTP status {status}"):
+        await api.list(POD)
+
+
+async def test_another_object_under_the_name_is_a_changed_world(
+    server: Server, api: HttpApi
+) -> None:
+    causes = [{"field": "metadata.uid", "reason": "FieldValueInvalid"}]
+    server.status, server.answer = 422, {"message": "immutable", "details": {"causes": causes}}
+    with pytest.raises(PreconditionError):
+        await api.apply(CONFIG_MAP, BODY)
+
+
+async def test_what_is_not_there_is_no_error(server: Server, api: HttpApi) -> None:
+    server.status = 404
+    assert await api.get(POD, "a") is None
+    assert await api.delete(POD, "a") is False
+
+
+async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: HttpApi) -> None:
+    server.status, server.answer = 409, {"reason": "AlreadyExists"}
+    assert await api.create(CONFIG_MAP, BODY) is None
+    server.answer = {"reason": "Conflict", "message": "being deleted"}
+    with pytest.raises(PreconditionError, match="create ConfigMap a: being deleted"):
+        await api.create(CONFIG_MAP, BODY)
+
+
+@pytest.mark.parametrize("answer", ["<html>Bad gateway</html>", "[1, 2]", ""])
+async def test_an_answer_of_something_in_between_is_no_crash(
+    server: Server, api: HttpApi, answer: str
+) -> None:
+    server.status, server.answer = 502, answer
+    with pytest.raises(UnavailableError):
+        await api.list(POD)
+
+
+async def test_nobody_there_is_unavailable(api: HttpApi, server: Server) -> None:
+    server.url = "http://127.0.0.1:1"
+    with pytest.raises(UnavailableError, match="the API server does not answer"):
+        await api.get(POD, "a")
+
+
+async def test_a_server_that_hangs_is_unavailable(
+    api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REQUEST_S", 0.05)
+    with pytest.raises(UnavailableError, match="TimeoutError"):
+        await api.get(POD, "slow")
+
+
+# Logging in
+
+
+async def test_one_login_serves_many_requests(server: Server, api: HttpApi) -> None:
+    for _ in range(3):
+        await api.get(POD, "a")
+    assert set(server.headers) == {"Bearer token-1"}
+
+
+async def test_a_denied_login_is_made_anew(server: Server, api: HttpApi) -> None:
+    server.status = 401
+    with pytest.raises(UnavailableError):
+        await api.get(POD, "a")
+    server.status = 200
+    await api.get(POD, "a")
+    assert server.headers == ["Bearer token-1", "Bearer token-2"]
+
+
+async def test_a_new_login_leaves_requests_under_way_alone(
+    server: Server, api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = asyncio.ensure_future(api.get(POD, "slow"))
+    await server.is_asked.wait()
+    monkeypatch.setattr(module, "LOGIN_MAX_AGE_S", -1.0)
+    await api.get(POD, "a")
+    assert server.headers == ["Bearer token-1", "Bearer token-2"]
+    server.gate.set()
+    assert await slow == {}
