@@ -370,6 +370,24 @@ class TestRestarts:
         assert settled().disruptions_allowed == 1
         assert plan(cluster(), observed(unclean()), settled()).status.disruptions_allowed == 0
 
+    @pytest.mark.parametrize(
+        "special",
+        [
+            bookie(B0, phase=Phase.BOOTING),
+            bookie(B0, phase=None),
+            bookie(B0, running=False),
+            bookie(B0, is_fresh=False),
+            bookie(B0, process_facts={"is_ready": False}),
+            replace(bookie(B0), is_writable=False),
+        ],
+    )
+    def test_disruptions_are_zero_while_one_is_away_or_not_known(self, special: Bookie) -> None:
+        assert plan(cluster(), observed(special), settled()).status.disruptions_allowed == 0
+
+    def test_one_disruption_at_a_time_is_allowed_whatever_the_budget(self) -> None:
+        wide = cluster(replicas=5, quorum={"ensemble": 5, "write": 5, "ack": 4})
+        assert plan(wide, observed(of=wide), settled()).status.disruptions_allowed == 1
+
 
 class TestVolumes:
     def test_a_volume_that_is_too_small_grows(self) -> None:

@@ -16,8 +16,9 @@ from bookie_operator.model.status import AuditStatus, Incident, whole_millisecon
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance
-from bookie_operator.plan.repair import backoff, is_waiting, overdue
+from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0

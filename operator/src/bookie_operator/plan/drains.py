@@ -32,7 +32,7 @@ from bookie_operator.plan.actions import (
     StopJob,
 )
 from bookie_operator.plan.budget import Budget
-from bookie_operator.plan.repair import backoff, overdue
+from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.states import Judged
 
 SCALE_DOWN: Final = "ScaleDown"

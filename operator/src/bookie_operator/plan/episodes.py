@@ -24,7 +24,8 @@ from bookie_operator.plan.actions import Event
 from bookie_operator.plan.causes import cause_of
 from bookie_operator.plan.states import Judged
 
-DISK_KINDS: Final = frozenset({"DiskReplaced", "DiskWiped", "DiskStale"})
+DISK_KINDS: Final = frozenset({"DiskReplaced", "DiskWiped", "DiskStale", "IdentityLost"})
+"""A lost identity is as if all disks were replaced."""
 LIMBO_FOUND: Final = "LimboFound"
 """Limbo without a boot record that explains it: an earlier boot's, and its incident is lost."""
 _SUMS: Final = (

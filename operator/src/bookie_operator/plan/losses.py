@@ -8,13 +8,14 @@ refuses while a member is merely away, and below a copy that turned up.
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, LossReport, Observed
 from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
+from bookie_operator.plan.deadlines import overdue
 
 _ACTION = "AcceptLoss"
 
@@ -23,11 +24,9 @@ def acceptances(cluster: BookieCluster, observed: Observed) -> tuple[list[Action
     """Decisions to carry out now, one at a time, and why the others wait."""
     mine = [job for job in observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
     running = [job for job in mine if job.running]
-    limit = timedelta(seconds=cluster.spec.repair.deadline_seconds)
+    late = {job.name: overdue(job, cluster.spec.repair, observed.now) for job in running}
     actions: list[Action] = [
-        StopJob(job.name, "DeadlineExceeded")
-        for job in running
-        if observed.now - job.started_at > limit
+        StopJob(name, reason) for name, reason in late.items() if reason is not None
     ]
     known = {job.name for job in mine}
     is_busy = bool(running)

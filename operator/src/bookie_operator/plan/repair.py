@@ -7,8 +7,7 @@ only the bookie's own counts end an episode.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from bookie.protocol.ids import BookieId
 
@@ -17,11 +16,9 @@ from bookie_operator.model.status import ClusterStatus, RepairStatus, whole_mill
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.observed import BootRecord, Job, JobKind, Observed, RepairReport
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
+from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.states import Judged
-
-DOUBLINGS_MAX: Final = 20
-"""Keeps the exponent in range; the wait itself is bounded by the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +37,6 @@ class Repairs:
     @property
     def wants_to_run(self) -> bool:
         return self.is_running or any(isinstance(action, StartJob) for action in self.actions)
-
-
-def backoff(attempt: int, repair: Repair) -> timedelta:
-    """How long to wait after failed attempt number `attempt` (1, 2, ...): 1, 2, 4 ... units."""
-    assert attempt >= 1
-    factor = 2 ** min(attempt - 1, DOUBLINGS_MAX)
-    return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
-
-
-def overdue(job: Job, repair: Repair, now: datetime) -> str | None:
-    """Why a running job is to be stopped: it never started, or runs for too long."""
-    age = now - job.started_at
-    if job.waiting and age > timedelta(seconds=repair.start_deadline_seconds):
-        return f"NotStarted, {job.waiting}"
-    return "DeadlineExceeded" if age > timedelta(seconds=repair.deadline_seconds) else None
 
 
 def repairs(

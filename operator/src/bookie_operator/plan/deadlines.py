@@ -1,0 +1,25 @@
+"""Bounds of jobs: how long one may take to start and to run, and how long the next one waits."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from bookie_operator.model.cluster import Repair
+from bookie_operator.observed import Job
+
+DOUBLINGS_MAX: Final = 20
+"""Keeps the exponent in range; the wait itself is bounded by the spec."""
+
+
+def backoff(attempt: int, repair: Repair) -> timedelta:
+    """How long to wait after failed attempt number `attempt` (1, 2, ...): 1, 2, 4 ... units."""
+    assert attempt >= 1
+    factor = 2 ** min(attempt - 1, DOUBLINGS_MAX)
+    return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
+
+
+def overdue(job: Job, repair: Repair, now: datetime) -> str | None:
+    """Why a running job is to be stopped: it never started, or runs for too long."""
+    age = now - job.started_at
+    if job.waiting and age > timedelta(seconds=repair.start_deadline_seconds):
+        return f"NotStarted, {job.waiting}"
+    return "DeadlineExceeded" if age > timedelta(seconds=repair.deadline_seconds) else None
