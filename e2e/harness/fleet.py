@@ -6,6 +6,7 @@ the fault never satisfies one.
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from harness import manifests
@@ -57,6 +58,14 @@ class Fleet:
     def pod(self, bookie: str) -> Object:
         name = pod_name(bookie)
         return wait_for(f"pod {name}", lambda: self.kube.get("pod", name), seconds=60.0)
+
+    def up_at(self, bookie: str, epoch: int) -> datetime:
+        """When this boot of the bookie began to serve, by its own log."""
+        wanted = f"serving: epoch {epoch},"
+        for line in self.kube.logs(pod_name(bookie), "--timestamps").splitlines():
+            if wanted in line:
+                return datetime.fromisoformat(line.split()[0])
+        raise AssertionError(f"the log of {bookie} does not say {wanted!r}")
 
     def metric(self, bookie: str, name: str) -> float:
         """One figure of the bookie's own /metrics."""

@@ -5,6 +5,7 @@ kept in e2e/artifacts/<story> before it is deleted.
 """
 
 import contextlib
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from harness import manifests
 from harness.artifacts import dump
+from harness.claims import seconds_after_up
 from harness.faults import Faults
 from harness.fleet import BKC, BKT, Fleet
 from harness.kind import Kind
@@ -48,6 +50,7 @@ class Story:
 
     # Begin and end
     def begin(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
         remove_namespace(self.kind.kube, self.name)
         self.kind.kube.apply(manifests.namespace(self.name))
 
@@ -108,11 +111,12 @@ class Story:
         wait_for(f"a disruption budget of {allowed}", allows, seconds=BUDGET_S)
 
     def note(self, incident: Mapping[str, Any], *, name: str = "") -> None:
-        """Figures of an incident into the table."""
+        """Figures of an incident into the table; a detection before the bookie serves is < 0."""
         start = f"{name}_" if name else ""
         for field in ("secondsToDetect", "secondsToClear", "entriesCopied", "engine"):
             if incident.get(field) not in (None, ""):
                 self.numbers[start + field] = incident[field]
+        self.numbers[f"{start}detectedAfterUp"] = seconds_after_up(self.fleet, incident)
 
     @contextlib.contextmanager
     def executors(self) -> Iterator[Watch]:

@@ -1,7 +1,7 @@
 """Bookies that stop without a flush: a killed process, a forced pod, two at once."""
 
 import pytest
-from harness.claims import by_spark, cleared_in_time
+from harness.claims import by_spark, detected_and_cleared_in_time
 from harness.fleet import condition_of
 from harness.story import Story
 
@@ -18,7 +18,7 @@ def test_a_killed_bookie_is_repaired_by_spark(story: Story) -> None:
         incident = story.fleet.wait_cleared("bookie-1", after=before)
     story.note(incident)
     assert incident["kind"] == "UncleanShutdown"
-    cleared_in_time(incident)
+    detected_and_cleared_in_time(story.fleet, incident)
     by_spark(incident, executors)
     story.load.goes_on()
     story.nothing_is_lost()
@@ -34,7 +34,7 @@ def test_a_forced_pod_is_an_unclean_stop(story: Story) -> None:
     story.note(incident)
     assert story.fleet.pod("bookie-2")["metadata"]["uid"] != uid
     assert incident["kind"] == "UncleanShutdown"
-    cleared_in_time(incident)
+    detected_and_cleared_in_time(story.fleet, incident)
     assert incident["engine"] in ("inline", "spark-kubernetes"), incident
     repair = story.fleet.bookie("bookie-2")["repair"]
     assert repair["engineReason"], repair
