@@ -233,6 +233,26 @@ class TestRepairs:
         assert status_of(made, ConditionType.REPAIR_STALLED) == "True"
         assert len(of_type(made, StartJob)) == 1
 
+    def test_a_changed_spec_is_tried_at_once_and_once(self) -> None:
+        failed = repair_job(attempt=5, exit_code=1, message="image broken")
+        before = plan(cluster(), observed(unclean(), jobs=[failed], seconds=25), settled()).status
+        mended = cluster(image="mended:1")
+        metadata = mended.metadata.model_copy(update={"generation": 2})
+        mended = mended.model_copy(update={"metadata": metadata})
+        made = plan(mended, observed(unclean(), jobs=[failed], seconds=30), before)
+        assert [a.attempt for a in made.actions if isinstance(a, StartJob)] == [6]
+        again = repair_job(attempt=6, started_at=at(30), ended=40, exit_code=1)
+        after = plan(mended, observed(unclean(), jobs=[failed, again], seconds=41), made.status)
+        assert not of_type(after, StartJob)
+
+    def test_a_repair_that_gets_through_is_stalled_no_more(self) -> None:
+        failed = repair_job(attempt=5, exit_code=1, message="Spark image broken")
+        stalled = plan(cluster(), observed(unclean(), jobs=[failed], seconds=30), settled()).status
+        assert stalled.is_true(ConditionType.REPAIR_STALLED)
+        done = observed(unclean(limbo=0), jobs=[failed], seconds=99)
+        made = plan(cluster(), done, stalled)
+        assert status_of(made, ConditionType.REPAIR_STALLED) == "False"
+
     def test_one_repair_at_a_time(self) -> None:
         seen = observed(unclean(), unclean(B1), jobs=[repair_job(running=True)])
         assert not of_type(plan(cluster(), seen, settled()), StartJob)

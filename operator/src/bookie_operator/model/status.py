@@ -292,6 +292,8 @@ def _by_keys(*keys: str) -> dict[str, Any]:
 
 class ClusterStatus(Resource):
     observed_generation: Count = 0
+    generation_since: AwareDatetime | None = None
+    """When this generation of the spec was first looked at: what failed before is tried anew."""
     phase: ShortText = "Pending"
     """One word for people; machines read the conditions."""
     replicas: Count = 0

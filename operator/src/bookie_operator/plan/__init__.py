@@ -35,7 +35,7 @@ from bookie_operator.plan.findings import Findings
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
-from bookie_operator.plan.repair import Repairs, repairs
+from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
     blocked,
@@ -93,6 +93,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
         is_asked=bool(suspected),
+        is_new_spec=is_new_generation(cluster, previous),
     )
     actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
@@ -165,6 +166,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
     )
     return ClusterStatus(
         observed_generation=found.cluster.metadata.generation,
+        generation_since=generation_since(found.cluster, observed, previous),
         phase=phase(current, bookies),
         replicas=len([one for one in judged.values() if one.bookie.process is not None]),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),

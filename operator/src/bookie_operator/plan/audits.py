@@ -41,9 +41,15 @@ def audits(
     is_loss_possible: bool,
     is_repairing: bool,
     is_asked: bool = False,
+    is_new_spec: bool = False,
 ) -> Audits:
-    """`is_asked`: in this pass something was seen that only an audit can settle."""
+    """`is_asked`: in this pass something was seen that only an audit can settle.
+
+    `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
+    """
     status = follow(cluster, observed, previous)
+    if is_new_spec:
+        status = status.model_copy(update={"next_at": None})
     if is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(observed.now)})
     running = [job for job in observed.jobs if job.kind is JobKind.AUDIT and job.running]

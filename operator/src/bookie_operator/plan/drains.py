@@ -33,6 +33,7 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.repair import is_new_generation
 from bookie_operator.plan.states import Judged
 
 SCALE_DOWN: Final = "ScaleDown"
@@ -118,6 +119,8 @@ def drains(
     if victim is None:
         return Drains(actions=back, events=gone)
     before = _followed(cluster, observed, _known(victim, observed, previous.drain))
+    if is_new_generation(cluster, previous):  # what made the last job fail may be mended
+        before = before.model_copy(update={"next_attempt_at": None})
     step = _Step(cluster, judged[victim], judged, observed, before, around).taken()
     return Drains(
         status=step.status,

@@ -56,7 +56,8 @@ def repairs(
         stop for job in running if (stop := _stop(job, cluster, judged, observed))
     ]
     refusals: list[Refusal] = []
-    due = None if running else _next_due(judged, statuses, observed)
+    since = generation_since(cluster, observed, previous)
+    due = None if running else _next_due(judged, statuses, observed, since)
     if due is not None:
         refusal = _refusal(cluster, observed, due)
         if refusal is not None:
@@ -72,6 +73,20 @@ def repairs(
         and status.attempt - (status.state == "Running") >= limit
     )
     return Repairs(statuses, actions, refusals, stalled)
+
+
+def generation_since(
+    cluster: BookieCluster, observed: Observed, previous: ClusterStatus
+) -> datetime | None:
+    """When the spec became what it is: an image that was mended need not wait out a back-off."""
+    if is_new_generation(cluster, previous):
+        return whole_milliseconds(observed.now)
+    return previous.generation_since
+
+
+def is_new_generation(cluster: BookieCluster, previous: ClusterStatus) -> bool:
+    """Another spec than the last pass had; a first look has nothing to compare with."""
+    return previous.observed_generation not in (0, cluster.metadata.generation)
 
 
 def is_waiting(task: BookieTask, kind: TaskType) -> bool:
@@ -186,6 +201,7 @@ def _next_due(
     judged: Mapping[BookieId, Judged],
     statuses: Mapping[BookieId, RepairStatus],
     observed: Observed,
+    since: datetime | None,
 ) -> BookieId | None:
     """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
     asked = {task.spec.bookie for task in observed.tasks if is_waiting(task, TaskType.REPAIR)}
@@ -196,16 +212,18 @@ def _next_due(
         if not one.is_booted or not one.has_marks or status.state == "Running":
             continue
         is_time = status.next_attempt_at is None or observed.now >= status.next_attempt_at
-        if is_time or _is_freed(status, accepted_at) or bookie_id in asked:
+        is_freed = _is_freed(status, accepted_at) or _is_freed(status, since)
+        if is_time or is_freed or bookie_id in asked:
             due.append((status.attempt, bookie_id))
     return min(due)[1] if due else None
 
 
-def _is_freed(status: RepairStatus, accepted_at: datetime | None) -> bool:
-    """What was in the way of the last attempt is gone: a person's word closed a ledger since."""
-    if accepted_at is None or status.ended_at is None:
+def _is_freed(status: RepairStatus, moment: datetime | None) -> bool:
+    """What was in the way of the last attempt may be gone: a person's word closed a ledger since,
+    or the spec is another one."""
+    if moment is None or status.ended_at is None:
         return False
-    return accepted_at > status.ended_at
+    return moment > status.ended_at
 
 
 def _refusal(cluster: BookieCluster, observed: Observed, bookie_id: BookieId) -> Refusal | None:
