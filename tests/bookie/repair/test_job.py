@@ -99,6 +99,15 @@ async def test_the_tables_show_every_ledger_and_every_answer(zookeeper_url: str)
     assert rows[1][2]["status"] != 0, "a bookie without an answer is a row with its status"
 
 
+async def test_a_table_of_few_ledgers_still_has_work_for_every_executor(zookeeper_url: str) -> None:
+    async with served(zookeeper_url) as (lab, _cluster):
+        for _ in range(5):
+            await lab.ledger(entries=1, last=0)
+        table = LedgersSource({"metadata": zookeeper_url, "partitionsMin": "2"})
+        parts = await asyncio.to_thread(table.reader(None).partitions)
+    assert [len(part.ledger_ids) for part in parts] == [2, 2, 1]
+
+
 def read_tables(url: str) -> list[list[Document]]:
     """Both tables without a Spark session, partition by partition."""
     from pyspark.sql.types import (

@@ -173,9 +173,7 @@ def repair_ledgers(
             "limbo": pa.array([task.limbo for task in tasks], pa.bool_()),
         }
     )
-    context = spark.sparkContext
-    executors = int(context.getConf().get("spark.executor.instances", "1"))
-    parts = max(len(tasks) // LEDGERS_PER_TASK, context.defaultParallelism, executors)
+    parts = max(len(tasks) // LEDGERS_PER_TASK, workers(spark))
     work = RepairBatches(metadata_url, settings)
     outcomes = (
         spark.createDataFrame(table)
@@ -187,9 +185,16 @@ def repair_ledgers(
     found = {row["ledger_id"]: LedgerOutcome.from_row(row) for row in rows.to_pylist()}
     return EngineRun(
         [found[task.ledger_id] for task in tasks],
-        spark_app_id=context.applicationId,
+        spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )
+
+
+def workers(spark: SparkSession) -> int:
+    """How many tasks can run at once, when all executors that were asked for have come."""
+    context = spark.sparkContext
+    executors = int(context.getConf().get("spark.executor.instances", "1"))
+    return max(int(context.defaultParallelism), executors)
 
 
 def distinct(rows: pa.Table) -> tuple[str, ...]:
@@ -208,8 +213,9 @@ def audit_ledgers(spark: SparkSession, metadata_url: str) -> SparkAudit:
     """Judge every ledger in one action; see SparkAudit for what is left to the driver."""
     for source in (LedgersSource, AvailabilitySource):
         spark.dataSource.register(source)
-    ledgers = spark.read.format(LedgersSource.name()).option("metadata", metadata_url).load()
-    answers = spark.read.format(AvailabilitySource.name()).option("metadata", metadata_url).load()
+    options = {"metadata": metadata_url, "partitionsMin": str(workers(spark))}
+    ledgers = spark.read.format(LedgersSource.name()).options(**options).load()
+    answers = spark.read.format(AvailabilitySource.name()).options(**options).load()
     holdings = f.collect_list(f.struct(*HOLDING_COLUMNS)).alias("holdings")
     judged = (
         ledgers.join(answers.groupBy("ledger_id").agg(holdings), "ledger_id", "left")

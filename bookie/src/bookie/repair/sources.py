@@ -2,9 +2,9 @@
 
 `bookie_ledgers(ledger_id, version, metadata)` and `bookie_availability(ledger_id, bookie_id,
 status, entries, limbo, unchecked, lac, lost)`: one partition per range of ledgers, rows as Arrow
-batches. Options: `metadata` (URL, required), `ledgersPerPartition`. A bookie without an answer is a
-row with its status, never a missing row. Filters are not pushed down: in Spark 4.1 to 4.3 that
-loses rows. Every action reads the live cluster again: write a snapshot first.
+batches. Options: `metadata` (URL, required), `ledgersPerPartition`, `partitionsMin`. A bookie
+without an answer is a row with its status, never a missing row. Filters are not pushed down: in
+Spark 4.1 to 4.3 that loses rows. Every action reads the live cluster again: take only one.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -68,6 +68,7 @@ class _LedgerTable(DataSource):  # type: ignore[misc]
             raise SettingsError("a table of ledgers needs the option `metadata`, a URL")
         self.metadata_url = options["metadata"]
         self.per_partition = int(options.get("ledgersPerPartition", LEDGERS_PER_PARTITION))
+        self.partitions_min = int(options.get("partitionsMin", 1))
 
 
 class LedgersSource(_LedgerTable):
@@ -105,6 +106,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         self._fetch = fetch
         self._metadata_url = table.metadata_url
         self._per_partition = table.per_partition
+        self._partitions_min = table.partitions_min
         self._schema = schema
 
     def partitions(self) -> Sequence[LedgerRange]:
@@ -113,7 +115,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
         with BlockingCluster(self._metadata_url) as blocking:
             ledger_ids = blocking.run(list_ledgers(blocking.cluster))
-        step = self._per_partition
+        step = max(min(self._per_partition, len(ledger_ids) // self._partitions_min), 1)
         # Spark replaces an empty list by one partition of None: say "no ledgers" ourselves.
         starts = range(0, max(len(ledger_ids), 1), step)
         return [LedgerRange(tuple(ledger_ids[start : start + step])) for start in starts]
