@@ -7,6 +7,7 @@ termination message: counts for people. That a bookie is whole again, only the b
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -159,27 +160,18 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
 def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
     """A Job of ours with what its pod left; None for a foreign one."""
     metadata, status = job["metadata"], job.get("status") or {}
-    try:
-        facts = json.loads(metadata["annotations"][names.JOB_FACTS])
-        kind = JobKind(facts["kind"])
-        started_at = datetime.fromisoformat(facts["startedAt"])
-    except (KeyError, ValueError):
+    plain = _plain(metadata)
+    if plain is None:
         return None
     ended = _end(status)
     # A pod that is already deleted leaves no report; the Job's own end is enough.
     pod = next((one for one in pods if _is_pod_of(one, metadata["uid"])), {})
     terminated = (container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
-    tree = _summary(terminated.get("message"))
-    bookie = facts.get("bookie")
-    return Job(
-        name=metadata["name"],
-        kind=kind,
-        attempt=int(facts.get("attempt", 1)),
+    tree, kind = _summary(terminated.get("message")), plain.kind
+    return replace(
+        plain,
         running=ended is None,
-        started_at=started_at,
-        bookie=BookieId(bookie) if bookie else None,
-        boot_epoch=int(facts.get("bootEpoch", 0)),
-        ended_at=max(ended[0], started_at) if ended else None,
+        ended_at=max(ended[0], plain.started_at) if ended else None,
         exit_code=terminated.get("exitCode"),
         message=_message(tree, terminated, ended),
         repair=repair_report(tree) if tree and kind is JobKind.REPAIR else None,
@@ -188,6 +180,26 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
         drain=drain_report(tree) if tree and kind is JobKind.DRAIN else None,
         waiting=waiting_reason(pod) if ended is None and pod else "",
     )
+
+
+def _plain(metadata: Object) -> Job | None:
+    """What was started, as the annotation tells."""
+    try:
+        facts = json.loads(metadata["annotations"][names.JOB_FACTS])
+        started_at = datetime.fromisoformat(facts["startedAt"])
+        if started_at.tzinfo is None:
+            return None
+        return Job(
+            name=metadata["name"],
+            kind=JobKind(facts["kind"]),
+            attempt=int(facts["attempt"]),
+            running=True,
+            started_at=started_at,
+            bookie=BookieId(facts["bookie"]) if facts["bookie"] else None,
+            boot_epoch=int(facts["bootEpoch"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _is_pod_of(pod: Object, job_uid: str) -> bool:

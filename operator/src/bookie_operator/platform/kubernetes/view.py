@@ -74,7 +74,7 @@ def _process(
     """Of the newest pod; an older one that is still ending is not asked any more."""
     if not pods:
         return None
-    pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
+    pod = max(pods, key=_age)
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = container_of(pod, CONTAINER)
     state = container.get("state") or {}
@@ -99,6 +99,12 @@ def _process(
         node=node,
         node_boot_id=node_boots.get(node, ""),
     )
+
+
+def _age(pod: Object) -> tuple[str, bool]:
+    """Of two of one second the one that stays is the newer one."""
+    metadata = pod["metadata"]
+    return str(metadata.get("creationTimestamp", "")), "deletionTimestamp" not in metadata
 
 
 def container_of(pod: Object, name: str) -> dict[str, Any]:

@@ -1,0 +1,201 @@
+"""Jobs read back: what their pods left, whatever state that is in."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.observed import Job, JobKind
+from bookie_operator.plan.actions import LossDecision
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import JOB, POD
+from bookie_operator.platform.kubernetes.jobs import SUMMARY, SUMMARY_BYTES, command, job_of
+from fake_bookies import CLEAN_AUDIT, REPAIRED
+from fake_controllers import unscheduled
+from kubernetes_lab import Lab, repair_job
+from operator_scenes import at
+
+NAME = "demo-bookie-0-2-1"
+MOVED = {"ledgers": {"moved": 5}, "ledgers_left": 2, "entries_copied": 9, "engine": "inline"}
+CLOSED = {"ledger_id": 7, "last_entry_id": 3, "lost_from": 4, "recorded_on": ["bookie-1"]}
+DECISION = LossDecision(7, 4, "burnt", approved_by="ann")
+
+
+async def started(**facts: Any) -> Lab:
+    lab = Lab()
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job(**facts))
+    lab.controllers.settle()
+    return lab
+
+
+async def the_job(lab: Lab) -> Job:
+    [found] = await lab.platform.jobs()
+    return found
+
+
+async def ended(summary: Any = None, *, facts: dict[str, Any] | None = None, **how: Any) -> Job:
+    lab = await started(**(facts or {}))
+    lab.controllers.end_job(NAME, summary, **how)
+    return await the_job(lab)
+
+
+async def test_a_job_that_runs_knows_what_it_is_for() -> None:
+    found = await the_job(await started(attempt=3))
+    assert (found.kind, found.bookie, found.boot_epoch) == (JobKind.REPAIR, "bookie-0", 2)
+    assert (found.attempt, found.running, found.started_at) == (3, True, at(0))
+
+
+async def test_a_repairs_counts_come_back() -> None:
+    found = await ended(REPAIRED)
+    assert found.repair is not None and (found.exit_code, found.running) == (0, False)
+    assert (found.repair.entries_copied, found.repair.ledgers_recovered) == (7, 3)
+
+
+async def test_an_audits_findings_come_back() -> None:
+    found = await ended(CLEAN_AUDIT, facts={"kind": JobKind.AUDIT, "bookie_id": None})
+    assert found.audit is not None and found.audit.is_clean and found.repair is None
+    assert found.bookie is None
+
+
+async def test_a_drains_counts_come_back() -> None:
+    found = await ended(MOVED, facts={"kind": JobKind.DRAIN}, code=4)
+    assert found.drain is not None
+    assert (found.drain.ledgers_moved, found.drain.ledgers_left, found.exit_code) == (5, 2, 4)
+
+
+async def test_an_accepted_loss_comes_back() -> None:
+    facts: dict[str, Any] = {"kind": JobKind.ACCEPT_LOSS, "decision": DECISION, "bookie_id": None}
+    found = await ended(CLOSED, facts=facts)
+    assert found.loss is not None
+    assert (found.loss.ledger_id, found.loss.lost_from) == (7, 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Traceback (most recent call last)", '{"entries_copied": 3', "[1]", "null", '"x"']
+)
+async def test_garbage_in_the_termination_message_is_no_report(text: str) -> None:
+    found = await ended(text=text, code=1)
+    assert (found.repair, found.running, found.exit_code) == (None, False, 1)
+    assert found.message == text or "exit code 1" in found.message
+
+
+async def test_a_summary_cut_in_the_middle_is_no_report() -> None:
+    whole = json.dumps(REPAIRED | {"message": "x" * SUMMARY_BYTES})
+    assert (await ended(text=whole[:SUMMARY_BYTES])).repair is None
+
+
+async def test_a_job_whose_pod_is_gone_has_ended_all_the_same() -> None:
+    lab = await started()
+    lab.controllers.end_job(NAME, REPAIRED)
+    lab.api.remove(POD, f"{NAME}-pod")
+    found = await the_job(lab)
+    assert (found.running, found.repair, found.exit_code) == (False, None, None)
+
+
+async def test_a_job_past_its_deadline_says_so() -> None:
+    lab = await started()
+    lab.controllers.end_job_as(NAME, "Failed", "Job was active longer than specified deadline")
+    found = await the_job(lab)
+    assert not found.running and "longer than specified deadline" in found.message
+
+
+async def test_conditions_that_are_no_end_are_none() -> None:
+    lab = await started()
+    for kind in ("Suspended", "SuccessCriteriaMet", "FailureTarget"):
+        lab.controllers.end_job_as(NAME, kind)
+        assert (await the_job(lab)).running
+
+
+async def test_a_job_that_cannot_start_says_why() -> None:
+    lab = await started()
+    waiting = {"reason": "ErrImagePull", "message": "not found"}
+    container = {"name": "repair", "state": {"waiting": waiting}}
+    lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[container])
+    assert (await the_job(lab)).waiting == "ErrImagePull: not found"
+    lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[])
+    unscheduled(lab.api, f"{NAME}-pod", "no room")
+    assert (await the_job(lab)).waiting == "Unschedulable: no room"
+
+
+async def test_another_jobs_pod_tells_nothing_of_this_one() -> None:
+    """Executors carry the labels of jobs as well."""
+    lab = await started()
+    lab.controllers.end_job(NAME, REPAIRED)
+    labels = names.labels("demo", names.JOBS, bookie=BookieId("bookie-0"))
+    waiting = {"name": "repair", "state": {"terminated": {"exitCode": 9, "message": "{}"}}}
+    status = {"containerStatuses": [waiting]}
+    lab.api.put(POD, {"metadata": {"name": "a-exec", "labels": labels}, "status": status})
+    assert (await the_job(lab)).exit_code == 0
+
+
+async def test_an_end_before_its_start_is_put_right() -> None:
+    """Kubernetes cuts to seconds, and clocks differ."""
+    lab = await started()
+    lab.api.now = at(-5)
+    lab.controllers.end_job(NAME, REPAIRED)
+    found = await the_job(lab)
+    assert found.ended_at == found.started_at
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        None,
+        "",
+        "{}",
+        "null",
+        "[]",
+        '{"kind": "explode", "startedAt": "2026-01-01T00:00:00+00:00"}',
+        '{"kind": "repair", "startedAt": "yesterday"}',
+        '{"kind": "repair", "startedAt": "2026-01-01T00:00:00"}',
+        '{"kind": "repair", "startedAt": null}',
+        '{"kind": "repair", "startedAt": "2026-01-01T00:00:00+00:00"}',
+        '{"kind": "repair", "startedAt": "2026-01-01T00:00:00+00:00", "attempt": null}',
+    ],
+)
+async def test_jobs_of_others_are_left_alone(facts: str | None) -> None:
+    notes = {} if facts is None else {names.JOB_FACTS: facts}
+    assert job_of({"metadata": {"name": "x", "uid": "u", "annotations": notes}}, []) is None
+
+
+def test_an_unknown_jobs_annotations_may_be_missing() -> None:
+    assert job_of({"metadata": {"name": "x", "uid": "u"}}, []) is None
+
+
+async def test_jobs_are_created_for_the_day_they_are_found_again() -> None:
+    lab = await started()
+    again = [job_of(one, lab.api.all(POD)) for one in lab.api.all(JOB)]
+    assert again == [await the_job(lab)]
+
+
+# An accepted loss is a command of people: its answer is kept by a shell
+
+
+def accept_loss(tmp_path: Path, script: str) -> tuple[int, str]:
+    """The command of such a job with `script` for `bookie`: exit code and summary."""
+    words = command(repair_job(kind=JobKind.ACCEPT_LOSS, decision=DECISION), "zk://zk:2181/l")
+    inner = words[2].replace("/tmp/", f"{tmp_path}/").replace(SUMMARY, f"{tmp_path}/summary")
+    (tmp_path / "bookie").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "bookie").chmod(0o755)
+    program = [str(tmp_path / "bookie") if word == "bookie" else word for word in words[3:]]
+    done = subprocess.run([*words[:2], inner, *program], capture_output=True, text=True, timeout=20)
+    return done.returncode, (tmp_path / "summary").read_text()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("script", "code", "summary"),
+    [
+        ("echo '{\"ledger_id\": 7}'; echo looking >&2", 0, '{"ledger_id": 7}'),
+        ("echo 'error: a member is away' >&2; exit 5", 5, "error: a member is away"),
+        ("head -c 9000 /dev/zero | tr '\\0' x", 0, "x" * SUMMARY_BYTES),
+    ],
+    ids=["done", "refused", "long"],
+)
+def test_the_answer_of_a_command_is_its_summary(
+    tmp_path: Path, script: str, code: int, summary: str
+) -> None:
+    assert accept_loss(tmp_path, script) == (code, summary)
