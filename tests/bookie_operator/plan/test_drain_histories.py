@@ -10,7 +10,7 @@ from functools import cache
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase
+from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, Observed, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,
@@ -211,6 +211,8 @@ class Replicas(RuleBasedStateMachine):
         for job in [job for job in world.jobs.values() if job.running]:
             world.end(job.name, exit_code=0 if good else 1)
             actor = world.fleet.get(job.bookie or BookieId(""))
+            if good and job.kind is JobKind.AUDIT:
+                world.jobs[job.name] = replace(world.jobs[job.name], audit=AuditReport(ok=1))
             if actor is None or not good:
                 continue
             if job.kind is JobKind.DRAIN and actor.draining:
