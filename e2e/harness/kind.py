@@ -65,6 +65,11 @@ class Kind:
         self.kube.tool("kind", "load", "docker-image", image, "--name", self.name, seconds=LOAD_S)
         return True
 
+    def load_as(self, image: str, other: str) -> None:
+        """The same image under another name, there too."""
+        self.kube.tool("docker", "tag", image, other)
+        self.load(other)
+
     def down(self) -> None:
         if self.is_ours and not self.settings.keep:
             self.kube.tool("kind", "delete", "cluster", "--name", self.name, seconds=120.0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.commands import CommandError
+from harness.fleet import BKC, BKT
 from harness.kind import Kind
 from harness.kube import Object, wait_for
 from harness.settings import ROOT, TAG
@@ -30,6 +31,26 @@ class Operator:
         words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *values)
         self.kube.helm(*words, "--wait", "--timeout", "120s", seconds=HELM_S)
 
+    def renew(self) -> None:
+        """This tree's chart and image in place of an earlier run's under the same names."""
+        if self.is_installed():
+            self.install()
+            self.kube("rollout", "restart", "deployment", "--selector", SELECTOR)
+            self.kube("rollout", "status", "deployment", "--selector", SELECTOR, seconds=READY_S)
+
+    def ensure(self) -> None:
+        """Installed and ready."""
+        if not self.is_installed():
+            self.install()
+        self.wait_ready()
+
+    def remove(self) -> None:
+        """Nothing of it left, its CRDs neither: they belong to one release in one namespace."""
+        if self.is_installed():
+            self.uninstall()
+        for crd in (BKT, BKC):
+            self.kube.delete("crd", crd, wait=True)
+
     def uninstall(self) -> None:
         """CommandError when the chart refuses."""
         self.kube.helm("uninstall", RELEASE, "--wait", "--timeout", "90s", seconds=HELM_S)
@@ -50,6 +71,9 @@ class Operator:
             return pods[0] if pods else None
 
         return wait_for("the operator's pod", alive, seconds=READY_S)
+
+    def image(self) -> str:
+        return str(self.pod()["spec"]["containers"][0]["image"])
 
     def wait_ready(self) -> Object:
         return wait_for(

@@ -43,6 +43,7 @@ class Story:
         self.faults = Faults(kind, self.fleet)
         self.numbers: dict[str, Any] = {}
         self._load: Load | None = None
+        self._change: Mapping[str, Any] = {}
 
     @property
     def folder(self) -> Path:
@@ -66,8 +67,15 @@ class Story:
     # The fleet and its load
     def up(self, change: Mapping[str, Any] | None = None) -> None:
         """The cluster of the manifest, with `change` over it, whole."""
-        self.fleet.apply(change or {})
+        self._change = change or {}
+        self.fleet.apply(self._change)
         self.fleet.wait_whole()
+
+    def again(self) -> None:
+        """The same cluster once more, after it was deleted: over the volumes that are there."""
+        self.fleet = Fleet(self.kube)
+        self.faults = Faults(self.kind, self.fleet)
+        self.up(self._change)
 
     def write(self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240) -> Load:
         """Start the writer that runs until `nothing_is_lost`."""

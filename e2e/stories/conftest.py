@@ -62,13 +62,13 @@ def kind() -> Iterator[Kind]:
 
 
 @pytest.fixture(scope="session")
-def installed(kind: Kind) -> Iterator[Operator]:
-    """The operator, installed once by helm from this tree's chart."""
+def operator(kind: Kind) -> Iterator[Operator]:
+    """Installed by the first story that needs it; gone at the end."""
     operator = Operator(kind)
-    operator.install()
+    operator.renew()
     yield operator
     if not kind.settings.keep:
-        operator.uninstall()
+        operator.remove()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def bare_story(kind: Kind, request: pytest.FixtureRequest) -> Iterator[Story]:
 
 
 @pytest.fixture
-def story(installed: Operator, bare_story: Story) -> Story:
-    """A clean namespace and the session's operator, ready."""
-    installed.wait_ready()
+def story(operator: Operator, bare_story: Story) -> Story:
+    """A clean namespace and this tree's operator, ready."""
+    operator.ensure()
     return bare_story
