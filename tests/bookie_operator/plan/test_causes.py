@@ -86,6 +86,10 @@ class TestCleanAfterKill:
         again = plan(cluster(), observed(seen, jobs=[AUDITED], seconds=12), self.made().status)
         assert "CleanAfterKill" not in [event.reason for event in again.events]
 
+    def test_an_unclean_boot_is_an_incident_instead(self) -> None:
+        told = [event.reason for event in back(**ended("OOMKilled", -9)).events]
+        assert "UncleanShutdown" in told and "CleanAfterKill" not in told
+
     def test_a_graceful_stop_is_no_suspicion(self) -> None:
         assert not back("CleanStop", **ended("Completed (exit code 0)", 0)).events[1:]
 

@@ -243,10 +243,11 @@ class TestJobs:
         assert made.status.drain is not None and made.status.drain.ledgers_moved == 3
 
     def test_names_of_an_earlier_drain_are_not_used_again(self) -> None:
-        old = drain_job(attempt=3, exit_code=0)
-        look = seen(draining(), jobs=(old,), seconds=40)
-        [job] = moves(after(seen(jobs=(old,), seconds=30), look))
+        old = drain_job(attempt=3, exit_code=1)
+        made = after(seen(jobs=(old,), seconds=22), seen(draining(), jobs=(old,), seconds=23))
+        [job] = moves(made)
         assert isinstance(job, StartJob) and job.attempt == 4
+        assert why_not(made) == "", "its failures are not this one's"
 
     def test_a_job_whose_image_cannot_be_had_is_stopped(self) -> None:
         stuck = drain_job(running=True, waiting="ImagePullBackOff: no such image")
@@ -276,6 +277,11 @@ class TestTurningBack:
         made = after(*looks, seen(draining(left=None, epoch=2)))
         assert not moves(made)
         assert made.status.drain is not None and not made.status.drain.is_removing
+
+    def test_another_process_is_asked_anew_even_while_it_says_nothing(self) -> None:
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        made = after(*looks, seen(bookie(B4, phase=None, epoch=2)))
+        assert made.status.bookies[4].state is BookieState.STARTING and not moves(made)
 
     def test_one_that_must_still_be_asked_is_kept_up(self) -> None:
         made = after(seen(), seen(replace(bookie(B4), process=None, health=None)))
