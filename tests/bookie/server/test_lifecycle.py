@@ -179,6 +179,16 @@ async def test_a_second_bookie_on_the_same_folders_is_refused_and_names_the_firs
     assert await server.add(await server.ledger(), 0) is Status.OK
 
 
+async def test_a_second_bookie_boots_once_the_first_has_ended(idle_server: ServerLab) -> None:
+    directories = idle_server.directories
+    for directory in directories:
+        directory.mkdir(parents=True, exist_ok=True)
+    with FolderLock(directories):
+        bookie = idle_server.begin()
+        await idle_server.until(lambda: bookie.state.phase is Phase.REFUSED)
+    await idle_server.until(lambda: bookie.state.phase is Phase.SERVING)
+
+
 async def test_a_stamp_of_another_bookie_is_refused(server: ServerLab) -> None:
     await server.stop()
     assert server.bookie is None

@@ -8,9 +8,10 @@ the way leaves the markers, and the next boot is an unclean one.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bookie.metadata.opening import open_store
@@ -33,13 +34,15 @@ from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_cl
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import StorageSettings
-from bookie.storage.lock import FolderLock
+from bookie.storage.lock import FolderInUseError, FolderLock
 
 log = logging.getLogger(__name__)
 
 STEP_PHASES: Final = {"marking": Phase.MARKING, "awaiting approval": Phase.AWAITING_APPROVAL}
 METADATA_RETRY_S: Final = 0.5
 """Pause between attempts to reach the metadata store at boot."""
+LOCK_RETRY_S: Final = 0.5
+"""Pause between attempts to lock folders that another process holds."""
 
 Result = TypeVar("Result")
 OpenMetadata = Callable[[str], Coroutine[Any, Any, MetadataStore]]
@@ -138,7 +141,10 @@ class Bookie:
         directories = self._boot_settings.directories
         for directory in directories:
             await asyncio.to_thread(self._disk.make_directory, directory)
-        with FolderLock(directories):
+        async with self._locked(directories) as is_locked:
+            if not is_locked:
+                is_refused = self.state.phase is Phase.REFUSED
+                return ExitCode.REFUSED if is_refused else ExitCode.CLEAN
             self._runtime.write()
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
@@ -152,6 +158,32 @@ class Bookie:
             finally:
                 with contextlib.suppress(UnavailableError):
                     await store.close()
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, directories: Sequence[Path]) -> AsyncIterator[bool]:
+        """With the folders locked; False when a stop came first.
+
+        A pod that was deleted by force still stops while its successor starts: refused as long as
+        it lives, and no longer.
+        """
+        lock = FolderLock(directories)
+        while not self._stop.is_set():
+            try:
+                lock.acquire()
+                break
+            except FolderInUseError as error:
+                if self.state.phase is not Phase.REFUSED:
+                    log.critical("boot refused: %s", error)
+                self.state.phase, self.state.message = Phase.REFUSED, str(error)
+            await self._unless_stopped(asyncio.sleep(LOCK_RETRY_S))
+        else:
+            yield False
+            return
+        self.state.phase, self.state.message = Phase.BOOTING, ""
+        try:
+            yield True
+        finally:
+            lock.release()
 
     async def _boot(self, store: MetadataStore) -> Booted:
         before = self.control.boot

@@ -19,6 +19,10 @@ _PID_BYTES: Final = 15
 """Always as long, so that a shorter number needs no truncation and no space."""
 
 
+class FolderInUseError(BootRefusedError):
+    """Another process works on these folders; over when it ends."""
+
+
 class FolderLock:
     """Exclusive locks on a set of directories; a context manager."""
 
@@ -27,7 +31,7 @@ class FolderLock:
         self._descriptors: list[int] = []
 
     def acquire(self) -> None:
-        """Lock all, or BootRefusedError that names the process which holds one."""
+        """Lock all, or FolderInUseError that names the process which holds one."""
         try:
             for directory in self._directories:
                 self._lock(directory / LOCK_NAME)
@@ -46,7 +50,7 @@ class FolderLock:
             if not isinstance(error.__cause__, BlockingIOError):
                 raise
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise BootRefusedError(
+            raise FolderInUseError(
                 f"{path.parent} is in use by another bookie process (pid {holder}): "
                 "stop that one first, or give this bookie directories of its own"
             ) from error
