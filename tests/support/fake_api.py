@@ -26,6 +26,7 @@ from bookie_operator.platform.kubernetes.api import (
     Kind,
     Object,
     RefusedError,
+    SkewError,
     typed,
 )
 from operator_scenes import T0
@@ -61,6 +62,8 @@ class FakeApi:
         self._numbers = itertools.count(1)
         self.now = T0
         self.is_away = False
+        self.not_in_schema: set[str] = set()
+        """Fields of a status that the CRD of this server does not have."""
         self.calls: list[tuple[str, str, str]] = []
         """(verb, kind, name) of every call that was let in."""
         self.made: list[tuple[str, str]] = []
@@ -113,8 +116,24 @@ class FakeApi:
         if known is None:
             self._make(kind, name)
         wanted = {"status": body["status"]} if subresource else _without_status(body)
+        if subresource and (unknown := self.not_in_schema & body["status"].keys()):
+            raise SkewError(f"apply {name}: .status.{min(unknown)}: field not declared in schema")
         self._merge((kind, name), _fields(wanted), f"{manager}/{subresource}")
         return self._answer(copied(self._objects[(kind, name)]))
+
+    async def replace_status(self, kind: Kind, body: Object) -> Object:
+        name = str(body["metadata"]["name"])
+        self._admit("update", kind, name)
+        known = self._objects.get((kind, name))
+        if known is None:
+            raise RefusedError(f"replace the status of {kind.name} {name}: not found")
+        _meet(body["metadata"], known)
+        before = copied(known)
+        kept = {key: one for key, one in body["status"].items() if key not in self.not_in_schema}
+        known["status"] = copied(kept)
+        self._owners[(kind, name)] = {"replacer": set(_fields({"status": kept}))}
+        self._touch(kind, known, before)
+        return self._answer(copied(known))
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         self._admit("delete", kind, name)

@@ -20,6 +20,7 @@ from bookie_operator.platform.kubernetes.api import (
     HttpApi,
     HttpConnection,
     RefusedError,
+    SkewError,
 )
 
 BODY = {"metadata": {"name": "a"}, "data": {"b": "c"}}
@@ -153,6 +154,7 @@ async def test_a_deletion_names_the_uid_that_it_is_for(server: Server, api: Http
         (404, "knows no Pod", RefusedError),
         (409, "the object has been modified", PreconditionError),
         (422, "is invalid", RefusedError),
+        (500, ".status.drain: field not declared in schema", SkewError),
         (429, "too many requests", UnavailableError),
         (500, "etcd is away", UnavailableError),
         (503, "", UnavailableError),

@@ -434,6 +434,15 @@ async def test_a_status_is_published_for_the_object_that_was_read(lab: Lab) -> N
     assert lab.cluster.status.phase == "Running"
 
 
+async def test_a_crd_older_than_the_operator_gets_the_status_it_has_room_for(lab: Lab) -> None:
+    read, lab.api.not_in_schema = lab.cluster, {"limbo"}
+    update = {"status": ClusterStatus(phase="Running", observed_generation=1)}
+    await lab.platform.publish(read.model_copy(update=update))
+    assert lab.cluster.status.phase == "Running"
+    with pytest.raises(PreconditionError):
+        await lab.platform.publish(read.model_copy(update=update))
+
+
 async def test_the_disruption_budget_follows_the_status(lab: Lab) -> None:
     for allowed in (1, 0):
         await lab.platform.settle(lab.cluster, ClusterStatus(disruptions_allowed=allowed))

@@ -33,6 +33,10 @@ class RefusedError(BookieError):
     """The API server refused the object itself; the message is the server's."""
 
 
+class SkewError(RefusedError):
+    """The object has a field that the CRD does not: it is older than this operator."""
+
+
 class NotServedError(RefusedError):
     """The API server knows no such kind: its CRD is not installed."""
 
@@ -103,6 +107,9 @@ class Api(Protocol):
         A uid in `body` stands for that very object, a resourceVersion for that state of it; without
         a uid an object that is not there is created.
         """
+
+    async def replace_status(self, kind: Kind, body: Object) -> Object:
+        """The whole status anew; what the server knows no field for is left out, not refused."""
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         """False = it is not there. With `uid`: only that very object."""
@@ -239,6 +246,11 @@ class HttpApi:
         )
         return _checked(status, answer, f"apply {kind.name} {_name(body)}")
 
+    async def replace_status(self, kind: Kind, body: Object) -> Object:
+        path = f"{self._path(kind, _name(body))}/status"
+        status, answer = await self._connection.request("PUT", path, body=typed(kind, body))
+        return _checked(status, answer, f"replace the status of {kind.name} {_name(body)}")
+
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         options: Object = {"propagationPolicy": "Background"}
         if uid:
@@ -278,6 +290,8 @@ def _checked(status: int, answer: Object, what: str) -> Object:
     if status < 400:
         return answer
     told = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
+    if "field not declared in schema" in told:
+        raise SkewError(told)  # an API server calls it its own error, 500
     if status == 403 and "quota" not in told:
         raise ForbiddenError(told)
     if status == 409 or _is_another_object(answer):

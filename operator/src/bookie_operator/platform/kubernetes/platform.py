@@ -6,6 +6,7 @@ the objects. A bookie's StatefulSet with 0 replicas is a fence while its volumes
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from bookie_operator.platform.kubernetes.api import (
     Api,
     Kind,
     Object,
+    SkewError,
 )
 from bookie_operator.platform.kubernetes.bookies import (
     CONTAINER,
@@ -58,6 +60,8 @@ from bookie_operator.platform.kubernetes.surroundings import (
     zookeeper_url,
 )
 from bookie_operator.platform.kubernetes.view import bookies_of, container_of, volume_of
+
+LOGGER: Final = logging.getLogger(__name__)
 
 JOBS_MAX: Final = 30
 """Ended jobs beyond this are removed, oldest first."""
@@ -353,7 +357,14 @@ class KubernetesPlatform:
     async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
         metadata = {"name": name} | ({"resourceVersion": version} if version else {})
         body: Object = {"metadata": metadata, "status": status}
-        await self._api.apply(kind, body, manager=STATUS_MANAGER, subresource="status")
+        try:
+            await self._api.apply(kind, body, manager=STATUS_MANAGER, subresource="status")
+        except SkewError as error:  # CRDs of an older version: the rest of the status counts
+            LOGGER.warning("upgrade the CRDs: %s", error)
+            known = await self._api.get(kind, name)
+            if known is not None:
+                known["metadata"] |= metadata
+                await self._api.replace_status(kind, known | {"status": status})
 
     async def wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):
