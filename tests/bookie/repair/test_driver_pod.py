@@ -13,7 +13,7 @@ from bookie.repair.driver_pod import (
     spark_conf,
 )
 from bookie.repair.engines import SPARK_LEDGERS_MIN, check_engine, choose_engine
-from bookie.repair.executor_pods import ExecutorPods, Patience, no_executors, story_of
+from bookie.repair.executor_pods import ExecutorPods, Patience, PodsApi, no_executors, story_of
 
 ENVIRONMENT = {
     "KUBERNETES_SERVICE_HOST": "10.96.0.1",
@@ -138,7 +138,21 @@ def test_a_pod_without_a_node_and_one_that_ended_are_told_apart() -> None:
 
 def test_what_cannot_be_asked_is_part_of_the_story(tmp_path: Path) -> None:
     driver = DriverPod.from_environment(ENVIRONMENT)
-    assert "cannot be listed" in ExecutorPods(driver, account=tmp_path).story()
+    unknown = ExecutorPods(driver, PodsApi(driver, account=tmp_path))
+    assert "cannot be listed" in unknown.story()
+
+
+def test_only_pods_that_wait_or_run_are_deleted() -> None:
+    asked: list[tuple[str, str]] = []
+    pods = [pod(phase, phase=phase) for phase in ("Pending", "Running", "Succeeded", "Failed")]
+
+    def api(method: str, what: str) -> dict[str, Any]:
+        asked.append((method, what))
+        return {"items": pods}
+
+    ExecutorPods(DriverPod.from_environment(ENVIRONMENT), api).delete_unfinished()
+    assert asked[0][1].startswith("?labelSelector=") and ENVIRONMENT["POD_NAME"] in asked[0][1]
+    assert asked[1:] == [("DELETE", "/Pending"), ("DELETE", "/Running")]
 
 
 def test_giving_up_names_the_image_and_the_pods() -> None:

@@ -6,9 +6,10 @@ that cannot be pulled, a pod that finds no node, a program that ends at once.
 
 import json
 import ssl
+import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,15 +20,41 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
 TOLD_MAX: Final = 3
+NOT_FOUND: Final = 404
 FINISHED: Final = ("Succeeded", "Failed")
 
 
+Ask = Callable[[str, str], Mapping[str, Any]]
+"""A method and what follows `/pods` in the path; the API server's answer."""
+
+
 @dataclass(frozen=True, slots=True)
-class ExecutorPods:
-    """The executors' pods of one driver. `account`: where the driver's credentials lie."""
+class PodsApi:
+    """The API server's pods of the driver's namespace. `account`: where its credentials lie."""
 
     driver: DriverPod
     account: Path = ACCOUNT
+
+    def __call__(self, method: str, what: str) -> Mapping[str, Any]:
+        """Raises OSError when it cannot be reached or refuses, ValueError for a foreign answer."""
+        # Read each time: the token is renewed while a long repair runs.
+        token = (self.account / "token").read_text(encoding="ascii").strip()
+        trusted = ssl.create_default_context(cafile=self.account / "ca.crt")
+        pods = f"{self.driver.api_server}/api/v1/namespaces/{self.driver.namespace}/pods"
+        request = urllib.request.Request(
+            f"https://{pods}{what}", headers={"Authorization": f"Bearer {token}"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
+            told: Mapping[str, Any] = json.load(answer)
+            return told
+
+
+class ExecutorPods:
+    """The executors' pods of one driver."""
+
+    def __init__(self, driver: DriverPod, ask: Ask | None = None) -> None:
+        self._selector = f"{DRIVER_LABEL}={driver.name}"
+        self._ask = ask or PodsApi(driver)
 
     def story(self) -> str:
         """What holds them up, in words; also when the API server does not tell."""
@@ -40,25 +67,19 @@ class ExecutorPods:
         """Take away those that still wait or run: they would hold resources until the Job goes."""
         for pod in self._list():
             if (pod.get("status") or {}).get("phase") not in FINISHED:
-                self._ask(f"/{pod['metadata']['name']}", method="DELETE")
+                self._delete(pod["metadata"]["name"])
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._ask("DELETE", f"/{name}")
+        except urllib.error.HTTPError as error:
+            if error.code != NOT_FOUND:  # gone meanwhile
+                raise
 
     def _list(self) -> list[Mapping[str, Any]]:
-        chosen = {"labelSelector": f"{DRIVER_LABEL}={self.driver.name}", "limit": PODS_MAX}
-        found: list[Mapping[str, Any]] = self._ask(f"?{urllib.parse.urlencode(chosen)}")["items"]
+        query = urllib.parse.urlencode({"labelSelector": self._selector, "limit": PODS_MAX})
+        found = self._ask("GET", f"?{query}")["items"]
         return sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-
-    def _ask(self, what: str, *, method: str = "GET") -> Mapping[str, Any]:
-        # Read each time: the token is renewed while a long repair runs.
-        token = (self.account / "token").read_text(encoding="ascii").strip()
-        trusted = ssl.create_default_context(cafile=self.account / "ca.crt")
-        request = urllib.request.Request(
-            f"https://{self.driver.api_server}/api/v1/namespaces/{self.driver.namespace}/pods{what}",
-            headers={"Authorization": f"Bearer {token}"},
-            method=method,
-        )
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
-            told: Mapping[str, Any] = json.load(answer)
-            return told
 
 
 class Patience:
