@@ -91,17 +91,17 @@ class Watch:
 
     def _follow(self) -> None:
         while not self._is_over:
-            self._process = subprocess.Popen(
+            with subprocess.Popen(
                 self._command,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env={**os.environ, **self._environment},
-            )
-            assert self._process.stdout is not None
-            self._read(self._process.stdout)
-            self._process.wait()
-            time.sleep(AGAIN_S)
+            ) as self._process:
+                assert self._process.stdout is not None
+                self._read(self._process.stdout)
+            if not self._is_over:
+                time.sleep(AGAIN_S)
 
     def _read(self, stream: IO[str]) -> None:
         """Documents as kubectl prints them: indented, one after the other, `}` ends each."""
