@@ -9,11 +9,20 @@ from bookie.protocol.errors import UnavailableError
 from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
-from bookie_operator.platform.kubernetes.api import CLAIM, CLUSTER, EVENT, POD, Object
+from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
+    CLUSTER,
+    EVENT,
+    POD,
+    STATEFUL_SET,
+    Object,
+)
 from fake_bookies import FakeBookies
 from kubernetes_lab import Lab
 from prometheus_client import CollectorRegistry
 from virtual_time import clock, in_virtual_time
+
+LAST = "demo-bookie-3-0"
 
 
 class Life:
@@ -73,8 +82,8 @@ def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return registry.get_sample_value(name, whole) or 0.0
 
 
-async def serving() -> Life:
-    life = Life(Lab(replicas=3, audit={"schedule": "@never"}))
+async def serving(replicas: int = 3) -> Life:
+    life = Life(Lab(replicas=replicas, audit={"schedule": "@never"}))
     await life.bookies.register(*life.lab.cluster.spec.bookie_ids)
     await life.until(lambda: life.status.is_true(ConditionType.DURABILITY_VERIFIED))
     return life
@@ -262,4 +271,22 @@ async def test_figures_follow_the_status() -> None:
     assert sample(registry, condition, type="LimboPresent") == 1
     await life.until(lambda: sample(registry, limbo) == 0)
     assert sample(registry, "bookie_operator_actions_total", type="StartJob") >= 2
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_bookie_that_leaves_is_stopped_once_though_it_stops_slowly() -> None:
+    """Its pod's hook runs for a while, and until then the bookie answers as before."""
+    life = await serving(replicas=4)
+    life.lab.controllers.clings.add("demo-bookie-3-0")
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=3))
+    await life.until(lambda: "deletionTimestamp" in life.lab.api.the(POD, LAST)["metadata"])
+    await life.go_on(20)
+    life.lab.controllers.clings.clear()
+    await life.until(lambda: life.lab.api.find(STATEFUL_SET, "demo-bookie-3") is None)
+    await life.go_on(20)
+    assert life.lab.api.find(POD, LAST) is None
+    assert life.bookies.boots["bookie-3"].epoch == 1
+    assert [one.id for one in life.status.bookies] == [f"bookie-{n}" for n in range(3)]
+    assert [one["count"] for one in life.events("BookieRemoving")] == [1]
     await life.end()

@@ -13,7 +13,7 @@ import yaml
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.protocol.ids import BookieId
-from bookie_operator.observed import Health
+from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
 from fake_controllers import Controllers
@@ -43,7 +43,8 @@ class FakeBookies:
     metadata: MemoryCluster = field(default_factory=MemoryCluster)
     boots: dict[str, Boots] = field(default_factory=dict)
     sessions: list[MemoryStore] = field(default_factory=list)
-    drains: list[tuple[str, bool]] = field(default_factory=list)
+    draining: set[str] = field(default_factory=set)
+    """Addresses of bookies that take no entries; no ledger names them."""
 
     async def open_store(self, url: str) -> MetadataStore:
         return MemoryStore(self.metadata)
@@ -67,7 +68,8 @@ class FakeBookies:
         raise AssertionError("nothing waits for approval here")
 
     async def drain(self, address: str, *, cancel: bool) -> None:
-        self.drains.append((address, cancel))
+        self.draining -= {address}
+        self.draining |= set() if cancel else {address}
 
     async def close(self) -> None:
         return
@@ -77,6 +79,8 @@ class FakeBookies:
         boot = self._booted(name, pod)
         told = bookie(name, epoch=boot.epoch, reason=boot.reason, limbo=boot.limbo).health
         assert told is not None
+        if f"{pod['status']['podIP']}:3183" in self.draining:
+            told = replace(told, phase=Phase.DRAINING, draining=True, ledgers_naming_it=0)
         uids = self._volume_uids(pod)
         disks = tuple(
             replace(disk, volume_uid=uid) for disk, uid in zip(told.disks, uids, strict=True)

@@ -153,6 +153,15 @@ class TestTheWayOut:
         made = after(*looks, seen(draining(left=0, is_fresh=False)))
         assert made.status.bookies[4].state is BookieState.LEAVING
 
+    def test_one_that_still_answers_while_its_pod_ends_is_leaving(self) -> None:
+        """A pod's hook flushes before the bookie is told to stop."""
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        ending = {"is_ready": False}
+        made = after(*looks, seen(draining(left=0, process_facts=ending)))
+        assert made.status.bookies[4].state is BookieState.LEAVING
+        made = after(*looks, seen(draining(left=1, process_facts=ending)))
+        assert made.status.bookies[4].state is not BookieState.LEAVING, "it says it is needed"
+
     def test_then_it_is_forgotten(self) -> None:
         looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
         made = after(*looks, observed(of=FOUR, jobs=[audited()], seconds=9))

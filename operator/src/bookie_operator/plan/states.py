@@ -100,8 +100,12 @@ def _is_leaving(bookie: Bookie, drain: DrainStatus | None) -> bool:
     process, health = bookie.process, bookie.health
     if process is None or not process.running:
         return True
-    is_silent = health is None or not health.is_fresh or health.phase is Phase.STOPPING
-    return is_silent and process.instance == drain.instance
+    if process.instance != drain.instance:
+        return False
+    if health is None or not health.is_fresh or health.phase is Phase.STOPPING:
+        return True
+    # Its pod ends, and until its hook has run it answers as before.
+    return not process.is_ready and health.draining and health.ledgers_naming_it == 0
 
 
 def _left_alone(bookie: Bookie) -> Judged:
