@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bookie.protocol.ids import BookieId
+from bookie.repair.driver_pod import DriverPod
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
@@ -199,3 +200,14 @@ def test_the_answer_of_a_command_is_its_summary(
     tmp_path: Path, script: str, code: int, summary: str
 ) -> None:
     assert accept_loss(tmp_path, script) == (code, summary)
+
+
+async def test_spark_is_told_by_its_pod_what_the_spec_says() -> None:
+    lab = await started()
+    [container] = lab.api.the(JOB, NAME)["spec"]["template"]["spec"]["containers"]
+    given = {one["name"]: one.get("value", "10.0.0.7") for one in container["env"]}
+    driver = DriverPod.from_environment({**given, "KUBERNETES_SERVICE_HOST": "10.96.0.1"})
+    repair = lab.cluster.spec.repair
+    assert (driver.image, driver.executors) == (repair.image, repair.executors)
+    assert (driver.start_deadline_s, driver.cluster) == (repair.start_deadline_seconds, "demo")
+    assert driver.service_account == "demo-repair"

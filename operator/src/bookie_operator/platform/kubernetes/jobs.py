@@ -129,6 +129,8 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
                 {
                     "REPAIR_IMAGE": spec.repair.image,
                     "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
+                    "REPAIR_IMAGE_PULL_SECRETS": ",".join(spec.image_pull_secrets),
+                    "REPAIR_START_DEADLINE_SECONDS": f"{spec.repair.start_deadline_seconds:g}",
                     "REPAIR_EXECUTORS": str(spec.repair.executors),
                     "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
                     "REPAIR_CLUSTER": name,
