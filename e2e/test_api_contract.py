@@ -23,6 +23,8 @@ from bookie_operator.platform.kubernetes.api import (
     HttpApi,
 )
 
+pytestmark = pytest.mark.usefixtures("cluster")
+
 CRDS: Final = Path(__file__).parents[1] / "crds"
 NAMESPACE: Final = "platform"
 KINDS: Final = (STATEFUL_SET, POD, CLAIM, CONFIG_MAP, EVENT, TASK)

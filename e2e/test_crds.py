@@ -15,6 +15,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+pytestmark = pytest.mark.usefixtures("cluster")
+
 CRDS: Final = Path(__file__).parents[1] / "crds"
 NAMESPACE: Final = "crd-rules"
 API_VERSION: Final = "bookkeeper.bookie-operator.dev/v1alpha1"

@@ -19,6 +19,8 @@ from click.testing import CliRunner, Result
 from kubectl_contract import KubectlContract
 from kubectl_lab import tree_of
 
+pytestmark = pytest.mark.usefixtures("cluster")
+
 CRDS = Path(__file__).parents[1] / "crds"
 NAMESPACE = "books"
 RESOURCES = {"bookieclusters": CLUSTERS, "bookietasks": TASKS, "events": "events"}

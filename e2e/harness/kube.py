@@ -77,8 +77,9 @@ class Kube:
         found: Object | None = json.loads(text) if text.strip() else None
         return found
 
-    def items(self, kind: str, selector: str = "") -> list[Object]:
-        words = ("--selector", selector) if selector else ()
+    def items(self, kind: str, selector: str = "", *, everywhere: bool = False) -> list[Object]:
+        words = ["--selector", selector] if selector else []
+        words += ["--all-namespaces"] if everywhere else []
         found: list[Object] = json.loads(self("get", kind, "--output", "json", *words))["items"]
         return found
 

@@ -41,6 +41,7 @@ class Operator:
     def ensure(self) -> None:
         """Installed and ready."""
         if not self.is_installed():
+            self.remove()
             self.install()
         self.wait_ready()
 
@@ -49,6 +50,8 @@ class Operator:
         if self.is_installed():
             self.uninstall()
         for crd in (BKT, BKC):
+            left = self.kube.items(crd, everywhere=True) if self.kube.get("crd", crd) else []
+            assert not left, f"{len(left)} {crd} of others would go with their CRD"
             self.kube.delete("crd", crd, wait=True)
 
     def uninstall(self) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from harness.artifacts import Time, keep_times, table
-from harness.kind import Kind, NoClusterError, bring_up, load_images
+from harness.kind import Kind, load_images
 from harness.operator import Operator
-from harness.settings import Settings
 from harness.story import Story
 
 OUTCOME = pytest.StashKey[pytest.TestReport]()
@@ -48,17 +47,10 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 @pytest.fixture(scope="session")
-def kind() -> Iterator[Kind]:
+def kind(cluster: Kind) -> Kind:
     """The cluster, with our images on its nodes."""
-    try:
-        kind = bring_up(Settings.from_environment())
-    except NoClusterError as error:
-        pytest.skip(f"no kind cluster: {error}")
-    try:
-        load_images(kind)
-        yield kind
-    finally:
-        kind.down()
+    load_images(cluster)
+    return cluster
 
 
 @pytest.fixture(scope="session")
