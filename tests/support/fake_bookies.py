@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.metadata.store import BookieInfo, MetadataStore
+from bookie.metadata.store import BookieInfo, Cookie, MetadataStore
 from bookie.protocol.ids import BookieId
 from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
@@ -53,6 +53,7 @@ class FakeBookies:
         for name in names:
             session = MemoryStore(self.metadata)
             await session.register(BookieInfo(name, ()))
+            await session.create_cookie(Cookie(name, ("/journal",), ("/ledger-0",), "instance"))
             self.sessions.append(session)
 
     # The Control

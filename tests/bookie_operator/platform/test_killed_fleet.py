@@ -1,7 +1,8 @@
 """The operator is killed after each call to the API server; a new one knows only the objects.
 
-From nothing to a serving fleet, and from an unclean restart to limbo cleared and verified: each
-volume is made once, each incident is told once, and its repair is started once.
+From nothing to a serving fleet, from an unclean restart to limbo cleared and verified, and from one
+bookie too many to its end: each volume is made once, each incident is told once, its repair is
+started once, and who left is not started again.
 """
 
 import asyncio
@@ -15,7 +16,16 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.fleet import Fleet
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
-from bookie_operator.platform.kubernetes.api import CLAIM, EVENT, JOB, STATEFUL_SET, Kind
+from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
+    CLUSTER,
+    EVENT,
+    JOB,
+    STATEFUL_SET,
+    Kind,
+    Object,
+)
+from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL, RETAINED_LABEL
 from fake_api import Killed
 from fake_bookies import FakeBookies
 from kubernetes_lab import Lab
@@ -33,8 +43,8 @@ CALLS_MAX: Final = 2000
 class World:
     """One namespace that outlives its operators."""
 
-    def __init__(self) -> None:
-        self.lab = Lab(replicas=3, audit={"schedule": "@never"})
+    def __init__(self, replicas: int = 3) -> None:
+        self.lab = Lab(replicas=replicas, audit={"schedule": "@never"})
         self.bookies = FakeBookies(self.lab.controllers)
 
     async def live(self, is_over: Callable[["World"], bool], *, killed_at: int = 0) -> bool:
@@ -138,3 +148,31 @@ def check_mended(world: World) -> None:
     jobs = {"demo-audit-1": 1, "demo-bookie-1-2-1": 1, "demo-audit-2": 1}
     assert made(world, JOB) == jobs
     assert world.bookies.boots["bookie-1"].epoch == 2, "and it was not restarted again"
+
+
+@in_virtual_time
+async def test_a_bookie_leaves_once_over_any_death_of_its_operator() -> None:
+    healthy = World(replicas=4)
+    await healthy.bookies.register(*healthy.lab.cluster.spec.bookie_ids)
+    await healthy.live(serves)
+    healthy.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=3))
+    for killed_at in range(1, CALLS_MAX):
+        world = healthy.copy()
+        survived = await world.live(has_left, killed_at=killed_at)
+        if not survived:
+            await world.live(has_left)
+        assert world.bookies.boots["bookie-3"].epoch == 1, "it was never started again"
+        kept = [one for one in world.lab.api.all(CLAIM) if RETAINED_LABEL in labels(one)]
+        assert {labels(one)[BOOKIE_LABEL] for one in kept} == {"bookie-3"} and len(kept) == 3
+        if survived:
+            return
+
+
+def has_left(world: World) -> bool:
+    status = world.lab.cluster.status
+    return status.drain is None and [one.id for one in status.bookies] == list(IDS)
+
+
+def labels(thing: Object) -> dict[str, str]:
+    found: dict[str, str] = thing["metadata"]["labels"]
+    return found
