@@ -61,7 +61,7 @@ def test_swapped_disks_are_refused(story: Story) -> None:
     before = story.fleet.epoch("bookie-1")
     with story.faults.stopped("bookie-1"):
         story.faults.swap(*disks)
-    refused = story.fleet.wait_condition("Degraded", reason="RefusedBoot")
+    refused = story.fleet.wait_condition("Degraded", reason="SwappedDisk")
     assert "swapped" in condition_of(refused, "Degraded")["message"].lower()
     story.load.goes_on()
     assert story.fleet.epoch("bookie-1") == before
