@@ -171,10 +171,25 @@ def built(image: str, path: str) -> str | None:
 def build_images(settings: Settings) -> None:
     """`make images`, or what E2E_BUILD says, from the base image that the settings name."""
     environment = {"PATH": settings.path()}
-    if settings.base_image:
+    if settings.builds_from_base:
+        _have_base(settings)
         environment["IMAGE_ARGS"] = f"--build-arg BASE={settings.base_image}"
     command = ("bash", "-c", f"cd {shlex.quote(str(ROOT))} && {settings.build}")
     run(command, seconds=BUILD_S, environment=environment)
+
+
+def _have_base(settings: Settings) -> None:
+    """Without a base there is nothing to build from, and that is no fault of this tree."""
+    environment = {"PATH": settings.path()}
+    if built(settings.base_image, settings.path()) is not None:
+        return
+    try:
+        run(("docker", "pull", settings.base_image), seconds=BUILD_S, environment=environment)
+    except CommandError as error:
+        raise NoClusterError(
+            f"base image {settings.base_image} cannot be had ({_last_line(error)}): name another "
+            "in E2E_BASE_IMAGE, or a command that builds the images in E2E_BUILD"
+        ) from error
 
 
 def load_images(kind: Kind) -> list[str]:

@@ -9,6 +9,7 @@ ROOT: Final = Path(__file__).parents[2]
 ARTIFACTS: Final = ROOT / "e2e" / "artifacts"
 TAG: Final = os.environ.get("E2E_TAG", "dev")
 """Of the images; spec.image and the chart's values say the same."""
+BUILD: Final = f"make images TAG={TAG}"
 IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
 
 
@@ -20,6 +21,7 @@ class Settings:
     cluster_name: str
     node_image: str
     base_image: str
+    """What the images are built from, by the command below as it is by default."""
     tools: str
     """Folders with kind, kubectl and helm, in front of PATH."""
     build: str
@@ -33,11 +35,16 @@ class Settings:
             cluster_up=os.environ.get("E2E_CLUSTER_UP", ""),
             cluster_name=os.environ.get("E2E_CLUSTER_NAME", "bookie-e2e"),
             node_image=os.environ.get("E2E_NODE_IMAGE", ""),
-            base_image=os.environ.get("E2E_BASE_IMAGE", ""),
+            base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
             tools=os.environ.get("E2E_TOOLS", ""),
-            build=os.environ.get("E2E_BUILD", f"make images TAG={TAG}"),
+            build=os.environ.get("E2E_BUILD", BUILD),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
+
+    @property
+    def builds_from_base(self) -> bool:
+        """Not from wheels, as with OFFLINE=1, and not by a command of the user's own."""
+        return self.build == BUILD and not os.environ.get("OFFLINE")
 
     def path(self) -> str:
         """PATH of every command that is started."""
