@@ -290,3 +290,16 @@ async def test_a_bookie_that_leaves_is_stopped_once_though_it_stops_slowly() -> 
     assert [one.id for one in life.status.bookies] == [f"bookie-{n}" for n in range(3)]
     assert [one["count"] for one in life.events("BookieRemoving")] == [1]
     await life.end()
+
+
+@in_virtual_time
+async def test_a_bookie_that_left_comes_back_on_its_volumes() -> None:
+    life = await serving(replicas=4)
+    before = life.lab.api.the(CLAIM, "demo-bookie-3-ledger-0")["metadata"]["uid"]
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=3))
+    await life.until(lambda: len(life.status.bookies) == 3)
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=4))
+    await life.until(lambda: [one.state for one in life.status.bookies] == ["Serving"] * 4)
+    after = life.lab.api.the(CLAIM, "demo-bookie-3-ledger-0")["metadata"]["uid"]
+    assert (after, life.bookies.boots["bookie-3"].epoch) == (before, 2)
+    await life.end()

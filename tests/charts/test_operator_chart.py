@@ -16,9 +16,9 @@ GROUP: Final = "bookkeeper.bookie-operator.dev"
 RBAC: Final = "rbac.authorization.k8s.io"
 USED: Final = {
     (GROUP, "bookieclusters"): "get list watch patch",
-    (GROUP, "bookieclusters/status"): "patch update",
+    (GROUP, "bookieclusters/status"): "update",
     (GROUP, "bookietasks"): "get list watch",
-    (GROUP, "bookietasks/status"): "patch update",
+    (GROUP, "bookietasks/status"): "update",
     ("", "pods"): "get list watch create delete",
     ("", "persistentvolumeclaims"): "get list watch create patch delete",
     ("", "configmaps"): "list create delete",

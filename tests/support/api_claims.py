@@ -1,7 +1,7 @@
 """What the operator relies on an API server for: claims that the fake and a real one keep."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from bookie_operator.errors import PreconditionError
@@ -184,26 +184,43 @@ class ApiClaims:
         assert (await api.apply(CONFIG_MAP, body))["data"] == {"a": "1"}
 
     async def test_a_status_is_written_apart(self, api: Api) -> None:
-        await created(api, TASK, task() | {"status": {"phase": "Running"}})
+        made = await created(api, TASK, task() | {"status": {"phase": "Running"}})
         assert "status" not in await the(api, TASK, "audit")
-        told = await self._tell(api, {"phase": "Running", "message": "at work"})
+        told = await self._tell(api, made, phase="Running", message="at work")
         assert (told["metadata"]["generation"], told["status"]["message"]) == (1, "at work")
-        told = await self._tell(api, {"phase": "Failed"})
-        assert (told["status"]["phase"], told["status"].get("message", "")) == ("Failed", "")
+        assert told["spec"]["type"] == "audit"
 
-    async def _tell(self, api: Api, status: Object, **metadata: Any) -> Object:
-        body = {"metadata": {"name": "audit", **metadata}, "status": status}
-        return await api.apply(TASK, body, manager="teller", subresource="status")
+    async def test_a_status_is_written_whole(self, api: Api) -> None:
+        made = await created(api, TASK, task())
+        told = await self._tell(api, made, phase="Running", target="a-job", message="at work")
+        told = await self._tell(api, told, phase="Failed")
+        assert (told["status"]["phase"], told["status"].get("message", "")) == ("Failed", "")
+        assert told["status"].get("target", "") == ""
+
+    async def _tell(self, api: Api, thing: Object, **status: str) -> Object:
+        return await api.replace_status(TASK, "audit", status, version=version(thing))
+
+    async def test_the_same_status_again_changes_nothing(self, api: Api) -> None:
+        told = await self._tell(api, await created(api, TASK, task()), phase="Running")
+        assert version(await self._tell(api, told, phase="Running")) == version(told)
 
     async def test_a_status_for_an_older_version_is_refused(self, api: Api) -> None:
         old = await created(api, TASK, task())
-        await self._tell(api, {"phase": "Running"}, resourceVersion=version(old))
+        await self._tell(api, old, phase="Running")
         with pytest.raises(PreconditionError):
-            await self._tell(api, {"phase": "Failed"}, resourceVersion=version(old))
+            await self._tell(api, old, phase="Failed")
+        assert (await the(api, TASK, "audit"))["status"]["phase"] == "Running"
 
     async def test_a_status_of_what_is_gone_is_refused(self, api: Api) -> None:
+        old = await created(api, TASK, task())
+        await api.delete(TASK, "audit")
         with pytest.raises(RefusedError):
-            await self._tell(api, {"phase": "Running"})
+            await self._tell(api, old, phase="Running")
+
+    async def test_a_field_that_the_kind_lacks_is_left_out_of_a_status(self, api: Api) -> None:
+        made = await created(api, TASK, task())
+        told = await self._tell(api, made, phase="Running", mood="good")
+        assert told["status"]["phase"] == "Running" and "mood" not in told["status"]
 
     async def test_a_generation_counts_specs_only(self, api: Api) -> None:
         await api.apply(STATEFUL_SET, stateful_set(replicas=0))

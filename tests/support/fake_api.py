@@ -26,7 +26,6 @@ from bookie_operator.platform.kubernetes.api import (
     Kind,
     Object,
     RefusedError,
-    SkewError,
     typed,
 )
 from operator_scenes import T0
@@ -104,34 +103,27 @@ class FakeApi:
         self._owners[key] = {CREATOR: set(fields)}
         return self._answer(copied(tree))
 
-    async def apply(
-        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
-    ) -> Object:
+    async def apply(self, kind: Kind, body: Object, *, manager: str = MANAGER) -> Object:
         name = str(body["metadata"]["name"])
         self._admit("patch", kind, name)
         known = self._objects.get((kind, name))
-        if known is None and subresource:
-            raise RefusedError(f"apply {kind.name} {name}: not found")
         _meet(body["metadata"], known)
         if known is None:
             self._make(kind, name)
-        wanted = {"status": body["status"]} if subresource else _without_status(body)
-        if subresource and (unknown := self.not_in_schema & body["status"].keys()):
-            raise SkewError(f"apply {name}: .status.{min(unknown)}: field not declared in schema")
-        self._merge((kind, name), _fields(wanted), f"{manager}/{subresource}")
+        self._merge((kind, name), _fields(_without_status(body)), manager)
         return self._answer(copied(self._objects[(kind, name)]))
 
-    async def replace_status(self, kind: Kind, body: Object) -> Object:
-        name = str(body["metadata"]["name"])
+    async def replace_status(
+        self, kind: Kind, name: str, status: Object, *, version: str
+    ) -> Object:
         self._admit("update", kind, name)
         known = self._objects.get((kind, name))
         if known is None:
             raise RefusedError(f"replace the status of {kind.name} {name}: not found")
-        _meet(body["metadata"], known)
+        _meet({"resourceVersion": version}, known)
         before = copied(known)
-        kept = {key: one for key, one in body["status"].items() if key not in self.not_in_schema}
+        kept = {key: one for key, one in status.items() if key not in self.not_in_schema}
         known["status"] = copied(kept)
-        self._owners[(kind, name)] = {"replacer": set(_fields({"status": kept}))}
         self._touch(kind, known, before)
         return self._answer(copied(known))
 

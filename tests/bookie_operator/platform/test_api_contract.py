@@ -11,6 +11,7 @@ class TestFakeApi(ApiClaims):
     @pytest.fixture
     def api(self) -> FakeApi:
         made = FakeApi()
+        made.not_in_schema = {"mood"}
         made.put(NODE, {"metadata": {"name": "node-1"}})
         return made
 

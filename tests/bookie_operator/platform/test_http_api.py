@@ -20,7 +20,6 @@ from bookie_operator.platform.kubernetes.api import (
     HttpApi,
     HttpConnection,
     RefusedError,
-    SkewError,
 )
 
 BODY = {"metadata": {"name": "a"}, "data": {"b": "c"}}
@@ -123,12 +122,20 @@ async def test_a_list_selects_by_labels(server: Server, api: HttpApi) -> None:
 
 
 async def test_an_apply_names_its_manager_and_forces(server: Server, api: HttpApi) -> None:
-    await api.apply(CONFIG_MAP, BODY, manager="me", subresource="status")
+    await api.apply(CONFIG_MAP, BODY, manager="me")
     method, path, body = server.asked[0]
     assert method == "PATCH"
-    assert path.endswith("/configmaps/a/status?fieldManager=me&force=true")
+    assert path.endswith("/configmaps/a?fieldManager=me&force=true")
     assert body == {"apiVersion": "v1", "kind": "ConfigMap", **BODY}
     assert server.content_types == ["application/apply-patch+yaml"]
+
+
+async def test_a_status_is_for_the_version_that_was_read(server: Server, api: HttpApi) -> None:
+    await api.replace_status(CLUSTER, "demo", {"phase": "Running"}, version="7")
+    method, path, body = server.asked[0]
+    assert method == "PUT" and path.endswith("/namespaces/fleet/bookieclusters/demo/status")
+    assert body["metadata"] == {"name": "demo", "namespace": "fleet", "resourceVersion": "7"}
+    assert body["status"] == {"phase": "Running"}
 
 
 async def test_a_deletion_names_the_uid_that_it_is_for(server: Server, api: HttpApi) -> None:
@@ -154,7 +161,7 @@ async def test_a_deletion_names_the_uid_that_it_is_for(server: Server, api: Http
         (404, "knows no Pod", RefusedError),
         (409, "the object has been modified", PreconditionError),
         (422, "is invalid", RefusedError),
-        (500, ".status.drain: field not declared in schema", SkewError),
+        (500, ".status.drain: field not declared in schema", RefusedError),
         (429, "too many requests", UnavailableError),
         (500, "etcd is away", UnavailableError),
         (503, "", UnavailableError),

@@ -24,17 +24,12 @@ CONNECTIONS_MAX: Final = 16
 LOGIN_MAX_AGE_S: Final = 600.0
 """Tokens of service accounts are rotated on disk; they are read again after this time."""
 MANAGER: Final = "bookie-operator"
-STATUS_MANAGER: Final = "bookie-operator-status"
 
 Object = dict[str, Any]
 
 
 class RefusedError(BookieError):
     """The API server refused the object itself; the message is the server's."""
-
-
-class SkewError(RefusedError):
-    """The object has a field that the CRD does not: it is older than this operator."""
 
 
 class NotServedError(RefusedError):
@@ -99,17 +94,21 @@ class Api(Protocol):
     async def create(self, kind: Kind, body: Object) -> Object | None:
         """None = an object of this name exists."""
 
-    async def apply(
-        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
-    ) -> Object:
+    async def apply(self, kind: Kind, body: Object, *, manager: str = MANAGER) -> Object:
         """Server-side apply with force.
 
         A uid in `body` stands for that very object, a resourceVersion for that state of it; without
         a uid an object that is not there is created.
         """
 
-    async def replace_status(self, kind: Kind, body: Object) -> Object:
-        """The whole status anew; what the server knows no field for is left out, not refused."""
+    async def replace_status(
+        self, kind: Kind, name: str, status: Object, *, version: str
+    ) -> Object:
+        """The whole status anew, of that very state of the object.
+
+        Not applied: what a CRD of another version has no field for is left out, where an apply
+        would be refused whole.
+        """
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         """False = it is not there. With `uid`: only that very object."""
@@ -233,23 +232,24 @@ class HttpApi:
             return None
         return _checked(status, answer, f"create {kind.name} {_name(body)}")
 
-    async def apply(
-        self, kind: Kind, body: Object, *, manager: str = MANAGER, subresource: str = ""
-    ) -> Object:
-        path = self._path(kind, _name(body)) + (f"/{subresource}" if subresource else "")
+    async def apply(self, kind: Kind, body: Object, *, manager: str = MANAGER) -> Object:
         status, answer = await self._connection.request(
             "PATCH",
-            path,
+            self._path(kind, _name(body)),
             body=typed(kind, body),
             content_type="application/apply-patch+yaml",
             params={"fieldManager": manager, "force": "true"},
         )
         return _checked(status, answer, f"apply {kind.name} {_name(body)}")
 
-    async def replace_status(self, kind: Kind, body: Object) -> Object:
-        path = f"{self._path(kind, _name(body))}/status"
-        status, answer = await self._connection.request("PUT", path, body=typed(kind, body))
-        return _checked(status, answer, f"replace the status of {kind.name} {_name(body)}")
+    async def replace_status(
+        self, kind: Kind, name: str, status: Object, *, version: str
+    ) -> Object:
+        metadata = {"name": name, "namespace": self._namespace, "resourceVersion": version}
+        body = typed(kind, {"metadata": metadata, "status": status})
+        path = f"{self._path(kind, name)}/status"
+        code, answer = await self._connection.request("PUT", path, body=body)
+        return _checked(code, answer, f"replace the status of {kind.name} {name}")
 
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         options: Object = {"propagationPolicy": "Background"}
@@ -291,7 +291,7 @@ def _checked(status: int, answer: Object, what: str) -> Object:
         return answer
     told = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
     if "field not declared in schema" in told:
-        raise SkewError(told)  # an API server calls it its own error, 500
+        raise RefusedError(told)  # an API server calls it its own error, 500
     if status == 403 and "quota" not in told:
         raise ForbiddenError(told)
     if status == 409 or _is_another_object(answer):

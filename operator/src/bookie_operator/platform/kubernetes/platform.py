@@ -32,12 +32,10 @@ from bookie_operator.platform.kubernetes.api import (
     NODE,
     POD,
     STATEFUL_SET,
-    STATUS_MANAGER,
     TASK,
     Api,
     Kind,
     Object,
-    SkewError,
 )
 from bookie_operator.platform.kubernetes.bookies import (
     CONTAINER,
@@ -355,16 +353,12 @@ class KubernetesPlatform:
         await self._publish(TASK, name, status.as_dict())
 
     async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
-        metadata = {"name": name} | ({"resourceVersion": version} if version else {})
-        body: Object = {"metadata": metadata, "status": status}
-        try:
-            await self._api.apply(kind, body, manager=STATUS_MANAGER, subresource="status")
-        except SkewError as error:  # CRDs of an older version: the rest of the status counts
-            LOGGER.warning("upgrade the CRDs: %s", error)
+        if not version:
             known = await self._api.get(kind, name)
-            if known is not None:
-                known["metadata"] |= metadata
-                await self._api.replace_status(kind, known | {"status": status})
+            if known is None:
+                raise PreconditionError(f"{kind.name} {name} is gone")
+            version = known["metadata"]["resourceVersion"]
+        await self._api.replace_status(kind, name, status, version=version)
 
     async def wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):
