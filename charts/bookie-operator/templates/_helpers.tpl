@@ -66,7 +66,7 @@ capabilities:
   verbs: [get, list, watch]
 - apiGroups: [bookkeeper.bookie-operator.dev]
   resources: [bookieclusters/status, bookietasks/status]
-  verbs: [patch, update]
+  verbs: [update]
 # Exactly what it grants to the driver of a Spark repair: nobody may grant more than they have.
 - apiGroups: [""]
   resources: [pods]
