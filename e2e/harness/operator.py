@@ -114,9 +114,9 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def signal_container(kind: Kind, node: str, identity: str, signal: str) -> None:
-    """To a container's processes: the first one goes last, as its end is the end of all."""
+    """To a container's processes, its first one last: that may have ended with the others."""
     kind.on_node(
         node,
         f"first=$(crictl inspect --output go-template --template {{{{.info.pid}}}} {identity}); "
-        f"kill -{signal} $(pgrep --parent $first || true) $first",
+        f"kill -{signal} $(pgrep --parent $first || echo $first); kill -{signal} $first || true",
     )
