@@ -1,10 +1,10 @@
 """`bookie flush` against a real control plane in this process, over a bookie that is none."""
 
 import asyncio
-import time
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from bookie.cli.main import main
@@ -14,7 +14,6 @@ from bookie.wire.admin import bookie_admin_pb2 as pb
 from click.testing import CliRunner, Result
 
 LOG_BYTES = 12345
-AT_ONCE_S = 2.0
 
 
 class Flushable:
@@ -68,21 +67,15 @@ async def test_a_flush_is_not_waited_for_longer_than_asked() -> None:
     assert (told.exit_code, "did not end within 0.05 s" in told.stderr) == (1, True)
 
 
-async def test_a_bookie_that_is_not_there_is_told_at_once() -> None:
+async def test_a_bookie_that_is_not_there_is_told() -> None:
     async with served(Flushable()) as address:
         pass
-    began = time.monotonic()
     told = await asyncio.to_thread(command, "--admin", address)
     assert (told.exit_code, f"no bookie answers at {address}" in told.stderr) == (1, True)
-    assert time.monotonic() - began < AT_ONCE_S
 
 
 async def test_a_port_that_never_answers_is_given_up() -> None:
-    async def silent(*_: Any) -> None:
-        await asyncio.Event().wait()
-
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    told = await asyncio.to_thread(command, "--admin", f"127.0.0.1:{port}")
-    server.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections are never accepted
+        port = silent.getsockname()[1]
+        told = await asyncio.to_thread(command, "--admin", f"127.0.0.1:{port}")
     assert (told.exit_code, "(DEADLINE_EXCEEDED)" in told.stderr) == (1, True)
