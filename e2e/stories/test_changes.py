@@ -62,7 +62,7 @@ def drain(story: Story, node: str) -> str:
 @pytest.mark.story("l", "a node drained")
 def test_no_drain_takes_a_bookie_while_there_is_limbo(story: Story) -> None:
     story.up()
-    story.write()
+    story.write(prefill=(60, 30))
     node = story.fleet.pod("bookie-0")["spec"]["nodeName"]
     with cordoned(story, node):
         before = story.faults.kill("bookie-1")

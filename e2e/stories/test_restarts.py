@@ -44,7 +44,7 @@ def test_a_forced_pod_is_an_unclean_stop(story: Story) -> None:
 @pytest.mark.story("h", "two bookies killed at once")
 def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
     story.up({"repair": {"maxAttempts": 2}})
-    story.write()
+    story.write(prefill=(60, 30))
     mark = story.fleet.watch.mark()
     epochs = {bookie: story.fleet.epoch(bookie) for bookie in ("bookie-1", "bookie-2")}
     story.faults.kill_now(*epochs)
