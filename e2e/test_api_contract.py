@@ -49,11 +49,15 @@ def namespace() -> Iterator[None]:
         pytest.skip(f"no cluster: {error}")
     if not context.startswith("kind-"):
         pytest.skip(f"the context is {context!r}, expected one that starts with kind-")
+    names = kubectl("get", "--ignore-not-found", "-o", "name", "-f", str(CRDS)).split()
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
     kubectl("create", "namespace", NAMESPACE)
     yield
-    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    if not names:  # a chart that is installed later could not make them its own
+        kubectl("delete", "-f", str(CRDS), "--timeout=60s")
 
 
 class TestRealApi(ApiClaims):
