@@ -7,7 +7,7 @@ from typing import Final
 from harness.fleet import Fleet, claim_name, pod_name, set_name
 from harness.kind import Kind
 from harness.kube import Object, wait_for
-from harness.operator import signal_container
+from harness.operator import signal_containers
 
 GONE_S: Final = 90.0
 UNFLUSHED_S: Final = 60.0
@@ -33,10 +33,8 @@ class Faults:
         return epoch
 
     def kill_now(self, *bookies: str) -> None:
-        """SIGKILL, one right after the other."""
-        pods = [self._fleet.pod(bookie) for bookie in bookies]
-        for pod in pods:
-            signal_container(self._kind, pod["spec"]["nodeName"], container_id(pod), "KILL")
+        """SIGKILL, all in one stroke."""
+        self._signal("KILL", *bookies)
 
     def hang_and_force_delete(self, bookie: str) -> int:
         """The bookie hangs, somebody forces its pod away; the epoch that ended.
@@ -45,10 +43,16 @@ class Faults:
         """
         epoch = self._fleet.epoch(bookie)
         self._wait_unflushed(bookie)
-        pod = self._fleet.pod(bookie)
-        signal_container(self._kind, pod["spec"]["nodeName"], container_id(pod), "STOP")
+        self._signal("STOP", bookie)
         self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
         return epoch
+
+    def _signal(self, signal: str, *bookies: str) -> None:
+        pods = [self._fleet.pod(bookie) for bookie in bookies]
+        nodes = {str(pod["spec"]["nodeName"]) for pod in pods}
+        for node in nodes:
+            mine = [container_id(pod) for pod in pods if pod["spec"]["nodeName"] == node]
+            signal_containers(self._kind, node, mine, signal)
 
     def _wait_unflushed(self, bookie: str) -> None:
         wait_for(

@@ -1,7 +1,7 @@
 """The operator as helm installs it: up, killed, upgraded, gone."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.commands import CommandError
@@ -93,7 +93,7 @@ class Operator:
         for container in containers:
             identity = str(container.get("containerID", "")).removeprefix("containerd://")
             if identity and container.get("state", {}).get("running"):
-                signal_container(self._kind, pod["spec"]["nodeName"], identity, "KILL")
+                signal_containers(self._kind, pod["spec"]["nodeName"], [identity], "KILL")
         self.kube("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
 
     def log(self) -> str:
@@ -113,10 +113,12 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def signal_container(kind: Kind, node: str, identity: str, signal: str) -> None:
-    """To a container's processes, its first one last: that may have ended with the others."""
+def signal_containers(kind: Kind, node: str, identities: Sequence[str], signal: str) -> None:
+    """To all processes of these containers in one stroke; some may end with others before it."""
     kind.on_node(
         node,
-        f"first=$(crictl inspect --output go-template --template {{{{.info.pid}}}} {identity}); "
-        f"kill -{signal} $(pgrep --parent $first || echo $first); kill -{signal} $first || true",
+        f"for one in {' '.join(identities)}; do "
+        "first=$(crictl inspect --output go-template --template {{.info.pid}} $one); "
+        'all="$all $(pgrep --parent $first || true) $first"; done; '
+        f"kill -{signal} $all || true",
     )
