@@ -28,6 +28,7 @@ class Fleet:
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
         self.watch = Watch(kube, BKC, CLUSTER)
+        self._generation = 1
 
     def apply(self, change: Mapping[str, Any]) -> None:
         """As `kubectl apply -f`, then follow it."""
@@ -80,7 +81,17 @@ class Fleet:
     # Changes
     def change(self, spec: Mapping[str, Any]) -> int:
         """Patch the spec; the generation that has it."""
-        return int(self.kube.patch(BKC, CLUSTER, {"spec": spec})["metadata"]["generation"])
+        changed = self.kube.patch(BKC, CLUSTER, {"spec": spec})
+        self._generation = int(changed["metadata"]["generation"])
+        return self._generation
+
+    def _is_current(self, cluster: Object) -> bool:
+        """Its status speaks of the newest spec, which the watch may not have seen yet."""
+        generation = cluster["metadata"]["generation"]
+        status = cluster.get("status") or {}
+        return bool(
+            generation >= self._generation and status.get("observedGeneration") == generation
+        )
 
     def ask(self, name: str, spec: Mapping[str, Any], *, seconds: float = TASK_S) -> Object:
         """A task from its making to its end; its status."""
@@ -120,7 +131,11 @@ class Fleet:
 
         def says(found: Object) -> bool:
             one = condition_of(found, kind)
-            return is_current(found) and one["status"] == status and reason in ("", one["reason"])
+            return (
+                self._is_current(found)
+                and one["status"] == status
+                and reason in ("", one["reason"])
+            )
 
         return self.wait(f"{kind}={status} {reason}", says, seconds=seconds, since=since)
 
@@ -131,7 +146,7 @@ class Fleet:
             wanted = found["spec"]["replicas"]
             bookies = (found.get("status") or {}).get("bookies") or []
             return (
-                is_current(found)
+                self._is_current(found)
                 and condition_of(found, "Available")["status"] == "True"
                 and condition_of(found, "LimboPresent")["status"] == "False"
                 and [one["state"] for one in bookies] == ["Serving"] * wanted
@@ -200,11 +215,6 @@ def set_name(bookie: str) -> str:
 
 def claim_name(bookie: str, disk: str) -> str:
     return f"{CLUSTER}-{bookie}-{disk}"
-
-
-def is_current(cluster: Object) -> bool:
-    status = cluster.get("status") or {}
-    return bool(status.get("observedGeneration") == cluster["metadata"]["generation"])
 
 
 def condition_of(cluster: Object, kind: str) -> Object:
