@@ -15,7 +15,7 @@ BROKEN = "bookie-operator/repair:no-such-tag"
 
 @pytest.mark.story("i", "the operator killed at each step of a cookie fix and of its repair")
 def test_a_killed_operator_does_nothing_twice(story: Story) -> None:
-    story.up()
+    story.up({"repair": {"engine": "spark-kubernetes"}})  # long enough to be killed in its midst
     story.write(prefill=(60, 30))
     old = claim_uid(story)
     before = story.faults.delete_claims("bookie-2", *DISKS)
