@@ -6,6 +6,8 @@ from harness.faults import DISKS
 from harness.fleet import claim_name, condition_of
 from harness.story import Story
 
+VERIFIED_S = 60.0
+
 
 @pytest.mark.story("d", "PVCs and pod deleted")
 def test_a_bookie_on_new_volumes_gets_its_cookie_fixed(story: Story) -> None:
@@ -14,6 +16,7 @@ def test_a_bookie_on_new_volumes_gets_its_cookie_fixed(story: Story) -> None:
     with story.recording(story.folder / "watch.txt"), story.executors() as executors:
         before = story.faults.delete_claims("bookie-2", *DISKS)
         incident = story.fleet.wait_cleared("bookie-2", after=before)
+        story.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
     story.note(incident)
     assert incident["kind"] == "DiskReplaced"
     assert incident["entriesCopiedClosed"] > 0, incident

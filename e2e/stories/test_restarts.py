@@ -8,6 +8,8 @@ from harness.story import Story
 DEMO_SIZE = (500, 200)
 """Ledgers and MiB that limbo of a bookie must clear of within CLEAR_S."""
 
+VERIFIED_S = 60.0
+
 
 @pytest.mark.story("b", "kill -9 of the bookie's process")
 def test_a_killed_bookie_is_repaired_by_spark(story: Story) -> None:
@@ -16,6 +18,7 @@ def test_a_killed_bookie_is_repaired_by_spark(story: Story) -> None:
     with story.recording(story.folder / "watch.txt"), story.executors() as executors:
         before = story.faults.kill("bookie-1")
         incident = story.fleet.wait_cleared("bookie-1", after=before)
+        story.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
     story.note(incident)
     assert incident["kind"] == "UncleanShutdown"
     detected_and_cleared_in_time(story.fleet, incident)
