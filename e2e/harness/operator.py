@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.commands import CommandError
@@ -16,6 +17,14 @@ CHART: Final = ROOT / "charts" / "bookie-operator"
 SELECTOR: Final = "app.kubernetes.io/name=bookie-operator"
 HELM_S: Final = 150.0
 READY_S: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU since the container began, memory now."""
+
+    cpu_seconds: float
+    mib: float
 
 
 class Operator:
@@ -95,6 +104,15 @@ class Operator:
             if identity and container.get("state", {}).get("running"):
                 signal_containers(self._kind, pod["spec"]["nodeName"], [identity], "KILL")
         self.kube("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
+
+    def usage(self) -> Usage:
+        """What its container has taken so far, as the node's container runtime counts."""
+        pod = self.pod()
+        identity = str(pod["status"]["containerStatuses"][0]["containerID"])
+        words = f"crictl stats --output json --id {identity.removeprefix('containerd://')}"
+        (found,) = json.loads(self._kind.on_node(pod["spec"]["nodeName"], words))["stats"]
+        seconds = int(found["cpu"]["usageCoreNanoSeconds"]["value"]) / 1e9
+        return Usage(seconds, int(found["memory"]["workingSetBytes"]["value"]) / 2**20)
 
     def log(self) -> str:
         try:

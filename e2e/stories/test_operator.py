@@ -1,5 +1,6 @@
-"""The operator itself in trouble: killed at every step, and given a repair image that is broken."""
+"""The operator itself: killed at every step, given a broken repair image, and idle."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,10 @@ from harness.story import Story
 
 STEP_S = 90.0
 BROKEN = "bookie-operator/repair:no-such-tag"
+REST_S = 40.0
+"""So long is measured; an operator at rest looks around a few times in it."""
+CORES_MAX = 0.05
+MIB_MAX = 200.0
 
 
 @pytest.mark.story("i", "the operator killed at each step of a cookie fix and of its repair")
@@ -96,3 +101,16 @@ def test_a_stalled_repair_is_told_and_ends_when_mended(story: Story) -> None:
     now = story.kube.get("pod", "demo-zookeeper-0")
     assert zookeeper and now and now["metadata"]["uid"] == zookeeper["metadata"]["uid"]
     story.nothing_is_lost()
+
+
+@pytest.mark.story("r", "the operator when nothing happens")
+def test_an_operator_at_rest_costs_next_to_nothing(story: Story) -> None:
+    story.up()
+    story.fleet.wait_condition("DurabilityVerified")
+    before = story.operator.usage()
+    time.sleep(REST_S)
+    after = story.operator.usage()
+    cores = (after.cpu_seconds - before.cpu_seconds) / REST_S
+    story.numbers |= {"cores": round(cores, 3), "MiB": round(after.mib, 1)}
+    assert cores <= CORES_MAX
+    assert after.mib <= MIB_MAX
