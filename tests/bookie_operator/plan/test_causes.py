@@ -96,3 +96,9 @@ class TestCleanAfterKill:
     def test_a_pod_moved_gracefully_is_no_suspicion(self) -> None:
         made = back("CleanStop", pod="pod-2", **ended("Error (exit code 1)", 1))
         assert "CleanAfterKill" not in [event.reason for event in made.events]
+
+
+def test_a_replaced_disk_is_no_word_about_how_its_pod_stopped() -> None:
+    [incident] = back("DiskReplaced", pod="pod-2").status.incidents
+    assert (incident.kind, incident.cause) == ("DiskReplaced", "PodReplaced")
+    assert "flush" not in incident.cause_message

@@ -17,6 +17,7 @@ from bookie_operator.plan.actions import Event
 from bookie_operator.plan.states import Judged
 
 CLEAN_AFTER_KILL: Final = "CleanAfterKill"
+DISK_REASONS: Final = frozenset({"DiskReplaced", "DiskStale"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ def cause_of(process: Process, before: BookieStatus | None, boot: BootRecord) ->
     if before.node == process.node and len(boots) == 2:
         return Cause("NodeRestarted", f"node {process.node} was restarted")
     if before.pod and process.pod and before.pod != process.pod:
+        if boot.reason in DISK_REASONS:  # which says nothing of how the old pod stopped
+            return Cause("PodReplaced", "another pod came up, on a disk that is not the one known")
         gone = "the pod was deleted without time to flush: force-deleted, evicted or lost with its"
         if before.node and process.node and before.node != process.node:
             moved = f"{gone} node; it ran on {before.node} and now runs on {process.node}"
