@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,26 +12,32 @@ from bookie.storage.disk import RealDisk
 LIMIT_BYTES = 6000
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """While it lasts the system cuts writes off at LIMIT_BYTES of a file."""
+    """Within it the system cuts writes off at LIMIT_BYTES of a file, of every file of this process.
+
+    No longer than the call under test: what pytest prints may go to a file that is longer already.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_cut_short_goes_on_and_its_error_is_seen(tmp_path: Path, small_files: None) -> None:
+def test_a_write_cut_short_goes_on_and_its_error_is_seen(tmp_path: Path) -> None:
     file = RealDisk().create(tmp_path / "a")
-    with pytest.raises(StorageError, match="cannot write"):
+    with small_files(), pytest.raises(StorageError, match="cannot write"):
         file.pwrite([b"x" * 4000, b"y" * 4000], 0)
     assert file.pread(9000, 0) == b"x" * 4000 + b"y" * 2000
     file.close()
 
 
-def test_a_write_within_the_limit_is_whole(tmp_path: Path, small_files: None) -> None:
+def test_a_write_within_the_limit_is_whole(tmp_path: Path) -> None:
     file = RealDisk().create(tmp_path / "a")
-    file.pwrite([b"x" * 4000, b"y" * 2000], 0)
+    with small_files():
+        file.pwrite([b"x" * 4000, b"y" * 2000], 0)
     assert file.size() == LIMIT_BYTES
     file.close()
 
