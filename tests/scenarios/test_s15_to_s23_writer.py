@@ -134,6 +134,34 @@ def test_s19_overlapping_replacements_with_striped_acks_pending() -> None:
     assert cluster.acked == 11
 
 
+def test_s19_members_replaced_in_one_change_lose_all_their_acks() -> None:
+    cluster = Cluster.of(3, 3, 3)
+    cluster.append(b"e0", b"e1")
+    for bookie in ("b0", "b1"):
+        cluster.answer(bookie, entry=0)
+        cluster.answer(bookie, Status.UNREACHABLE, entry=1)
+    cluster.choose()
+    cluster.perform(cluster.writer.retry_change())
+    cluster.choose(p0="b3", p1="b4")
+    cluster.apply_write()
+    for bookie, acked in (("b2", -1), ("b3", -1), ("b4", 1)):
+        cluster.answer(bookie)
+        assert cluster.acked == acked
+
+
+def test_s20_a_change_that_lands_acks_nothing_by_the_members_it_replaced() -> None:
+    cluster = Cluster.of(3, 3, 2)
+    cluster.append(b"e0", b"e1")
+    cluster.answer("b0", entry=0)
+    cluster.answer("b0", Status.UNREACHABLE, entry=1)
+    cluster.choose(p0="b3")
+    cluster.answer("b1", entry=0)  # the second ack, while the change is under way
+    cluster.apply_write()
+    assert cluster.acked == -1
+    cluster.answer("b3", entry=0)
+    assert cluster.acked == 0
+
+
 def test_s20_callbacks_only_after_all_pending_were_evaluated_again_in_order() -> None:
     cluster = Cluster.of(3, 3, 2)
     cluster.append(*[b"x"] * 10)

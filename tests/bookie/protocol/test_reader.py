@@ -63,9 +63,14 @@ def test_bounds_are_those_of_the_ledger_whatever_bookies_hold() -> None:
 
 
 def test_the_order_spreads_load_and_leaves_suspects_for_last() -> None:
-    metadata = ledger(3, 3, 2)
-    assert ask_order(EntryId(0), metadata, suspects=(), turn=1) == names(1, 2, 0)
-    assert ask_order(EntryId(0), metadata, suspects=names(1), turn=1) == names(2, 0, 1)
+    ensemble = names(0, 1, 2)
+    assert ask_order(0, ensemble, write_quorum=3, suspects=(), turn=1) == names(1, 2, 0)
+    assert ask_order(0, ensemble, write_quorum=3, suspects=names(1), turn=1) == names(2, 0, 1)
+
+
+def test_a_striped_entry_is_asked_of_its_own_write_set() -> None:
+    ensemble = names(0, 1, 2, 3)
+    assert ask_order(3, ensemble, write_quorum=2, suspects=(), turn=0) == names(0, 3)
 
 
 def test_pieces_end_at_fragment_borders_and_at_the_size() -> None:

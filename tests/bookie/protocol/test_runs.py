@@ -3,13 +3,13 @@
 import struct
 from collections.abc import Sequence
 
-import google_crc32c
 import pytest
 from bookie.protocol.entry import ENTRY_HEADER, ENTRY_HEADER_BYTES
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import (
     CONSECUTIVE,
+    FEW_ENTRIES_MAX,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
     FRAME_HEADER,
@@ -22,10 +22,13 @@ from bookie.protocol.runs import (
     frame_bytes,
     parse_run,
 )
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LEDGER = LedgerId(7)
+COUNTS = pytest.mark.parametrize("count", [2, FEW_ENTRIES_MAX, FEW_ENTRIES_MAX + 1])
+"""Few and many entries are checked by different code."""
 MAGIC, VERSION, LEDGER_AT, FIRST_AT, LAC_AT, COUNT_AT, SIZE_AT, BODY_AT = (
     0,
     2,
@@ -51,7 +54,7 @@ def forged(frame: bytes, at: int, field: bytes) -> bytes:
     """The frame with other bytes there and a checksum that fits: a liar, not a bad wire."""
     changed = bytearray(frame)
     changed[at : at + len(field)] = field
-    crc = google_crc32c.value(bytes(changed[:4] + changed[8:]))
+    crc = crc32c(bytes(changed[:4] + changed[8:]))
     changed[4:8] = crc.to_bytes(4, "big")
     return bytes(changed)
 
@@ -123,6 +126,7 @@ def test_a_frame_cut_anywhere_is_refused() -> None:
             parse_run(frame[:size])
 
 
+@COUNTS
 @pytest.mark.parametrize(
     "at, field, complaint",
     [
@@ -144,9 +148,9 @@ def test_a_frame_cut_anywhere_is_refused() -> None:
         (FRAME_HEADER_BYTES, struct.pack(">II", 31, 35), "shorter than its header"),
     ],
 )
-def test_a_forged_header_is_refused(at: int, field: bytes, complaint: str) -> None:
+def test_a_forged_header_is_refused(count: int, at: int, field: bytes, complaint: str) -> None:
     with pytest.raises(FrameError, match=complaint):
-        parse_run(forged(run_of([0, 1]), at, field))
+        parse_run(forged(run_of(range(count)), at, field))
 
 
 def test_a_run_beyond_the_last_possible_id_is_refused() -> None:
@@ -156,15 +160,18 @@ def test_a_run_beyond_the_last_possible_id_is_refused() -> None:
         parse_run(frame)
 
 
-def test_an_entry_of_another_ledger_within_the_run_is_refused() -> None:
-    strangers = [entry(0), entry(1, ledger_id=8)]
+@COUNTS
+def test_an_entry_of_another_ledger_within_the_run_is_refused(count: int) -> None:
+    strangers = [*map(entry, range(count - 1)), entry(count - 1, ledger_id=8)]
     frame = build_run(LEDGER, EntryId(0), strangers, lac=EntryId(-1))
     with pytest.raises(FrameError, match="do not carry ledger 7"):
         parse_run(frame)
 
 
-def test_a_gap_in_a_consecutive_run_is_refused() -> None:
-    frame = build_run(LEDGER, EntryId(0), [entry(0), entry(2)], lac=EntryId(-1))
+@COUNTS
+def test_a_gap_in_a_consecutive_run_is_refused(count: int) -> None:
+    gapped = [*map(entry, range(count - 1)), entry(count)]
+    frame = build_run(LEDGER, EntryId(0), gapped, lac=EntryId(-1))
     with pytest.raises(FrameError, match="ids from 0"):
         parse_run(frame)
 

@@ -279,7 +279,7 @@ class BookiePool:
         bookie_id: BookieId,
         *,
         master_key: bytes,
-        frame: bytes,
+        frame: Buffer,
         on_reply: Callable[[Status], None],
     ) -> None:
         """See Peers."""

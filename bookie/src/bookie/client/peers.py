@@ -8,6 +8,7 @@ is neither OK nor a denial (R7).
 from collections.abc import Callable
 from typing import Protocol
 
+from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
@@ -21,7 +22,7 @@ class Peers(Protocol):
         bookie_id: BookieId,
         *,
         master_key: bytes,
-        frame: bytes,
+        frame: Buffer,
         on_reply: Callable[[Status], None],
     ) -> None:
         """Send one run; `on_reply` is called exactly once, later, in the event loop's thread.

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from bookie.client.peers import Peers
 from bookie.metadata.store import MetadataStore, Versioned
+from bookie.points import passing
 from bookie.protocol.entry import master_key
 from bookie.protocol.errors import (
     BadRequestError,
@@ -226,7 +227,7 @@ class _Attempt:
         self._settings = settings
         # Bounded by what the core has open: E reads, the write-backs of a window, one write.
         self._events: asyncio.Queue[Callable[[], list[Effect]]] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._outcome: Done | Abort | None = None
 
     async def run(self) -> Done | Abort:
@@ -267,8 +268,8 @@ class _Attempt:
             self._events.put_nowait(event)
 
         task = asyncio.get_running_loop().create_task(report())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _add(self, effect: AddRun) -> None:
         def on_reply(status: Status) -> None:
@@ -303,7 +304,9 @@ class _Attempt:
 
     async def _write_metadata(self, effect: WriteMetadata) -> Callable[[], list[Effect]]:
         try:
+            passing("recovery: metadata not written yet")
             written = await self._store.write_ledger(effect.metadata, version=effect.version)
+            passing("recovery: metadata written, result not known")
         except (MetadataConflictError, UnavailableError):
             # Lost, or of unknown outcome: either way only a linearizable re-read can tell.
             current = await self._store.read_ledger(self._core.ledger_id)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
 from bookie.metadata.store import MetadataStore, Versioned
+from bookie.points import passing
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.entry import master_key
 from bookie.protocol.errors import (
@@ -133,19 +134,28 @@ class LedgerWriter:
         The future fails with LedgerFencedError (outcome unknown) and the like; BadRequestError and
         a writer that has ended, or is being closed, are raised at once: nothing was sent then.
         """
+        self._check_open()
+        entry_id = self._core.append_one(payload)
         future: LacFuture = self._loop.create_future()
-        self._waiting.append((self.append_many((payload,)), future))
+        self._waiting.append((entry_id, future))
+        self._pump_soon()
         return future
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:
         """Add entries without a future each; the id of the last, for `wait_acked`."""
+        self._check_open()
+        last = self._core.append(payloads)
+        self._pump_soon()
+        return last
+
+    def _check_open(self) -> None:
         if self._is_closing and self._core.error is None:
             raise LedgerClosedError(self.ledger_id)
-        last = self._core.append(payloads)
+
+    def _pump_soon(self) -> None:
         if not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump)
-        return last
 
     async def wait_acked(self, entry_id: EntryId) -> EntryId:
         """Until the LAC reaches this id; the LAC then."""
@@ -404,6 +414,7 @@ class LedgerWriter:
     # Metadata
     async def _write(self, effect: WriteMetadata) -> None:
         """Compare-and-set; the core learns what the store then holds."""
+        passing("writer: metadata not written yet")
         stored = await self._outcome(effect)
         if stored is None:
             return

@@ -7,9 +7,8 @@ write set is none of its business and must not be asked of it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader
 from bookie.protocol.errors import DigestError, FrameError, UndecidableError
@@ -62,13 +61,12 @@ class RangeReply(Protocol):
     def runs(self) -> Sequence[Buffer]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A verified copy: `entry` verbatim, `payload` cut out of it."""
 
     header: EntryHeader
-    payload: bytes = field(repr=False)
-    entry: memoryview = field(repr=False)
+    payload: bytes
+    entry: memoryview
 
 
 class MemberAnswers:

@@ -10,8 +10,15 @@ size, which no single pattern describes.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, islice, takewhile
 
-from bookie.protocol.entry import DIGEST_BYTES, ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, EntryCodec
+from bookie.protocol.entry import (
+    DIGEST_BYTES,
+    ENTRY_BYTES_MAX,
+    ENTRY_HEADER_BYTES,
+    Buffer,
+    EntryCodec,
+)
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import LedgerMetadata
@@ -22,7 +29,7 @@ from bookie.protocol.runs import (
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
-    build_run,
+    join_run,
 )
 
 
@@ -46,7 +53,7 @@ class PendingRun:
     """One frame, and the positions (bits) that should store it, did, and have yet to answer."""
 
     run_id: int
-    frame: bytes
+    frame: Buffer
     frame_bytes: int
     members: int
     waiting: int = 0
@@ -77,6 +84,8 @@ class Gatherer:
         self._batch_bytes = batch_bytes
         self._codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
         self._overhead = ENTRY_HEADER_BYTES + DIGEST_BYTES[metadata.digest_type]
+        self.payload_bytes_max = ENTRY_BYTES_MAX - self._overhead
+        """The largest payload one entry of this ledger can carry."""
         self._queue: deque[bytes] = deque()
         self._next_run_id = 0
         is_striped = metadata.ensemble_size > metadata.write_quorum
@@ -91,11 +100,6 @@ class Gatherer:
             )
             for residue in range(self._stride)
         )
-
-    @property
-    def payload_bytes_max(self) -> int:
-        """The largest payload one entry of this ledger can carry."""
-        return ENTRY_BYTES_MAX - self._overhead
 
     @property
     def last_appended(self) -> EntryId:
@@ -128,6 +132,14 @@ class Gatherer:
         self._queue.extend(payloads)
         self.queued_bytes += sum(map(len, payloads))
 
+    def append_one(self, payload: bytes) -> None:
+        """The same of one: most of what a future for each entry costs is here."""
+        if type(payload) is not bytes or len(payload) > self.payload_bytes_max:
+            self.append((payload,))
+            return
+        self._queue.append(payload)
+        self.queued_bytes += len(payload)
+
     def clear(self) -> None:
         self._queue.clear()
         self.queued_bytes = 0
@@ -136,37 +148,43 @@ class Gatherer:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
         payloads = self._take_payloads()
-        entries = self._codec.encode_many(
+        headers, digests = self._codec.encode_many(
             first, payloads, lac=lac, length_before=self.length_pushed
         )
         self.length_pushed += sum(map(len, payloads))
-        self.last_pushed = EntryId(first + len(entries) - 1)
+        self.last_pushed = EntryId(first + len(payloads) - 1)
+        columns = (headers, digests, payloads)
         runs = [
-            self._build(EntryId(first + offset), entries[offset :: self._stride], lac)
-            for offset in range(min(self._stride, len(entries)))
+            self._build(EntryId(first + offset), [c[offset :: self._stride] for c in columns], lac)
+            for offset in range(min(self._stride, len(payloads)))
         ]
         return Batch(self.last_pushed, self.length_pushed, runs)
 
     def _take_payloads(self) -> list[bytes]:
-        payloads: list[bytes] = []
-        room, wanted = FRAME_BYTES_MAX - FRAME_HEADER_BYTES, self._batch_bytes
-        per_entry = self._overhead + 4
-        queue = self._queue
-        while queue and wanted > 0 and len(payloads) < RUN_ENTRIES_MAX:
-            size = len(queue[0])
-            room -= size + per_entry
-            if room < 0:
-                break
-            wanted -= size
-            payloads.append(queue.popleft())
-        self.queued_bytes -= self._batch_bytes - wanted
+        """Until they fill a batch, or the next one would not fit the frame."""
+        queue, per_entry = self._queue, self._overhead + 4
+        bytes_before = accumulate(map(len, islice(queue, RUN_ENTRIES_MAX)), initial=0)
+        wanted = list(takewhile(self._batch_bytes.__gt__, bytes_before))
+        count = min(len(wanted), len(queue), RUN_ENTRIES_MAX)
+        payloads = [queue.popleft() for _ in range(count)]
+        taken = sum(map(len, payloads))
+        while FRAME_HEADER_BYTES + taken + len(payloads) * per_entry > FRAME_BYTES_MAX:
+            queue.appendleft(payloads.pop())
+            taken -= len(queue[0])
         assert payloads, "one entry always fits a frame"
+        self.queued_bytes -= taken
         return payloads
 
-    def _build(self, first: EntryId, entries: Sequence[bytes], lac: EntryId) -> PendingRun:
-        is_consecutive = self._stride == 1 or len(entries) == 1
+    def _build(
+        self, first: EntryId, columns: Sequence[Sequence[bytes]], lac: EntryId
+    ) -> PendingRun:
+        """`columns`: headers, digests and payloads of the run's entries."""
+        payloads = columns[-1]
+        is_consecutive = self._stride == 1 or len(payloads) == 1
         pattern = CONSECUTIVE if is_consecutive else Pattern(1, self._stride)
-        frame = build_run(self._ledger_id, first, entries, lac=lac, pattern=pattern)
+        parts = chain.from_iterable(zip(*columns, strict=True))
+        lengths = [self._overhead + len(payload) for payload in payloads]
+        frame = join_run(self._ledger_id, first, parts, lengths, lac=lac, pattern=pattern)
         self._next_run_id += 1
         members = self._write_sets[first % self._stride]
         return PendingRun(self._next_run_id, frame, len(frame), members)

@@ -6,7 +6,7 @@ goes to the next copy when one is missing, corrupt or silent. Shell: `client.rea
 """
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError
@@ -48,17 +48,21 @@ def check_bounds(ledger_id: LedgerId, *, first: EntryId, last: EntryId, end: Ent
 
 
 def ask_order(
-    entry_id: EntryId, metadata: LedgerMetadata, *, suspects: Collection[BookieId], turn: int
+    entry_id: int,
+    ensemble: Sequence[BookieId],
+    *,
+    write_quorum: int,
+    suspects: Collection[BookieId],
+    turn: int,
 ) -> tuple[BookieId, ...]:
     """The write set in the order to ask, suspects last.
 
     Ensemble order, started at `turn` to spread load: the same for all entries of a range, so that
     one bookie is asked for as many of them as it has.
     """
-    ensemble = metadata.fragment_of(entry_id).ensemble
     size = len(ensemble)
     positions = sorted(
-        write_set_positions(entry_id, ensemble_size=size, write_quorum=metadata.write_quorum),
+        write_set_positions(EntryId(entry_id), ensemble_size=size, write_quorum=write_quorum),
         key=lambda position: (ensemble[position] in suspects, (position - turn) % size),
     )
     return tuple(ensemble[position] for position in positions)
@@ -115,6 +119,7 @@ class RangeRead:
         assert 0 <= first <= last <= end
         assert metadata.fragment_of(first) == metadata.fragment_of(last)
         self._metadata = metadata
+        self._ensemble = metadata.fragment_of(first).ensemble
         self._codec = codec
         self._last = last
         self._end = end
@@ -143,12 +148,28 @@ class RangeRead:
         return self._advance()
 
     def _advance(self) -> AskRange | ReadEnded:
+        orders = self._orders()  # suspects do not change meanwhile
+        size = len(orders)
         while self._next <= self._last:
-            order = ask_order(self._next, self._metadata, suspects=self._suspects, turn=self._turn)
+            order = orders[self._next % size]
             if not self._take(order):
                 return self._ask_or_fail(order)
             self._next = EntryId(self._next + 1)
         return self._over(None)
+
+    def _orders(self) -> list[tuple[BookieId, ...]]:
+        """By entry id modulo the ensemble's size: all entries are of one fragment."""
+        size = self._metadata.ensemble_size
+        return [
+            ask_order(
+                residue,
+                self._ensemble,
+                write_quorum=self._metadata.write_quorum,
+                suspects=self._suspects,
+                turn=self._turn,
+            )
+            for residue in range(size)
+        ]
 
     def _take(self, order: tuple[BookieId, ...]) -> bool:
         for bookie_id in order:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import BookieError, NotEnoughBookiesError, UnauthorizedError
 from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, changed_ensemble
@@ -33,7 +34,7 @@ class AddRun:
 
     op: int
     bookie_id: BookieId
-    frame: bytes = field(repr=False)
+    frame: Buffer = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class WriteBack:
             self._change(position, bookie_id)
         self._chosen.clear()
         effects: list[WriteBackEffect] = []
-        frames: dict[tuple[EntryId, ...], bytes] = {}
+        frames: dict[tuple[EntryId, ...], Buffer] = {}
         ids = [entry_id for entry_id, _entry in entries]
         for position in range(self._metadata.ensemble_size):
             if position not in self._failed:
@@ -207,7 +208,7 @@ class WriteBack:
         )
 
     def _send(
-        self, position: int, ids: Sequence[EntryId], frames: dict[tuple[EntryId, ...], bytes]
+        self, position: int, ids: Sequence[EntryId], frames: dict[tuple[EntryId, ...], Buffer]
     ) -> list[WriteBackEffect]:
         """One position's share of these entries; `frames` lets positions share equal runs."""
         share = [entry_id for entry_id in ids if position in self._write_set(entry_id)]

@@ -142,12 +142,21 @@ class Writer:
         Raises the error that ended the writer, LedgerClosedError, or BadRequestError when one of
         them is too large: then none of them is queued.
         """
+        self._check_open()
+        self._gathered.append(payloads)
+        return self._gathered.last_appended
+
+    def append_one(self, payload: bytes) -> EntryId:
+        """The same of one payload."""
+        self._check_open()
+        self._gathered.append_one(payload)
+        return self._gathered.last_appended
+
+    def _check_open(self) -> None:
         if self.error is not None:
             raise self.error
         if self.phase is not Phase.OPEN:
             raise LedgerClosedError(self.metadata.ledger_id)
-        self._gathered.append(payloads)
-        return self._gathered.last_appended
 
     def pump(self) -> list[Effect]:
         """Send what is queued as far as the limits let it."""

@@ -5,6 +5,7 @@ From `protocol.writer` to `client.writer`.
 
 from dataclasses import dataclass, field
 
+from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import BookieError
 from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
@@ -18,7 +19,7 @@ class SendRun:
     position: int
     generation: int
     run_id: int
-    frame: bytes = field(repr=False)
+    frame: Buffer = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bookie.protocol.admission import (
     rule_read_lac,
     rule_write_lac,
 )
-from bookie.protocol.entry import parse_header
+from bookie.protocol.entry import Buffer, parse_header
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import RUN_ENTRIES_MAX, build_run, parse_run
@@ -69,7 +69,7 @@ class FakeBookie:
         self.ledgers: dict[LedgerId, FakeLedger] = {}
 
     # What the wire asks, ruled by the real admission rules
-    def add_run(self, master_key: bytes, frame: bytes) -> Status:
+    def add_run(self, master_key: bytes, frame: Buffer) -> Status:
         """Admit and keep one run; an id that is already there keeps its first copy."""
         if not self.ready:
             return Status.NOT_READY
@@ -158,7 +158,9 @@ class FakeBookie:
             kept.append(entry_id)
         return kept, request.last
 
-    def _runs(self, ledger_id: LedgerId, ledger: FakeLedger, ids: list[EntryId]) -> Iterable[bytes]:
+    def _runs(
+        self, ledger_id: LedgerId, ledger: FakeLedger, ids: list[EntryId]
+    ) -> Iterable[Buffer]:
         group: list[EntryId] = []
         for entry_id in [*ids, EntryId(-2)]:
             if group and entry_id != group[-1] + 1:

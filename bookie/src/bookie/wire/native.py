@@ -46,6 +46,8 @@ class Op(IntEnum):
     Reply body: empty, or why not. Requests may follow without waiting for the reply."""
 
 
+_OPS: Final = {int(op): op for op in Op}
+
 FLAG_FENCE: Final = 1
 """READ, READ_LAC: fence the ledger first, durably."""
 
@@ -77,9 +79,10 @@ def message_bytes(header: Buffer) -> int:
 def parse_envelope(message: Buffer) -> Envelope:
     """One whole message; FrameError when the op is unknown."""
     _length, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
-    if op not in Op._value2member_map_:
-        raise FrameError(f"unknown operation {op}, expected {', '.join(map(str, map(int, Op)))}")
-    return Envelope(Op(op), code, request_id, memoryview(message)[ENVELOPE_BYTES:])
+    known = _OPS.get(op)
+    if known is None:
+        raise FrameError(f"unknown operation {op}, expected {', '.join(map(str, _OPS))}")
+    return Envelope(known, code, request_id, memoryview(message)[ENVELOPE_BYTES:])
 
 
 def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
