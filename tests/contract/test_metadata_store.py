@@ -114,6 +114,26 @@ async def test_a_created_ledger_reads_back_the_same_elsewhere(
     assert await (await open_another()).read_ledger(LedgerId(ledger_id)) == created
 
 
+async def test_many_ledgers_read_as_one_by_one_and_missing_ones_are_left_out(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    ids = [*map(LedgerId, range(300)), LedgerId(2**62 + 5)]
+    created = await asyncio.gather(*(store.create_ledger(ledger(i)) for i in ids))
+    other = await open_another()
+    found = await other.read_ledgers([LedgerId(777), *ids, LedgerId(2**62)])
+    assert found == dict(zip(ids, created, strict=True))
+    assert await other.read_ledgers([]) == {}
+
+
+async def test_many_ledgers_are_read_as_others_left_them(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    created = await store.create_ledger(ledger(1))
+    other = await open_another()
+    won = await store.write_ledger(created.value.in_recovery(), version=created.version)
+    assert await other.read_ledgers([LedgerId(1)]) == {1: won}
+
+
 async def test_creating_an_existing_ledger_is_a_conflict(store: MetadataStore) -> None:
     await store.create_ledger(ledger(1))
     with pytest.raises(MetadataConflictError, match="1"):

@@ -7,7 +7,7 @@ clusters by name (`memory://name`); tests that want isolation make their own `Me
 
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -90,6 +90,12 @@ class MemoryStore:
         if found is None:
             raise NoSuchLedgerError(ledger_id)
         return found
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        ledgers = self._open().ledgers
+        return {ledger_id: ledgers[ledger_id] for ledger_id in ledger_ids if ledger_id in ledgers}
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int

@@ -11,7 +11,7 @@ caller says that repeating is harmless: their outcome is unknown, and Unavailabl
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +35,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from bookie.metadata.multi_read import MultiRead, Znode
 from bookie.protocol.errors import UnavailableError
 
 __all__ = [
@@ -167,6 +168,17 @@ class ZooKeeperSession:
         read goes without a sync of its own and is no older than that one.
         """
         return await self._bounded(self._read(begin, synced_in), "read")
+
+    async def read_many(self, paths: Sequence[str]) -> list[Znode | int]:
+        """Linearizable reads with one request: for each path its znode, or ZooKeeper's error."""
+
+        def begin(zk: Any) -> Any:
+            result = zk.handler.async_result()
+            zk._call(MultiRead(paths), result)  # kazoo has no method for it
+            return result
+
+        found: list[Znode | int] = await self.read(begin)
+        return found
 
     async def write(self, begin: Begin, *, repeat: bool = False) -> Any:
         """A write. `repeat`: doing it twice is harmless, so it is tried again after a loss.

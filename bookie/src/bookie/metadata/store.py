@@ -7,7 +7,7 @@ reachable; the outcome of a write is then unknown and must be re-read), Metadata
 of no known format).
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -97,6 +97,11 @@ class MetadataStore(Protocol):
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         """Linearizable."""
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        """Those of them that exist, any number, each read linearizably."""
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int

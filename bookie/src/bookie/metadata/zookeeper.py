@@ -8,7 +8,7 @@ cluster's instance id, so that a cluster made anew at the same path starts witho
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -28,6 +28,7 @@ from bookie.metadata.layout import (
 )
 from bookie.metadata.ledger_ids import LedgerIds
 from bookie.metadata.listing import LedgerWalk
+from bookie.metadata.multi_read import NO_NODE, Znode
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import decode_info
 from bookie.metadata.session import (
@@ -58,6 +59,8 @@ ZNODE_BYTES_MAX: Final = 1_000_000
 """ZooKeeper drops the connection on larger requests (jute.maxbuffer); this leaves room."""
 
 READS_AT_ONCE: Final = 64
+READS_PER_REQUEST: Final = 256
+"""So that an answer stays far below a megabyte, whatever the ensembles."""
 CREATE_TRIES_MAX: Final = 4
 ANY_VERSION: Final = -1
 
@@ -133,8 +136,24 @@ class ZooKeeperStore:
         if found is None:
             raise await self._no_such_ledger(ledger_id)
         raw, stat = found
-        metadata = decode_ledger(raw, ledger_id=ledger_id, stored_at_ms=stat.ctime)
-        return Versioned(metadata, stat.version)
+        return _ledger_in(Znode(raw, stat.version, stat.ctime), ledger_id)
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        found: dict[LedgerId, Versioned[LedgerMetadata]] = {}
+        for start in range(0, len(ledger_ids), READS_PER_REQUEST):
+            asked = ledger_ids[start : start + READS_PER_REQUEST]
+            paths = [await self._ledger_path(ledger_id) for ledger_id in asked]
+            znodes = await self._session.read_many(paths)
+            for ledger_id, path, znode in zip(asked, paths, znodes, strict=True):
+                if isinstance(znode, Znode):
+                    found[ledger_id] = _ledger_in(znode, ledger_id)
+                elif znode != NO_NODE:
+                    raise UnavailableError(f"ZooKeeper does not let us read {path}: error {znode}")
+        if len(found) < len(ledger_ids):
+            await self._require_instance_id()  # absence of ledgers in a cluster, not of the cluster
+        return found
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
@@ -429,6 +448,11 @@ async def _at_once(
 
 def _begin_delete(zk: Any, *, path: str) -> Any:
     return zk.delete_async(path)
+
+
+def _ledger_in(znode: Znode, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+    metadata = decode_ledger(znode.data, ledger_id=ledger_id, stored_at_ms=znode.created_ms)
+    return Versioned(metadata, znode.version)
 
 
 def _check_size(path: str, raw: bytes) -> None:

@@ -1,0 +1,49 @@
+"""A read through a ZooKeeper server that lags behind the others (S38): one server never does."""
+
+from collections.abc import Callable
+from typing import Any
+
+from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
+
+
+class Answer:
+    """kazoo's asynchronous result, ready at once."""
+
+    exception = None
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def rawlink(self, callback: Callable[["Answer"], None]) -> None:
+        callback(self)
+
+
+class LaggingServer:
+    """A kazoo client; its server has not heard of the newest write before it is told to sync."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.shown = "old"
+
+    def sync_async(self, _path: str) -> Answer:
+        self.shown = "new"
+        return Answer("/")
+
+    def get_async(self, _path: str) -> Answer:
+        return Answer(self.shown)
+
+
+async def read(*, synced_in: int | None = None) -> Any:
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings())
+    session._client = LaggingServer()
+    return await session.read(lambda zk: zk.get_async("/ledgers"), synced_in=synced_in)
+
+
+async def test_s38_a_read_is_no_older_than_its_question() -> None:
+    assert await read() == "new"
+
+
+async def test_a_listing_syncs_once_for_each_session() -> None:
+    assert await read(synced_in=0) == "old"  # its first read has synced: these go after that one
+    assert await read(synced_in=-1) == "new"  # the session was lost since, and its promise with it
