@@ -43,7 +43,11 @@ def normal_add(booted: Booted, ledger_id: LedgerId) -> Status:
 def marks(lab: BootLab, booted: Booted) -> Marks:
     state = BookieState(ME)
     return Marks(
-        booted.storage, lab.store, bookie_id=ME, state=state, unchecked=set(booted.unchecked)
+        booted.storage,
+        lab.store,
+        bookie_id=ME,
+        state=state,
+        unchecked=set(booted.unchecked),
     )
 
 
@@ -53,6 +57,11 @@ async def close_ledger(
     found = await lab.store.read_ledger(ledger_id)
     closed = found.value.closed(EntryId(end), length=0, fragments=fragments)
     await lab.store.write_ledger(closed, version=found.version)
+
+
+async def begin_recovery(lab: BootLab, ledger_id: LedgerId) -> None:
+    found = await lab.store.read_ledger(ledger_id)
+    await lab.store.write_ledger(found.value.in_recovery(), version=found.version)
 
 
 async def cleared(lab: BootLab, judge: Marks, ledger_id: LedgerId) -> tuple[bool, str, int]:
@@ -179,6 +188,22 @@ async def test_s37_a_ledger_that_names_this_bookie_only_at_its_close_is_found_by
     await lab.add(ledger, 0, 2, recovery=True)
     assert (await cleared(lab, judge, ledger))[0]
     assert await judge.finish_unchecked()
+
+
+async def test_s37_a_bookie_that_returns_as_a_replacement_is_not_checked_before_the_close(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, ENSEMBLE), (2, OTHERS))  # its writer replaced this bookie
+    await begin_recovery(lab, ledger)
+    await lab.add(ledger, 0, 3, recovery=True)  # and the recoverer chose it again, locally
+    lab.kill()
+    judge = marks(lab, await lab.boot())
+    await lab.add(ledger, 0, 2, recovery=True)
+    assert await cleared(lab, judge, ledger) == (False, "NotClosed", 0)
+    await close_ledger(lab, ledger, 2, [Fragment(EntryId(0), ENSEMBLE)])
+    assert await cleared(lab, judge, ledger) == (False, "EntriesMissing", 1)
+    # Catches: e2 denied by a bookie whose acknowledgement of it let the recoverer close.
 
 
 async def test_s39_after_one_lost_disk_no_ledger_denies_anything(lab: BootLab) -> None:

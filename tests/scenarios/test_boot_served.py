@@ -41,6 +41,17 @@ async def test_s1_s24_also_when_its_fence_request_never_arrived(server: ServerLa
     assert await server.add(ledger, 1) is Status.FENCED
 
 
+async def test_s1_where_the_boot_fences_nothing_the_fence_itself_outlives_the_crash(
+    idle_server: ServerLab,
+) -> None:
+    idle_server.tree["durability"] = {"journalWriteData": True}
+    await idle_server.start()
+    ledger = await idle_server.ledger()
+    assert await idle_server.fence(ledger) is Status.OK
+    await idle_server.restart()
+    assert await idle_server.add(ledger, 0) is Status.FENCED
+
+
 async def test_s46_the_bookie_that_a_recoverer_replaced_refuses_too(server: ServerLab) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0)

@@ -1,8 +1,7 @@
 """One bookie's folders and metadata, booted, stopped, killed and damaged by tests.
 
-Directories are real unless a test asks for a simulated disk (then stamps, markers, logs and journal
-are on it; SQLite files are real, always). `kill` leaves what SIGKILL leaves: what was only in
-memory is gone. Place 0 is the journal directory, 1.. are the ledger directories.
+Directories are real unless a test asks for a simulated disk. `kill` leaves what SIGKILL leaves:
+what was only in memory is gone. Place 0 is the journal directory, 1.. are the ledger directories.
 """
 
 import asyncio

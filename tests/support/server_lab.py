@@ -21,7 +21,7 @@ from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.runs import FLAG_RECOVERY, build_run, parse_run
 from bookie.protocol.status import Status
-from bookie.server.lifecycle import Bookie, ExitCode, boot_settings
+from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
 from bookie.storage.boot import BootSettings
@@ -110,7 +110,10 @@ class ServerLab:
         ) in self._boot_settings().directories:  # a simulated disk makes none, locks are real
             path.mkdir(parents=True, exist_ok=True)
         self.bookie = Bookie(
-            self.settings, disk=self.disk, open_metadata=self._open, boot=self._boot_settings()
+            self.settings,
+            disk=self.disk,
+            host=Host(open_metadata=self._open),
+            boot=self._boot_settings(),
         )
         self.life = asyncio.create_task(self.bookie.run())
         return self.bookie

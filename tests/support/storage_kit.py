@@ -1,6 +1,6 @@
 """What tests of the storage share: small runs, a storage whose callbacks a test runs, images.
 
-`StorageKit` stands for a bookie process on a simulated disk (SQLite files are real, always).
+`StorageKit` stands for a bookie process on a simulated disk.
 `after_kill` opens what SIGKILL leaves (the ring is in no file, so it is gone), `after_power_cut`
 what was synced, `reopened` what an orderly stop left.
 """
@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import queue
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -106,8 +105,6 @@ class StorageKit:
         self.disk: Disk = disk or SimDisk()
         self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
         wanted = settings(root, mode, **changes)
-        for path in wanted.ledger_dirs:
-            path.mkdir(parents=True, exist_ok=True)
         self.storage = Storage.open(wanted, disk=self.disk, call_soon=self._calls.put)
 
     @property
@@ -193,14 +190,9 @@ class StorageKit:
         return self._after(lambda disk: disk.crash(seed), changes)
 
     def _after(self, end: Callable[[SimDisk], SimDisk], changes: dict[str, Any]) -> "StorageKit":
-        # The indexes first: closing what is dead must not write to those that are opened next.
-        image = self.root.with_name(self.root.name + ".image")
-        shutil.copytree(self.root, image)
         left = end(self.sim)
         with contextlib.suppress(StorageError):
             self.storage.close()
-        shutil.rmtree(self.root)
-        image.rename(self.root)
         return self._successor(left, changes)
 
     def _successor(self, disk: Disk, changes: dict[str, Any]) -> "StorageKit":

@@ -6,7 +6,7 @@ import pytest
 from bookie.metadata.store import Versioned
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.ledger import Fragment
+from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.repair.audit import AuditCounts, Auditor, AuditSettings
 from bookie.repair.expect import Holding
 from repair_lab import RepairLab
@@ -74,10 +74,12 @@ class MovingMetadata:
     def __init__(self, lab: RepairLab) -> None:
         self._lab, self.reads = lab, 0
 
-    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[object]:
-        found = await self._lab.store.read_ledger(ledger_id)
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        found = await self._lab.store.read_ledgers(ledger_ids)
         self.reads += 1
-        return Versioned(found.value, found.version + self.reads)
+        return {i: Versioned(one.value, one.version + self.reads) for i, one in found.items()}
 
 
 async def test_a_ledger_that_never_holds_still_is_unknown_not_missing(lab: RepairLab) -> None:

@@ -63,6 +63,16 @@ async def test_an_open_ledger_with_an_old_fragment_keeps_its_writer(lab: RepairL
     assert result["ledgers"]["recovered"] == 0 and await marks(lab, 1) == 0
 
 
+async def test_a_recovery_somebody_began_and_left_is_ended(lab: RepairLab) -> None:
+    ledger = await lab.ledger((0, (0, 1, 2)), (5, (0, 2, 3)), entries=8)
+    found = await lab.store.read_ledger(ledger.ledger_id)
+    await lab.store.write_ledger(found.value.in_recovery(), version=found.version)
+    await lab.crash(1, wipe=True)
+    result = await run(lab, 1)
+    assert (await lab.metadata(ledger.ledger_id)).last_entry_id == 7
+    assert result["ledgers"]["recovered"] == 1 and await marks(lab, 1) == 0
+
+
 async def test_striped_shares_come_back_as_patterned_runs() -> None:
     lab = await RepairLab(5).start()
     ledger = await lab.ledger((0, (0, 1, 2, 3, 4)), entries=200, last=199)

@@ -291,8 +291,8 @@ async def test_s28_a_final_flush_that_fails_keeps_the_markers(
     disk = idle_server.simulate_disk()
     await idle_server.start()
     ledger = await idle_server.ledger()
+    disk.fail(operation, pattern="*.log*", error=errno.EIO)  # first: the flusher may look any time
     await idle_server.add(ledger, 0)
-    disk.fail(operation, pattern="*.log*", error=errno.EIO)
     assert await idle_server.stop() is ExitCode.DISK_FAILED
     assert all(disk.exists(path / MARKER_NAME) for path in idle_server.directories)
 
@@ -303,8 +303,8 @@ async def test_s28_a_final_flush_without_space_keeps_the_markers_and_the_next_bo
     disk = idle_server.simulate_disk()
     await idle_server.start()
     ledger = await idle_server.ledger()
+    disk.fail("write", pattern="*.log*", error=errno.ENOSPC)  # first: the flusher may look any time
     await idle_server.add(ledger, 0)
-    disk.fail("write", pattern="*.log*", error=errno.ENOSPC)
     assert await idle_server.stop() is ExitCode.DISK_FAILED
     idle_server.disk = disk.kill()
     await idle_server.start()

@@ -4,13 +4,17 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.server.marks import Marks
 from bookie.server.state import BookieState
+from bookie.storage.boot import Booted
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
 
 
 async def unclean(lab: BootLab) -> Marks:
     """Killed and booted again."""
     lab.kill()
-    booted = await lab.boot()
+    return judge(lab, await lab.boot())
+
+
+def judge(lab: BootLab, booted: Booted) -> Marks:
     return Marks(
         booted.storage,
         lab.store,
@@ -23,6 +27,13 @@ async def unclean(lab: BootLab) -> Marks:
 async def begin_recovery(lab: BootLab, ledger_id: LedgerId) -> None:
     found = await lab.store.read_ledger(ledger_id)
     await lab.store.write_ledger(found.value.in_recovery(), version=found.version)
+
+
+async def change_ensemble(lab: BootLab, ledger_id: LedgerId, first: int) -> None:
+    """The writer's new last fragment names this bookie."""
+    found = await lab.store.read_ledger(ledger_id)
+    fragments = (*found.value.fragments, Fragment(EntryId(first), ENSEMBLE))
+    await lab.store.write_ledger(found.value.with_fragments(fragments), version=found.version)
 
 
 async def close(lab: BootLab, ledger_id: LedgerId, end: int, *fragments: Fragment) -> None:
@@ -71,6 +82,56 @@ async def test_a_recovery_of_a_ledger_made_after_the_boot_holds_nothing(lab: Boo
     await lab.boot()
     marks = await unclean(lab)
     await begin_recovery(lab, await lab.ledger((0, OTHERS)))
+    assert await marks.finish_unchecked()
+
+
+async def test_a_recovery_that_began_after_the_boot_holds_nothing(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS))
+    marks = await unclean(lab)
+    await begin_recovery(lab, ledger)
+    assert await marks.finish_unchecked()
+
+
+async def test_a_recovery_may_wait_for_a_bookie_whose_check_does_not_wait_for_its_end(
+    lab: BootLab,
+) -> None:
+    # Its writer chose this bookie after the boot, was refused by it, and a recovery was begun. If
+    # another member is in limbo, too, this one's denial is what the recovery needs to close.
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS))
+    marks = await unclean(lab)
+    await change_ensemble(lab, ledger, 5)
+    await begin_recovery(lab, ledger)
+    assert not await marks.finish_unchecked()
+    assert (await marks.clear([ledger]))[0].cleared
+    assert lab.now is not None and not lab.now.storage.is_unchecked(ledger)
+    assert await marks.finish_unchecked()
+
+
+async def test_s37_a_recovery_that_was_under_way_is_waited_for_over_a_clean_restart(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, ENSEMBLE), (2, OTHERS))
+    await begin_recovery(lab, ledger)
+    await unclean(lab)
+    await lab.stop()
+    marks = judge(lab, await lab.boot())
+    await lab.add(ledger, 0, 2, recovery=True)
+    assert (await marks.clear([ledger]))[0].reason == "NotClosed"
+    assert not await marks.finish_unchecked()
+
+
+async def test_what_a_clean_boot_sees_being_recovered_holds_nothing(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS))
+    await unclean(lab)
+    await change_ensemble(lab, ledger, 5)
+    await begin_recovery(lab, ledger)
+    await lab.stop()
+    marks = judge(lab, await lab.boot())
+    assert (await marks.clear([ledger]))[0].cleared
     assert await marks.finish_unchecked()
 
 

@@ -10,6 +10,7 @@ from bookie.protocol.runs import build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import ExitCode
 from bookie.server.requests import READS_PER_CONNECTION_MAX
+from bookie.storage.log_files import HEADER_BYTES
 from bookie.storage.marker import MARKER_NAME
 from server_lab import KIB, ME, ServerLab, frame
 
@@ -37,6 +38,22 @@ async def test_what_was_never_here_is_denied(server: ServerLab) -> None:
     assert await server.absent(ledger, 0) is Status.NO_SUCH_LEDGER
     await server.add(ledger, 0)
     assert await server.absent(ledger, 1) is Status.NO_SUCH_ENTRY
+
+
+async def test_s9_what_the_disk_cannot_give_is_unknown_and_not_denied(
+    idle_server: ServerLab,
+) -> None:
+    disk = idle_server.simulate_disk()
+    await idle_server.start()
+    ledger = await idle_server.ledger()
+    await idle_server.add(ledger, 0, 3)
+    await idle_server.stop()
+    await idle_server.start()
+    for folder in (path / "log" for path in idle_server.directories[1:]):
+        for name in disk.list_directory(folder):
+            disk.damage(folder / name, HEADER_BYTES + 60, b"\xff\xff")
+    _status, reply = await idle_server.read(ledger, 0, 5)
+    assert reply is not None and (reply.unknown, reply.runs) == (((0, 2),), ())
 
 
 async def test_an_entry_id_twice_is_fine_and_keeps_its_first_copy(server: ServerLab) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from bookie.protocol.errors import BootRefusedError, StorageError, UnavailableError
+from bookie.storage.consent import FixPolicy
 from bookie.storage.log_files import LOG_FILES
 from bookie.storage.marker import MARKER_NAME, Marker
 from bookie.storage.modes import DurabilityMode
@@ -315,6 +316,19 @@ async def test_an_interrupted_first_boot_is_still_a_first_boot(
     store.before = None
     (lab.directory(2) / "STAMP").unlink()  # as if it had come no further than the first two
     assert (await lab.boot()).record.reason == "FirstBoot"
+
+
+async def test_a_first_boot_that_is_interrupted_again_and_again_is_still_one(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    store.before = failing_at("write_boot_epoch")
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await lab.boot(policy=FixPolicy.NEVER)
+        (lab.directory(2) / "STAMP").unlink()
+    store.before = None
+    assert (await lab.boot(policy=FixPolicy.NEVER)).record.reason == "FirstBoot"
 
 
 async def test_the_epoch_is_above_all_that_any_disk_or_the_store_says(lab: BootLab) -> None:

@@ -96,6 +96,14 @@ def test_unchecked_and_named_again_by_a_last_fragment_younger_than_the_mark() ->
     assert must_hold(metadata, B0) == ids((0, 9))
 
 
+def test_s37_unchecked_stays_while_a_recoverer_may_have_chosen_this_bookie() -> None:
+    # It acknowledged a write-back, forgot it, and only the closing write will name it for it.
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    verdict = judge(recovering, ids((0, 9)), in_limbo=False)
+    assert verdict.reason is ClearReason.NOT_CLOSED and "IN_RECOVERY" in verdict.message
+    assert judge(closed(10, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 1
+
+
 def test_unchecked_and_closed_meanwhile_needs_all_up_to_the_end() -> None:
     assert judge(closed(12, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 3
 

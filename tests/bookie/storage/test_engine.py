@@ -208,8 +208,7 @@ def test_an_index_that_cannot_be_read_is_no_empty_one(kit: StorageKit) -> None:
 def test_an_index_that_vanished_beside_its_log_refuses_to_open(kit: StorageKit) -> None:
     kit.add(run(7, 0, 5))
     kit.storage.close()
-    for file in kit.root.glob(f"ledger-{route(L7, 2)}/index.sqlite*"):
-        file.unlink()
+    kit.sim.unlink(kit.root / f"ledger-{route(L7, 2)}" / "index.sqlite")
     with pytest.raises(CorruptError, match=r"index\.sqlite is missing.*bookie index rebuild"):
         kit.reopened()
 

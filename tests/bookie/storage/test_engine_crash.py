@@ -311,3 +311,22 @@ def test_a_log_that_lost_synced_frames_refuses_to_open(tmp_path: Path) -> None:
     kit.sim.unlink(kit.root / "ledger-0/log/0000000001.log")
     with pytest.raises(CorruptError, match="treat the directory as lost"):
         StorageKit(kit.root, disk=kit.disk, disks=1)
+
+
+def test_what_a_failed_sync_left_readable_is_durable_once_it_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    """The page cache shows it and calls it written; the machine's end would take it along."""
+    kit = StorageKit(tmp_path, DurabilityMode.JOURNAL)
+    frames = [run(7, 0), run(7, 1)]
+    kit.add(frames[0])
+    kit.storage.checkpoint()
+    kit.sim.fail("sync", pattern="*.log*", times=9)
+    kit.add(frames[1])
+    with pytest.raises(StorageError, match="cannot sync"):
+        kit.storage.checkpoint()
+    opened = kit.after_kill()
+    assert lost(opened, frames) == {}
+    cut = opened.after_power_cut()
+    assert lost(cut, frames) == {}
+    cut.end()

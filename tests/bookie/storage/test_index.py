@@ -12,12 +12,13 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
+from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow
 from bookie.storage.records import LedgerRecord
-from bookie.storage.sqlite import Database, sqlite_error
+from bookie.storage.sqlite import DatabaseFile, sqlite_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_kit import ids, run
@@ -32,7 +33,7 @@ def everything_is_readable(_ledger_id: LedgerId, _row: RunRow) -> bool:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    opened = Index.open(tmp_path / "index.sqlite")
+    opened = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     yield opened
     opened.close()
 
@@ -90,7 +91,7 @@ def commit(index: Index, frames: dict[int, RunFrame], *, spoiled: int = -1) -> N
 def test_the_index_agrees_with_a_dict(batches: list[list[Add]], first: int, more: int) -> None:
     oracle, number = Oracle(), 0
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder) / "index.sqlite")
+        index = Index.open(Path(folder) / "index.sqlite", disk=RealDisk())
         for batch in batches:
             if any(add.spoils for add in batch):
                 oracle.spoiled = number - 1
@@ -169,14 +170,14 @@ def test_a_forgotten_ledger_keeps_its_record_and_nothing_else(index: Index) -> N
 
 
 def test_losses_and_facts_survive_reopening(tmp_path: Path) -> None:
-    index = Index.open(tmp_path / "index.sqlite")
+    index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     loss = Loss(L7, "all answered", EntrySet.from_ranges([(3, 4)]))
     index.commit(
         Batch(losses=[loss], facts={"a": b"1", "b": b"2"}), is_readable=everything_is_readable
     )
     index.commit(Batch(facts={"a": None}), is_readable=everything_is_readable)
     index.close()
-    index = Index.open(tmp_path / "index.sqlite")
+    index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     assert (index.losses(), index.facts()) == ([loss], {"b": b"2"})
     index.close()
 
@@ -210,12 +211,12 @@ def test_a_damaged_index_is_an_error_that_names_the_way_out(tmp_path: Path, junk
     path = tmp_path / "index.sqlite"
     path.write_bytes(junk)
     with pytest.raises(CorruptError, match=r"index\.sqlite.*bookie index rebuild"):
-        Index.open(path)
+        Index.open(path, disk=RealDisk())
 
 
 def test_a_damaged_page_is_found_at_open(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
-    index = Index.open(path)
+    index = Index.open(path, disk=RealDisk())
     commit(index, {n: run(7, n * 10, 5) for n in range(2000)})
     index.close()
     content = bytearray(path.read_bytes())
@@ -223,34 +224,34 @@ def test_a_damaged_page_is_found_at_open(tmp_path: Path) -> None:
     content[middle : middle + 4096] = b"\xa5" * 4096
     path.write_bytes(content)
     with pytest.raises(CorruptError, match="bookie index rebuild"):
-        Index.open(path)
+        Index.open(path, disk=RealDisk())
 
 
 def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
-    Index.open(path).close()
+    Index.open(path, disk=RealDisk()).close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(CorruptError, match="schema version is 99, expected 1"):
-        Index.open(path)
+        Index.open(path, disk=RealDisk())
 
 
 def test_a_commit_is_durable_without_a_close(tmp_path: Path) -> None:
-    index = Index.open(tmp_path / "index.sqlite")
+    index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     commit(index, {1: run(7, 0, 5)})
     image = tmp_path / "image"
     image.mkdir()
     for file in tmp_path.glob("index.sqlite*"):
         shutil.copy(file, image)
     index.close()
-    copy = Index.open(image / "index.sqlite")
+    copy = Index.open(image / "index.sqlite", disk=RealDisk())
     assert len(copy.all_rows(L7)) == 1
     copy.close()
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:
-    database = Database(tmp_path / "index.sqlite")
+    database = DatabaseFile(tmp_path / "index.sqlite")
     with database.transaction("look") as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -258,7 +259,7 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
 
 
 def test_a_closed_index_says_so(tmp_path: Path) -> None:
-    index = Index.open(tmp_path / "index.sqlite")
+    index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     index.close()
     with pytest.raises(StorageError, match="closed"):
         index.tails()

@@ -287,6 +287,26 @@ def test_a_start_never_appends_to_an_old_file(kit: LogKit, disk: SimDisk) -> Non
     again.log.close()
 
 
+def test_a_header_that_rotted_keeps_no_new_frame_out(kit: LogKit, disk: SimDisk) -> None:
+    old = kit.append(frame(0))
+    again = reopened(kit, disk)
+    disk.damage(DIRECTORY / "log" / "0000000001.log", 8, b"\xff")
+    new = again.append(frame(1))
+    assert [again.log.read(each) for each in (old, new)] == [frame(0), frame(1)]
+    again.log.close()
+    # Catches: a bookie that serves on and answers every add with an I/O error (seed 40).
+
+
+def test_a_log_whose_end_cannot_be_read_has_failed(kit: LogKit, disk: SimDisk) -> None:
+    kit.append(frame(0))
+    again = reopened(kit, disk)
+    disk.fail("read", pattern="*.log")
+    for call in (lambda: again.log.append(frame(1)), again.log.close):
+        with pytest.raises(StorageError, match="cannot read"):
+            call()
+    assert again.log.failure() is not None
+
+
 def test_a_spare_of_a_killed_process_is_removed(kit: LogKit, disk: SimDisk) -> None:
     after = disk.kill()
     again = reopened(kit, after)

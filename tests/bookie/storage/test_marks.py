@@ -1,6 +1,5 @@
 """Fence boundary, limbo, unchecked, losses, tombstones: durable when told, and repeatable."""
 
-import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -208,7 +207,7 @@ def test_every_directory_keeps_the_records_of_its_own_ledgers_only(kit: StorageK
         kit.put(LedgerRecord(LedgerId(number)))
     kit.storage.close()
     for index in range(2):
-        connection = sqlite3.connect(kit.root / f"ledger-{index}" / "index.sqlite")
-        found = [row[0] for row in connection.execute("SELECT ledger FROM records")]
-        connection.close()
+        database = kit.sim.open_database(kit.root / f"ledger-{index}" / "index.sqlite")
+        with database.reading("look") as connection:
+            found = [row[0] for row in connection.execute("SELECT ledger FROM records")]
         assert found == [n for n in range(20) if route(LedgerId(n), 2) == index]

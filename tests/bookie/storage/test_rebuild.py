@@ -59,6 +59,16 @@ def reopened(root: Path) -> StorageKit:
     return StorageKit(root, disk=RealDisk(), disks=1)
 
 
+def test_without_a_log_too_a_rebuild_that_has_not_ended_is_refused(tmp_path: Path) -> None:
+    kit = StorageKit(tmp_path / "bookie", disk=RealDisk(), disks=1)
+    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.close()
+    index = kit.root / "ledger-0" / "index.sqlite"
+    index.rename(index.with_name("index.sqlite.new"))  # the index lost, another one begun
+    with pytest.raises(CorruptError, match="bookie index rebuild"):
+        reopened(kit.root)
+
+
 def ruin(root: Path) -> None:
     path = root / "ledger-0" / "index.sqlite"
     path.write_bytes(b"\xa5" * path.stat().st_size)

@@ -233,6 +233,14 @@ class TestRepairs:
         assert status_of(made, ConditionType.REPAIR_STALLED) == "True"
         assert len(of_type(made, StartJob)) == 1
 
+    def test_a_job_that_succeeded_proves_nothing_while_marks_are_left(self) -> None:
+        done = repair_job(attempt=5, exit_code=0)
+        made = plan(cluster(), observed(unclean(), jobs=[done], seconds=2000), settled())
+        assert status_of(made, ConditionType.REPAIR_STALLED) == "True"
+        assert len(of_type(made, StartJob)) == 1
+        told = made.status.bookie(B0)
+        assert told is not None and told.repair is not None and told.repair.state == "Failed"
+
     def test_a_changed_spec_is_tried_at_once_and_once(self) -> None:
         failed = repair_job(attempt=5, exit_code=1, message="image broken")
         before = plan(cluster(), observed(unclean(), jobs=[failed], seconds=25), settled()).status
@@ -365,6 +373,14 @@ class TestRestarts:
         made = plan(cluster(journalWriteData=True), observed(), settled())
         assert len(of_type(made, RestartBookie)) == 1
         assert "OneActionAtATime" in predicates(made)
+
+    def test_one_that_is_out_anyway_restarts_before_those_that_serve(self) -> None:
+        wide = cluster(
+            replicas=5, quorum={"ensemble": 5, "write": 5, "ack": 4}, journalWriteData=True
+        )
+        seen = observed(bookie(B1, process_facts={"is_ready": False}), bookie("bookie-4"))
+        [restart] = of_type(plan(wide, seen, settled()), RestartBookie)
+        assert isinstance(restart, RestartBookie) and restart.template.bookie_id == B1
 
     def test_a_restart_is_refused_while_limbo_exists(self) -> None:
         wide = cluster(

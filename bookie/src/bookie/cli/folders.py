@@ -110,7 +110,7 @@ def _index(directory: Path) -> dict[str, Any]:
     path = directory / INDEX_NAME
     if not path.exists() or path.stat().st_size == 0:  # opening an empty file would fill it
         return {}
-    index = Index.open(path)
+    index = Index.open(path, disk=RealDisk())
     try:
         records, tails = index.records(), index.tails()
         facts = DirectoryFacts.decode(index.facts())

@@ -56,17 +56,29 @@ class AdminSettings:
 @dataclass(slots=True)
 class _Line:
     target: str
-    channel: grpc.aio.Channel
-    stub: BookieAdminStub
+    channel: Any
+    stub: Any
     calls: asyncio.Semaphore
+
+
+Dial = Callable[[str], tuple[Any, Any]]
+"""From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
+
+
+def _dial(target: str) -> tuple[Any, Any]:
+    channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+    return channel, BookieAdminStub(channel)  # type: ignore[no-untyped-call]
 
 
 class AdminClient:
     """Implements `repair.control.BookieControl` over the network."""
 
-    def __init__(self, store: MetadataStore, *, settings: AdminSettings | None = None) -> None:
+    def __init__(
+        self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = _dial
+    ) -> None:
         self._store = store
         self._settings = settings or AdminSettings()
+        self._dial = dial
         self._targets: dict[BookieId, str] = {}
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
@@ -216,9 +228,7 @@ class AdminClient:
             await line.channel.close(None)
             line = None
         if line is None and target is not None:
-            channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-            stub = BookieAdminStub(channel)  # type: ignore[no-untyped-call]
-            line = _Line(target, channel, stub, asyncio.Semaphore(CALLS_MAX))
+            line = _Line(target, *self._dial(target), asyncio.Semaphore(CALLS_MAX))
             self._lines[bookie_id] = line
         if line is None:
             yield None

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Final
 
 from bookie.metadata.store import MetadataStore, Versioned
-from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
@@ -241,18 +240,10 @@ async def read_ledgers(
     store: MetadataStore, ledger_ids: Iterable[LedgerId], *, in_flight: int
 ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
     """Metadata of those that exist, read linearizably, at most `in_flight` at once."""
-    slots = asyncio.Semaphore(in_flight)
-
-    async def read(ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
-        async with slots:
-            try:
-                return await store.read_ledger(ledger_id)
-            except NoSuchLedgerError:
-                return None  # deleted since it was listed
-
-    wanted = list(ledger_ids)
-    found = await asyncio.gather(*map(read, wanted))
-    return {i: metadata for i, metadata in zip(wanted, found, strict=True) if metadata is not None}
+    wanted, found = list(ledger_ids), dict[LedgerId, Versioned[LedgerMetadata]]()
+    for start in range(0, len(wanted), in_flight):
+        found |= await store.read_ledgers(wanted[start : start + in_flight])
+    return found
 
 
 def _look(

@@ -26,6 +26,7 @@ from bookie.protocol.runs import (
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
+    RunFrame,
     build_run,
     parse_run,
 )
@@ -187,7 +188,7 @@ class Copier:
             job.done.append((first, len(entry_ids), pattern))
             job.bytes_copied += sum(map(len, bodies))
 
-    async def _add(self, job: _Job, frame: bytes) -> Status:
+    async def _add(self, job: _Job, frame: Buffer) -> Status:
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
 
         def on_reply(status: Status) -> None:
@@ -219,8 +220,9 @@ def verified(
             run = parse_run(buffer)
         except FrameError:
             continue  # cut or garbled on its way: its entries count as not sent
+        asked = _asked_of(run, wanted)
         for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
-            if entry_id in found or entry_id > reply.answered_through or entry_id not in wanted:
+            if entry_id in found or entry_id > reply.answered_through or entry_id not in asked:
                 continue
             try:
                 header, _payload = codec.decode(entry, entry_id=entry_id)
@@ -229,6 +231,12 @@ def verified(
             else:
                 found[entry_id] = header, entry
     return found, [entry_id for entry_id in corrupt if entry_id not in found]
+
+
+def _asked_of(run: RunFrame, wanted: EntrySet) -> set[int]:
+    """The wanted ones among a run's ids, to be looked up one by one."""
+    asked = EntrySet.from_runs([(run.first_entry_id, run.count, run.pattern)]) & wanted
+    return {entry_id for low, high in asked.ranges() for entry_id in range(low, high + 1)}
 
 
 def runs_of(

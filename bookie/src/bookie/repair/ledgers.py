@@ -81,8 +81,12 @@ class LedgerRepair:
         )
 
     async def _recover(self, task: LedgerTask, outcome: LedgerOutcome) -> LedgerOutcome:
-        """Close a limbo ledger that is still open; all others are left alone."""
-        if not task.limbo or outcome.state_before in ("CLOSED", "DELETED"):
+        """Close a limbo ledger that is still open, and end what somebody began to recover.
+
+        The latter has no writer any more, and while it is IN_RECOVERY no mark on it can go.
+        """
+        is_limbo = task.limbo and outcome.state_before == LedgerState.OPEN.value
+        if not is_limbo and outcome.state_before != LedgerState.IN_RECOVERY.value:
             return outcome
         async with self._slots:
             return await recovered(self.cluster, outcome)

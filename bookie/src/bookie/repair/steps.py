@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from bookie.points import passing
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
@@ -102,12 +103,14 @@ async def repair(
     choice = await asyncio.to_thread(choose_engine, request.engine, ledgers=len(tasks))
     say(f"{len(tasks)} ledgers to look after, engine {choice.name} ({choice.reason})")
     ended = await run.repair_ledgers(tasks, choice, spark)
+    passing("repair: copied, not flushed")
     await run.flush(ended.outcomes, marks)
     after = await run.audit([task.ledger_id for task in tasks])
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
         say(f"{sum(len(loss.entries) for loss in losses)} entries are lost for good")
         after = await run.audit([task.ledger_id for task in tasks])
+    passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
     return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
 

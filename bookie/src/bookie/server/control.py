@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,7 +27,7 @@ class Control:
     def __init__(self, settings: BookieSettings, state: BookieState) -> None:
         self._settings = settings
         self._state = state
-        self._booted: Booted | None = None
+        self.booted: Booted | None = None
         self._marks: Marks | None = None
         self._announcer: Announcer | None = None
         self._drain: Drain | None = None
@@ -35,7 +36,7 @@ class Control:
 
     def serve(self, booted: Booted, marks: Marks, *, announcer: Announcer, drain: Drain) -> None:
         """The boot is over: everything can be asked from now on."""
-        self._booted, self._marks = booted, marks
+        self.booted, self._marks = booted, marks
         self._announcer, self._drain = announcer, drain
 
     # Health
@@ -53,8 +54,8 @@ class Control:
         )
         if self.boot is not None:
             self._add_boot(health, self.boot)
-        if self._booted is not None and self._marks is not None:
-            health.boot.CopyFrom(_boot_record(self._booted.record))
+        if self.booted is not None and self._marks is not None:
+            health.boot.CopyFrom(_boot_record(self.booted.record))
             health.limbo_ledgers = self._marks.limbo_count
             health.unchecked_ledgers = self._marks.unchecked_count
             health.losses_recorded = self._marks.losses_count
@@ -80,18 +81,16 @@ class Control:
 
     def gauges(self) -> Gauges:
         """Figures for the metrics."""
-        if self._booted is None or self._marks is None:
+        if self.booted is None or self._marks is None:
             return Gauges()
-        record = self._booted.record
+        record = self.booted.record
         return Gauges(
             record.boot_epoch,
             record.clean,
             limbo_ledgers=self._marks.limbo_count,
             unchecked_ledgers=self._marks.unchecked_count,
-            unflushed_bytes=self._booted.storage.unflushed_bytes,
-            free_bytes={
-                str(usage.path): usage.free_bytes for usage in self._booted.storage.usage()
-            },
+            unflushed_bytes=self.booted.storage.unflushed_bytes,
+            free_bytes={str(usage.path): usage.free_bytes for usage in self.booted.storage.usage()},
         )
 
     # Marks
@@ -181,6 +180,7 @@ def _space(path: Path) -> tuple[int, int]:
     return space.total_bytes, space.free_bytes
 
 
+@lru_cache
 def product_version() -> str:
     """The installed version, `dev` when run from a tree that is not installed."""
     try:

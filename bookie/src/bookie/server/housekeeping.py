@@ -28,8 +28,9 @@ SPACE_INTERVAL_S: Final = 1.0
 ANNOUNCE_INTERVAL_S: Final = 1.0
 IDENTITY_INTERVAL_S: Final = 5.0
 DRAIN_INTERVAL_S: Final = 1.0
-FINISH_INTERVAL_S: Final = 120.0
-"""Between looks whether the unchecked boundary may be lifted."""
+FINISH_INTERVAL_S: Final = 10.0
+"""Between looks whether the unchecked boundary may be lifted: until it is, ledgers that come to
+name this bookie are not denied anything, so no other bookie should be disturbed before."""
 
 Duty = Callable[[], Awaitable[None]]
 

@@ -10,9 +10,10 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
@@ -24,7 +25,7 @@ from bookie.server.connections import RunConnection, RunServer
 from bookie.server.control import Control
 from bookie.server.drain import Drain
 from bookie.server.housekeeping import Ends, Housekeeping
-from bookie.server.http import ProbeServer
+from bookie.server.http import Gauges, ProbeServer
 from bookie.server.marks import Marks
 from bookie.server.requests import Bounds, RunService
 from bookie.server.runtime_file import RuntimeFile
@@ -48,6 +49,37 @@ Result = TypeVar("Result")
 OpenMetadata = Callable[[str], Coroutine[Any, Any, MetadataStore]]
 
 
+class Listener(Protocol):
+    """A port of the control plane."""
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, also when 0 asked for any."""
+
+    async def stop(self) -> None: ...
+
+
+class HeldLock(Protocol):
+    """See storage.lock.FolderLock."""
+
+    def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def _admin_server(control: Control, bookie_id: str) -> Listener:
+    return AdminServer(control, bookie_id=bookie_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a bookie takes from the machine it runs on, beside its disks."""
+
+    open_metadata: OpenMetadata = open_store
+    admin: Callable[[Control, str], Listener] = _admin_server
+    probes: Callable[[BookieState, Callable[[], Gauges]], Listener] = ProbeServer
+    lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
+
+
 class ExitCode(IntEnum):
     CLEAN = 0
     ERROR = 1
@@ -64,14 +96,14 @@ class Bookie:
         settings: BookieSettings,
         *,
         disk: Disk | None = None,
-        open_metadata: OpenMetadata = open_store,
+        host: Host | None = None,
         boot: BootSettings | None = None,
     ) -> None:
         """`boot`: what `boot_settings` makes of the settings, unless a test wants smaller files."""
         self._settings = settings
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
-        self._open_metadata = open_metadata
+        self._host = host or Host()
         self.state = BookieState(settings.bookie_id)
         self._stop = asyncio.Event()
         self._failure: StorageError | None = None
@@ -106,8 +138,8 @@ class Bookie:
     @contextlib.asynccontextmanager
     async def _control_plane(self) -> AsyncIterator[None]:
         ports = self._settings.ports
-        admin = AdminServer(self.control, bookie_id=self._settings.bookie_id)
-        probes = ProbeServer(self.state, self.control.gauges)
+        admin = self._host.admin(self.control, self._settings.bookie_id)
+        probes = self._host.probes(self.state, self.control.gauges)
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
@@ -149,7 +181,7 @@ class Bookie:
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
                 self.state.switch_read_only(DRAIN_REASON, True)
-            store = await self._patiently(lambda: self._open_metadata(self._settings.metadata))
+            store = await self._patiently(lambda: self._host.open_metadata(self._settings.metadata))
             if store is None:
                 return ExitCode.CLEAN
             try:
@@ -166,7 +198,7 @@ class Bookie:
         A pod that was deleted by force still stops while its successor starts: refused as long as
         it lives, and no longer.
         """
-        lock = FolderLock(directories)
+        lock = self._host.lock(directories)
         while not self._stop.is_set():
             try:
                 lock.acquire()

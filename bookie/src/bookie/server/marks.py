@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bookie.metadata.store import MetadataStore
+from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import NoSuchLedgerError, StorageError, UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
@@ -129,6 +130,7 @@ class Marks:
         going = [item.ledger_id for item in judged if item.verdict.may_clear]
         if going:
             await asyncio.to_thread(self._storage.checkpoint)
+            passing("clear: copies synced, mark not cleared")
             await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
             log.info("cleared the marks of %d ledgers", len(going))
         return [_result(item) for item in judged]
@@ -146,9 +148,19 @@ class Marks:
         except StorageError as error:
             return _Judged(ledger_id, ClearVerdict(ClearReason.IO_ERROR, str(error)))
         verdict = judge_clear(
-            metadata, self._bookie_id, held=held, lost=lost, in_limbo=record.limbo
+            metadata,
+            self._bookie_id,
+            held=held,
+            lost=lost,
+            in_limbo=record.limbo,
+            was_recovering=self._was_recovering(ledger_id),
         )
         return _Judged(ledger_id, verdict)
+
+    def _was_recovering(self, ledger_id: LedgerId) -> bool:
+        """A recoverer may have made this bookie a replacement before it stopped uncleanly."""
+        boundary = self._storage.unchecked_boundary()
+        return boundary is not None and ledger_id in boundary.recovering
 
     async def _clear(self, ledger_id: LedgerId) -> None:
         boundary = self._storage.unchecked_boundary()
@@ -214,9 +226,10 @@ class Marks:
         """Once nothing is left to check, look again for ledgers that came to name this bookie.
 
         A recoverer may have put it into a fragment that no metadata showed at the boot (S37, R28).
-        Its ledger was IN_RECOVERY when that copy was acknowledged here, and is until its closing
-        write: so while a ledger under the boundary is, the boundary stays. Returns True when it was
-        lifted: from then on what is absent is denied.
+        Its ledger was IN_RECOVERY when that copy was acknowledged here, at the boot, and is until
+        its closing write: so while such a ledger is, the boundary stays. A recovery that began
+        later is none of its reasons: it may be waiting for this very bookie to say what it lacks.
+        Returns True when it was lifted: from then on what is absent is denied.
         """
         boundary = self._storage.unchecked_boundary()
         if boundary is None or self._unchecked or self.limbo_count:
@@ -226,8 +239,10 @@ class Marks:
         if late:
             log.warning("%d ledgers came to name this bookie since its boot", len(late))
             self._unchecked.update(late)
-        if late or any(boundary.covers(ledger_id) for ledger_id in listing.recovering):
+        pending = [i for i in listing.recovering if self._was_recovering(i)]
+        if late or any(boundary.covers(ledger_id) for ledger_id in pending):
             return False
+        passing("clear: boundary not lifted yet")
         await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
         return True
 

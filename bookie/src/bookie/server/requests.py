@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from bookie.points import passing
 from bookie.protocol.admission import (
     LedgerFacts,
     Ruling,
@@ -79,7 +80,8 @@ class RunService:
         self._reads_in_flight = 0
         self._waiting: dict[RunConnection, None] = {}
         """Connections whose next message found no room, in the order in which they came."""
-        self._connections: set[RunConnection] = set()
+        self._connections: dict[RunConnection, None] = {}
+        """Those that are open, in the order in which they came."""
         self._one_closed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
@@ -95,14 +97,14 @@ class RunService:
 
     # Connections
     def opened(self, connection: RunConnection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._state.traffic.connections = len(self._connections)
         if len(self._connections) > self._bounds.connections:
             log.warning("refuse a connection: %d are open", self._bounds.connections)
             connection.close()
 
     def closed(self, connection: RunConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._waiting.pop(connection, None)
         self._waits.forget(connection)
         self._one_closed.set()
@@ -212,6 +214,7 @@ class RunService:
         if error is not None:
             self._failed(connection, Op.ADD_RUN, request_id, error)
             return
+        passing("add: stored, not answered")
         self._facts.when_durable(
             ledger_id, partial(self._answer, connection, Op.ADD_RUN, request_id)
         )
@@ -341,6 +344,7 @@ class RunService:
         if error is not None:
             self._failed(connection, Op.READ_LAC, request_id, error)
             return
+        passing("fence: durable, not answered")
         connection.reply(Op.READ_LAC, status, request_id, (self._lac_reply(ledger_id),))
 
     def _lac_reply(self, ledger_id: LedgerId) -> bytes:

@@ -28,7 +28,7 @@ class LacWaits:
 
     def __init__(self, reply: Callable[[LedgerId], bytes], traffic: Traffic) -> None:
         self._reply = reply
-        self._waits: dict[LedgerId, set[_Wait]] = {}
+        self._waits: dict[LedgerId, dict[_Wait, None]] = {}
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
 
@@ -39,7 +39,7 @@ class LacWaits:
         wait = _Wait(request.ledger_id, request.lac, connection, request_id)
         seconds = max(1, min(request.timeout_ms, TIMEOUT_MS_MAX)) / 1000
         wait.timer = self._loop.call_later(seconds, self._finish, wait)
-        self._waits.setdefault(request.ledger_id, set()).add(wait)
+        self._waits.setdefault(request.ledger_id, {})[wait] = None
         self._traffic.long_polls += 1
         return True
 
@@ -65,7 +65,7 @@ class LacWaits:
         assert wait.timer is not None
         wait.timer.cancel()
         waits = self._waits[wait.ledger_id]
-        waits.discard(wait)
+        waits.pop(wait, None)
         if not waits:
             del self._waits[wait.ledger_id]
         self._traffic.long_polls -= 1

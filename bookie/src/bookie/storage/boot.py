@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bookie.metadata.store import Cookie, MetadataStore, Versioned
+from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.points import passing
 from bookie.protocol.errors import (
     BootRefusedError,
     CorruptError,
@@ -246,21 +247,18 @@ class Boot:
     async def _outlive_rival(self) -> None:
         """No process of this id may live on other directories, which only its lock would show.
 
-        What is registered is a left-over of a killed process or a rival; the one goes away.
+        What is registered is a left-over of a killed process, which goes away, or a rival, who is
+        still there in a look that began after the wait: the answers of a slow store are old.
         """
-        bookie_id = self._settings.bookie_id
-        try:
-            async with asyncio.timeout(self._settings.rival_wait_s):
-                while rival := (await self._store.bookies()).get(bookie_id):
-                    self._step("waiting for the former process to be gone")
-                    await asyncio.sleep(RIVAL_POLL_S)
-        except TimeoutError as error:
-            places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) if rival else "?"
-            raise BootRefusedError(
-                f"bookie {bookie_id} is registered and alive at {places}, on other directories "
-                "than these: stop that process, or give this one an id of its own; nothing was "
-                "changed"
-            ) from error
+        loop, bookie_id = asyncio.get_running_loop(), self._settings.bookie_id
+        began = loop.time()
+        gives_up_at = began + self._settings.rival_wait_s
+        while rival := (await self._store.bookies()).get(bookie_id):
+            if began > gives_up_at:
+                raise _lives_elsewhere(rival)
+            self._step("waiting for the former process to be gone")
+            await asyncio.sleep(RIVAL_POLL_S)
+            began = loop.time()
 
     async def _note_doubt(self, found: Found) -> None:
         """Should this boot go no further and the old disk come back, what was replayed and trimmed
@@ -304,6 +302,7 @@ class Boot:
                 await self._get_consent(_lost_identity(decision, listing), found)
             if reason:
                 await self._mark(storage, epoch, existing)
+                passing("boot: marked, cookie and stamps not written")
         elif storage.unchecked_boundary() is not None:
             listing = await list_ledgers(self._store, self._settings.bookie_id)
         if not reason:
@@ -325,7 +324,8 @@ class Boot:
         # What lies here above the limit had an explicit id, and may be deleted by now (S40).
         known = {*existing.listing.existing, *storage.ledger_ids()}
         extra = frozenset(ledger_id for ledger_id in known if ledger_id > existing.limit)
-        boundary = Boundary(epoch, existing.limit, extra)
+        recovering = frozenset(existing.listing.recovering)
+        boundary = Boundary(epoch, existing.limit, extra, recovering)
         limbo = existing.listing.undecided
         await _in_thread(lambda: storage.mark(boundary, limbo, unchecked=True))
 
@@ -375,8 +375,10 @@ class Boot:
 
     async def _stamp(self, seen: _Seen, epoch: int) -> None:
         """Stamps, then the store's epoch, then markers: see `verdicts` on stale disks."""
+        passing("boot: cookie written, not stamped")
         self._step("stamping")
         await _in_thread(lambda: self._write_stamps(seen.found, epoch))
+        passing("boot: stamped, epoch not in the store")
         try:
             await self._store.write_boot_epoch(
                 self._settings.bookie_id, epoch, version=seen.epoch.version if seen.epoch else None
@@ -385,6 +387,7 @@ class Boot:
             # With our stamps these directories would pass for the ones that the other boot stamped.
             await _in_thread(lambda: self._restore_stamps(seen.found))
             raise self._rival("boot epoch") from error
+        passing("boot: epoch in the store, no marker yet")
         marker = Marker(epoch, self._settings.storage.mode)
         await _in_thread(lambda: write_markers(self._disk, self._settings.directories, marker))
 
@@ -481,4 +484,13 @@ def _calm_reason(decision: Decision) -> str:
 def finish_clean_stop(storage: Storage, disk: Disk, directories: tuple[Path, ...]) -> None:
     """Flush, sync, close, and only if all of that succeeded clear the markers (R22, S28)."""
     storage.close()
+    passing("stop: flushed, markers not cleared")
     clear_markers(disk, directories)
+
+
+def _lives_elsewhere(rival: BookieInfo) -> BootRefusedError:
+    places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) or "?"
+    return BootRefusedError(
+        f"bookie {rival.bookie_id} is registered and alive at {places}, on other directories than "
+        "these: stop that process, or give this one an id of its own; nothing was changed"
+    )

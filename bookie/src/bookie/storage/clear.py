@@ -11,7 +11,7 @@ from enum import Enum
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import BookieId, EntryId
-from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 
 
@@ -46,14 +46,23 @@ def judge_clear(
     held: EntrySet,
     lost: EntrySet,
     in_limbo: bool,
+    was_recovering: bool = True,
 ) -> ClearVerdict:
     """Whether the mark may go; `metadata` None = the ledger was deleted.
+
+    `was_recovering`: it may have been IN_RECOVERY already when this bookie looked at its boot.
 
     The caller makes `held` durable (a checkpoint) between this judgement and the clearing.
     """
     if metadata is None:
         return ClearVerdict(ClearReason.CLEARED, "the ledger was deleted")
-    if in_limbo and not metadata.is_closed:
+    # Unchecked as well while IN_RECOVERY: the recoverer may have chosen this bookie as a
+    # replacement, which acknowledged a write-back and forgot it, and its closing write alone will
+    # name it for that entry (S37). Not so when it began after the boot: nothing was forgotten
+    # since, and a recovery that waits for this bookie's word must not be what it waits for.
+    is_recovering = metadata.state is LedgerState.IN_RECOVERY
+    is_undecided = in_limbo or (was_recovering and is_recovering)
+    if is_undecided and not metadata.is_closed:
         return ClearVerdict(
             ClearReason.NOT_CLOSED,
             f"ledger {metadata.ledger_id} is {metadata.state.value}: recover it first",
@@ -73,8 +82,8 @@ def judge_clear(
 def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
     """What this bookie owes the ledger for certain.
 
-    CLOSED: its share up to the end. Otherwise its share of the fragments before the last: their
-    entries were acknowledged before the last fragment began. An open last fragment that names the
+    CLOSED: its share up to the end. OPEN: its share of the fragments before the last: their entries
+    were acknowledged before the last fragment began. An open last fragment that names the
     bookie is either limbo's business or younger than the mark, so nothing of it was forgotten.
     """
     if metadata.is_closed:

@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final
 
+from bookie.points import passing
 from bookie.protocol.errors import DiskFullError
 from bookie.protocol.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
@@ -138,6 +139,7 @@ class _Copying:
             self._directory.log.sync()
             self._directory.index.move(self._moves)
             self._moves.clear()
+            passing("compaction: rows moved, old file not deleted")
             self._pending_bytes = 0
 
     def _delete_if_empty(self) -> CompactReport:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bookie.points import passing
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, StorageError
 from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
@@ -31,7 +32,9 @@ ROWS_PER_READ: Final = 1024
 """Rows one read looks at; a range with more is answered in parts."""
 
 ASIDE_SUFFIX: Final = ".old"
-"""An index that a rebuild has put aside; as long as it lies there the rebuild has not ended."""
+FRESH_SUFFIX: Final = ".new"
+"""The index that a rebuild has put aside, and the one it is making; with either there and no index
+beside it, the rebuild has not ended."""
 
 _MOVED_RETRIES: Final = 3
 """How often one read follows a frame that compaction moves under it."""
@@ -84,16 +87,16 @@ class LedgerDirectory:
         """Opens or makes both; nothing is scanned yet. CorruptError when the index is gone."""
         disk.make_directory(path)
         index_path = path / INDEX_NAME
-        is_new = not index_path.exists()
+        is_new = not disk.exists(index_path)
         log = LedgerLog.open(path, disk=disk, settings=settings, notify=notify)
         try:
-            aside = path / (INDEX_NAME + ASIDE_SUFFIX)
-            if is_new and (log.files() or aside.exists()):
+            rebuilt = [path / (INDEX_NAME + suffix) for suffix in (ASIDE_SUFFIX, FRESH_SUFFIX)]
+            if is_new and (log.files() or any(map(disk.exists, rebuilt))):
                 raise CorruptError(
                     f"{index_path} is missing though the directory was in use: what was stored is "
                     f"unknown; run `bookie index rebuild` for {path}"
                 )
-            index = Index.open(index_path)
+            index = Index.open(index_path, disk=disk)
             try:
                 if is_new:
                     disk.sync_directory(path)
@@ -108,14 +111,17 @@ class LedgerDirectory:
     def recover(self, *, deleted: Collection[LedgerId]) -> int:
         """Rows of the frames behind the last checkpoint, from the log; returns how many.
 
-        `log.torn` says afterwards whether the log ends in half a frame. CorruptError when frames
-        that were synced are gone. Before the first append.
+        All of them are durable then. `log.torn` says afterwards whether the log ends in half a
+        frame. CorruptError when frames that were synced are gone. Before the first append.
         """
-        found = 0
+        found, is_behind = 0, False
         for position, frame in self.log.scan(self.facts.indexed_to):
+            is_behind = True
             if frame.ledger_id not in deleted:
                 self.note(frame, position)
                 found += 1
+        if is_behind:
+            self.log.write_again(self.facts.indexed_to)
         return found
 
     # ---- adding ---------------------------------------------------------------------------------
@@ -241,6 +247,7 @@ class LedgerDirectory:
         """Syncs the log, then commits the capture. On an error nothing is forgotten: try again."""
         if capture.indexed_to != self.facts.indexed_to:
             self.log.sync()  # the next scan insists on every byte before this position
+            passing("checkpoint: log synced, index not committed")
         facts = self.facts.with_position(capture.indexed_to)
         if capture.rows.count or records or facts != self.facts:
             dead = self.index.commit(

@@ -2,7 +2,7 @@
 
 Log, journal, stamps and markers reach the disk only through `Disk`, so that tests can put a
 simulated disk (`bookie.testing.disk.SimDisk`) in its place and crash it at any point. SQLite keeps
-its own files and does not come through here.
+its own files; `Disk.open_database` is where they come from.
 
 What counts as durable: bytes of a file after `DiskFile.fdatasync`; names (create, rename, unlink)
 after `Disk.sync_directory` of their directory. Nothing else.
@@ -12,13 +12,16 @@ import contextlib
 import errno
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.storage.background import Aside, Flusher, InThreads
+from bookie.storage.sqlite import Database, DatabaseFile
 
 BLOCK_BYTES: Final = 4096
 """Offsets, lengths and buffers of direct writes are multiples of this."""
@@ -95,6 +98,22 @@ class Disk(Protocol):
 
     def supports_direct(self, directory: Path) -> bool:
         """True when an aligned direct write really works there (tried, not guessed)."""
+
+    def open_database(self, path: Path) -> Database:
+        """The SQLite database in this file, created when there is none."""
+
+    def flusher(
+        self,
+        name: str,
+        *,
+        lock: threading.Lock,
+        has_work: Callable[[], bool],
+        step: Callable[[], bool],
+    ) -> Flusher:
+        """Who writes to this disk for one stream; to be started."""
+
+    def aside(self, name: str, work: Callable[[], None]) -> Aside:
+        """Begins blocking work that nobody waits for."""
 
 
 def write_file(disk: Disk, path: Path, content: bytes) -> None:
@@ -228,7 +247,7 @@ def _skip(buffers: Sequence[Buffer], count: int) -> list[memoryview]:
     return rest
 
 
-class RealDisk:
+class RealDisk(InThreads):
     """The file systems of this machine; see Disk."""
 
     __slots__ = ()
@@ -315,3 +334,6 @@ class RealDisk:
             file.close()
             self.unlink(probe)
         return True
+
+    def open_database(self, path: Path) -> DatabaseFile:
+        return DatabaseFile(path)

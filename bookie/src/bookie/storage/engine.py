@@ -21,6 +21,7 @@ from bookie.protocol.errors import DiskFullError, StorageError
 from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import RunFrame
 from bookie.storage.acks import AckQueue, Done
+from bookie.storage.background import Aside
 from bookie.storage.collect import CompactReport
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
@@ -71,6 +72,7 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
+        self._disk = disk
         self._progress = progress
         self._lock = lock
         self._directories = directories
@@ -81,7 +83,7 @@ class Storage:
         self._unwritten: dict[LedgerId, list[Done]] = {}
         """Changed records that found no room in the journal yet, and who waits for them."""
         self._starved = False
-        self._early: threading.Thread | None = None
+        self._early: Aside | None = None
         self._spaces = [
             SpaceWatch(path, disk=disk, marks=settings.space, file_bytes=file_bytes)
             for path, file_bytes in [
@@ -341,8 +343,7 @@ class Storage:
             and self._upkeep.unflushed_bytes < settings.checkpoint_bytes
         ) or (self._early is not None and self._early.is_alive()):
             return
-        self._early = threading.Thread(target=self._checkpoint_early, name="early checkpoint")
-        self._early.start()
+        self._early = self._disk.aside("early checkpoint", self._checkpoint_early)
 
     def _checkpoint_early(self) -> None:
         try:

@@ -80,8 +80,20 @@ class Found:
         return any(disk.role == JOURNAL_ROLE and not disk.holds_files for disk in self.disks)
 
     @property
+    def has_ended_no_boot(self) -> bool:
+        """The first boot ever is still to end: an epoch goes to the store before anything is
+        served, so without one only stamps of epoch 1 and no markers can be there."""
+        only_first = all(stamp.boot_epoch <= 1 for stamp in self.stamps)
+        return self.last_epoch is None and not self.is_dirty and only_first
+
+    @property
     def next_epoch(self) -> int:
-        """1 + the highest epoch found on any disk, in any marker or in the metadata store."""
+        """1 + the highest epoch found on any disk, in any marker or in the metadata store.
+
+        A first boot has used up none until it ends, however often it is begun.
+        """
+        if self.has_ended_no_boot:
+            return 1
         marked = [
             disk.marker.marker.boot_epoch for disk in self.disks if disk.marker.marker is not None
         ]

@@ -18,6 +18,7 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, FrameError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import FLAG_RECOVERY
+from bookie.storage.disk import Disk
 from bookie.storage.memtable import LedgerRows
 from bookie.storage.pieces import RunRow, rows_of
 from bookie.storage.records import LedgerRecord
@@ -96,13 +97,13 @@ class Index:
         self._database = database
 
     @classmethod
-    def open(cls, path: Path) -> "Index":
+    def open(cls, path: Path, *, disk: Disk) -> "Index":
         """The index in `path`, created when there is no such file.
 
         CorruptError when the file is damaged or of another version: what it held is unknown then,
         never empty.
         """
-        database = Database(path)
+        database = disk.open_database(path)
         try:
             with database.reading("check the index") as connection:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]

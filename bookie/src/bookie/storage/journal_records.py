@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-import google_crc32c
+from crc32c import crc32c
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import StorageError
@@ -88,9 +88,9 @@ def encode_record(
     """The parts of a record; `seed` is that of its place, see `seed_of`."""
     length = sum(map(len, payload))
     head = _RECORD.pack(RECORD_MAGIC, kind, length, sequence, synced)
-    crc: int = google_crc32c.value(seed + head)
+    crc = crc32c(seed + head)
     for part in payload:
-        crc = google_crc32c.extend(crc, part if isinstance(part, bytes) else bytes(part))
+        crc = crc32c(part, crc)
     return [head + _CRC.pack(crc), *payload]
 
 
@@ -109,8 +109,7 @@ def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | Non
         return None
     (crc,) = _CRC.unpack_from(window, _RECORD.size)
     payload = window[RECORD_HEADER_BYTES:end]
-    found: int = google_crc32c.value(seed_of(nonce, offset) + bytes(window[: _RECORD.size]))
-    if google_crc32c.extend(found, bytes(payload)) != crc:
+    if crc32c(payload, crc32c(seed_of(nonce, offset) + bytes(window[: _RECORD.size]))) != crc:
         return None
     return RawRecord(offset, kind, sequence, synced, payload)
 

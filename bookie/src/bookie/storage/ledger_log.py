@@ -9,6 +9,7 @@ true while the rest of the file in use still takes recovery adds and what compac
 """
 
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,9 @@ from bookie.storage.log_files import (
 )
 from bookie.storage.log_scan import LogEnd, LogScan, OnDamage, Position
 from bookie.storage.readers import ReaderPool
-from bookie.storage.stream import AppendStream, Begin
+from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream, Begin
+
+log = logging.getLogger(__name__)
 
 LOG_DIRECTORY: Final = "log"
 
@@ -121,8 +124,14 @@ class LedgerLog:
         if not self._file_ids:
             return (0, 0)
         if self._tail is None:
-            for _ in self.scan((self._last_id(), HEADER_BYTES)):
-                pass
+            try:
+                for _ in self.scan((self._last_id(), HEADER_BYTES)):
+                    pass
+            except CorruptError as error:
+                # The index has all of that file, else the open would have scanned it: this is rot,
+                # which is met when an entry is read, and no reason to take nothing new.
+                log.error("its frames go on being read where they are good: %s", error)
+                return (self._last_id(), HEADER_BYTES)
         assert self._tail is not None
         return (self._tail.file_id, self._tail.offset)
 
@@ -203,6 +212,25 @@ class LedgerLog:
 
     def _learn_tail(self, tail: LogEnd) -> None:
         self._tail = tail
+
+    def write_again(self, start: tuple[int, int]) -> None:
+        """Makes durable what a scan from `start` has found; after it, before the first append.
+
+        A sync that failed before may have left frames in the page cache: they can be read, count
+        as written, so that no later sync writes them, and go with the machine. Only the last file
+        can be such a one, since the next is begun after a sync that succeeded.
+        """
+        assert self._tail is not None
+        tail = self._tail
+        first = start[1] if start[0] == tail.file_id else HEADER_BYTES
+        file = self._disk.open(self._path(tail.file_id), writable=True)
+        try:
+            for offset in range(first, tail.offset, WRITE_BYTES_MAX):
+                length = min(WRITE_BYTES_MAX, tail.offset - offset)
+                file.pwrite([file.pread(length, offset)], offset)
+            file.fdatasync()
+        finally:
+            file.close()
 
     def _check_start(self, start: tuple[int, int]) -> None:
         file_id, offset = start

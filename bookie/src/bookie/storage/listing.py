@@ -1,16 +1,14 @@
 """One linearizable look at every ledger: what existed, what names a bookie, what is undecided."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 
-READS_AT_ONCE_MAX: Final = 256
+READS_AT_ONCE_MAX: Final = 1024
 
 
 @dataclass(slots=True)
@@ -39,9 +37,8 @@ async def list_ledgers(store: MetadataStore, bookie_id: BookieId) -> Listing:
     listing = Listing()
     async for batch in _batches(store):
         listing.existing.extend(batch)
-        for metadata in await asyncio.gather(*(_read(store, i) for i in batch)):
-            if metadata is not None:
-                listing.take(metadata, bookie_id)
+        for found in (await store.read_ledgers(batch)).values():
+            listing.take(found.value, bookie_id)
     return listing
 
 
@@ -53,10 +50,3 @@ async def _batches(store: MetadataStore) -> AsyncIterator[list[LedgerId]]:
             yield batch
             batch = []
     yield batch
-
-
-async def _read(store: MetadataStore, ledger_id: LedgerId) -> LedgerMetadata | None:
-    try:
-        return (await store.read_ledger(ledger_id)).value
-    except NoSuchLedgerError:
-        return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import google_crc32c
+from crc32c import crc32c
 
 from bookie.protocol.errors import CorruptError, SettingsError
 from bookie.storage.disk import BLOCK_BYTES, Disk
@@ -98,7 +98,7 @@ class FileHeader:
             block, 0, kind.magic, FILE_VERSION, 0, self.file_id, self.previous_id,
             self.previous_end, self.nonce, self.first_sequence, self.first_needed,
         )  # fmt: skip
-        crc = google_crc32c.value(bytes(block[_CRC_START:]))
+        crc = crc32c(memoryview(block)[_CRC_START:])
         block[12:16] = crc.to_bytes(4, "big")
         return bytes(block)
 
@@ -115,7 +115,7 @@ def decode_header(block: bytes, *, kind: FileKind, path: Path, file_id: int) -> 
             f"{path}: header has magic {magic!r} version {version}, "
             f"expected {kind.magic!r} version {FILE_VERSION}"
         )
-    if google_crc32c.value(block[_CRC_START:HEADER_BYTES]) != crc:
+    if crc32c(memoryview(block)[_CRC_START:HEADER_BYTES]) != crc:
         raise CorruptError(f"{path}: the checksum of the header is wrong")
     if found_id != file_id:
         raise CorruptError(f"{path}: header is that of file {found_id}, expected {file_id}")

@@ -18,7 +18,7 @@ from typing import Final
 from bookie.protocol.errors import BadRequestError, CorruptError, FrameError, StorageError
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.runs import RunFrame, parse_run
-from bookie.storage.directory import ASIDE_SUFFIX
+from bookie.storage.directory import ASIDE_SUFFIX, FRESH_SUFFIX
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts, Suspicion
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
@@ -31,7 +31,6 @@ from bookie.storage.records import LedgerRecord
 
 ROWS_PER_COMMIT: Final = 50_000
 
-_NEW_SUFFIX: Final = ".new"
 _SIDE_FILES: Final = ("-wal", "-shm")
 """What SQLite keeps beside a database, under its name."""
 
@@ -66,13 +65,13 @@ def rebuild_index(
     """
     index_path = directory / INDEX_NAME
     aside = directory / (INDEX_NAME + ASIDE_SUFFIX)
-    if not (index_path.exists() or aside.exists() or (directory / LOG_DIRECTORY).exists()):
+    if not any(map(disk.exists, (index_path, aside, directory / LOG_DIRECTORY))):
         raise BadRequestError(f"{directory} is no ledger directory: it has no index and no log")
     _put_aside(index_path, aside, disk=disk)
-    saved = _save(aside)
-    fresh = directory / (INDEX_NAME + _NEW_SUFFIX)
+    saved = _save(aside, disk=disk)
+    fresh = directory / (INDEX_NAME + FRESH_SUFFIX)
     _remove(fresh, disk=disk)
-    index = Index.open(fresh)
+    index = Index.open(fresh, disk=disk)
     try:
         report = _Rebuild(directory, disk=disk, index=index, on_progress=on_progress).run(saved)
     finally:
@@ -85,13 +84,13 @@ def rebuild_index(
 
 
 def _put_aside(index_path: Path, aside: Path, *, disk: Disk) -> None:
-    if index_path.exists():
+    if disk.exists(index_path):
         _remove(aside, disk=disk)  # of a rebuild that ended but for its last step
         disk.rename(index_path, aside)
     # The log of SQLite follows second: the database alone must never be taken for the index.
     for suffix in _SIDE_FILES:
         beside = index_path.with_name(index_path.name + suffix)
-        if beside.exists():
+        if disk.exists(beside):
             disk.rename(beside, aside.with_name(aside.name + suffix))
     disk.sync_directory(aside.parent)
 
@@ -99,15 +98,15 @@ def _put_aside(index_path: Path, aside: Path, *, disk: Disk) -> None:
 def _remove(database: Path, *, disk: Disk) -> None:
     for suffix in ("", *_SIDE_FILES):
         path = database.with_name(database.name + suffix)
-        if path.exists():
+        if disk.exists(path):
             disk.unlink(path)
 
 
-def _save(aside: Path) -> _Saved:
+def _save(aside: Path, *, disk: Disk) -> _Saved:
     """What can be read of the old index beside its rows; all of it or nothing."""
-    if not aside.exists():
+    if not disk.exists(aside):
         return _Saved()
-    with contextlib.suppress(StorageError), contextlib.closing(Index.open(aside)) as old:
+    with contextlib.suppress(StorageError), contextlib.closing(Index.open(aside, disk=disk)) as old:
         return _Saved(
             old.records(), old.losses(), DirectoryFacts.decode(old.facts()), readable=True
         )

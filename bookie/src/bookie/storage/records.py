@@ -24,8 +24,8 @@ _RECORD_VERSION: Final = 1
 _FENCED: Final = 1
 _LIMBO: Final = 2
 _DELETED: Final = 4
-_BOUNDARY: Final = struct.Struct(">BqqI")
-_BOUNDARY_VERSION: Final = 1
+_BOUNDARY: Final = struct.Struct(">BqqII")
+_BOUNDARY_VERSION: Final = 2
 _IDS: Final = np.dtype(">i8")
 
 
@@ -108,11 +108,16 @@ class LedgerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Every ledger that existed at an unclean boot: ids up to a limit, and single higher ones."""
+    """Every ledger that existed at an unclean boot: ids up to a limit, and single higher ones.
+
+    `recovering`: those of them that were IN_RECOVERY then (S37). Later boots must not look again:
+    a recovery that began after this one may be waiting for what the bookie says (`clear`).
+    """
 
     epoch: int
     last_ledger_id: LedgerId
     extra_ids: frozenset[LedgerId] = field(default_factory=frozenset)
+    recovering: frozenset[LedgerId] = field(default_factory=frozenset)
 
     def covers(self, ledger_id: LedgerId) -> bool:
         return ledger_id <= self.last_ledger_id or ledger_id in self.extra_ids
@@ -121,27 +126,32 @@ class Boundary:
         """Covers what either covers, with the later epoch.
 
         A later boot may not list an explicit id that was deleted meanwhile: it stays covered (S40).
+        What was being recovered is what the later boot saw: of the others each has ended since.
         """
         last = max(self.last_ledger_id, other.last_ledger_id)
         extra = frozenset(i for i in self.extra_ids | other.extra_ids if i > last)
-        return Boundary(max(self.epoch, other.epoch), last, extra)
+        later = max(self, other, key=lambda boundary: boundary.epoch)
+        return Boundary(later.epoch, last, extra, later.recovering)
 
     def encode(self) -> bytes:
-        head = _BOUNDARY.pack(
-            _BOUNDARY_VERSION, self.epoch, self.last_ledger_id, len(self.extra_ids)
-        )
-        return head + np.array(sorted(self.extra_ids), _IDS).tobytes()
+        counts = len(self.extra_ids), len(self.recovering)
+        head = _BOUNDARY.pack(_BOUNDARY_VERSION, self.epoch, self.last_ledger_id, *counts)
+        ids = [*sorted(self.extra_ids), *sorted(self.recovering)]
+        return head + np.array(ids, _IDS).tobytes()
 
     @classmethod
     def decode(cls, payload: Buffer) -> "Boundary":
         """The boundary in an index fact; CorruptError when it is none."""
         if len(payload) < _BOUNDARY.size or payload[0] != _BOUNDARY_VERSION:
-            raise CorruptError(f"a fence boundary of {len(payload)} bytes is not of version 1")
-        _v, epoch, last, count = _BOUNDARY.unpack_from(payload)
+            raise CorruptError(
+                f"a fence boundary of {len(payload)} bytes is not of version {_BOUNDARY_VERSION}"
+            )
+        _v, epoch, last, extra, recovering = _BOUNDARY.unpack_from(payload)
+        count = extra + recovering
         if len(payload) != _BOUNDARY.size + 8 * count:
             raise CorruptError(f"a fence boundary of {count} single ids has {len(payload)} bytes")
-        extra = np.frombuffer(payload, _IDS, count, _BOUNDARY.size).tolist()
-        return cls(epoch, LedgerId(last), frozenset(map(LedgerId, extra)))
+        ids = np.frombuffer(payload, _IDS, count, _BOUNDARY.size).tolist()
+        return cls(epoch, LedgerId(last), frozenset(ids[:extra]), frozenset(ids[extra:]))
 
 
 def union(boundaries: Iterable[Boundary | None]) -> Boundary | None:

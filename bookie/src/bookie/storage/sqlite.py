@@ -8,8 +8,9 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
 
@@ -45,12 +46,28 @@ def mapped(action: str, path: Path) -> Iterator[None]:
         raise sqlite_error(action, path, error) from error
 
 
-class Database:
-    """Connections to one file. One transaction writes at a time; reads come from any thread."""
+class Database(Protocol):
+    """One transaction writes at a time; reads come from any thread."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def transaction(self, action: str) -> AbstractContextManager[sqlite3.Connection]:
+        """All or nothing, durable when the block has ended without an error."""
+
+    def reading(self, action: str) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection for queries of this thread; sees the last commit."""
+
+    def close(self) -> None:
+        """Waits for a running transaction."""
+
+
+class DatabaseFile:
+    """Connections to one file of a real disk; see Database."""
 
     def __init__(self, path: Path) -> None:
         """Opens (and creates) the file; its content is the caller's business."""
-        self.path: Final = path
+        self.path = path
         self._writing = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()

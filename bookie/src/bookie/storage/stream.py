@@ -1,6 +1,6 @@
 """An append stream over numbered files: what the ledger log and the journal have in common.
 
-append (any thread, usually the event loop)  ->  ring in memory  ->  flusher thread  ->  files
+append (any thread, usually the event loop)  ->  ring in memory  ->  flusher  ->  files
 
 The stream gives every appended byte a position; a file covers a range of positions, begins on a
 block boundary and never shares a record with the next file. The flusher writes whole blocks from
@@ -33,9 +33,6 @@ from bookie.storage.ring import Ring
 
 WRITE_BYTES_MAX: Final = 1024 * 1024
 """One write of the flusher; room is made in the ring after each."""
-
-ORPHAN_CHECK_S: Final = 1.0
-"""How often an idle flusher looks whether the process is ending without having closed it."""
 
 _NONCE_BYTES: Final = 8
 
@@ -79,7 +76,7 @@ class _Spare(Enum):
 
 
 class AppendStream:
-    """Ring, flusher thread and files of one directory.
+    """Ring, flusher and files of one directory.
 
     `begin` is asked once per new file (under the stream's lock, in the appending thread) for what
     its header says; it is given the id of the new file and, unless the new file is the first of
@@ -106,8 +103,6 @@ class AppendStream:
         self._writer = FileWriter(directory, disk=disk, kind=kind, settings=settings)
         self._ring = Ring(settings.ring_bytes)
         self._lock = threading.Lock()
-        self._work = threading.Condition(self._lock)
-        self._progress = threading.Condition(self._lock)
         self._files: deque[_StreamFile] = deque()
         """Files whose bytes may still be in the ring; the last one is appended to."""
         self._current: _StreamFile | None = None
@@ -125,8 +120,10 @@ class AppendStream:
         self._closing = False
         self._failure: StorageError | None = None
         self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
-        self._thread = threading.Thread(target=self._run, name=f"flush {directory}")
-        self._thread.start()
+        self._flusher = disk.flusher(
+            f"flush {directory}", lock=self._lock, has_work=self._has_work, step=self._step
+        )
+        self._flusher.start()
 
     # ---- appending side -------------------------------------------------------------------------
 
@@ -194,7 +191,7 @@ class AppendStream:
         no_spare = rolls and self._spare is _Spare.WANTED
         if no_spare or start + length - block_floor(self._written) > self._ring.capacity:
             self._starved = True
-            self._work.notify()
+            self._flusher.wake()
             return None
         return start
 
@@ -204,7 +201,13 @@ class AppendStream:
             last = self._files[-1]
             last.end = self._head
             ended = (last.header.file_id, last.end - last.base)
-        begin = self._begin(self._next_id, ended)
+        try:
+            begin = self._begin(self._next_id, ended)
+        except StorageError as error:
+            # Nothing may follow an end that cannot be told: every append would fail, for ever.
+            self._failure = error
+            self._flusher.tell()
+            raise
         header = FileHeader(
             file_id=self._next_id,
             previous_id=begin.previous_id,
@@ -234,41 +237,45 @@ class AppendStream:
         self._head = position
         self._appends += 1
         if position - self._written >= self._ring.capacity // 2:
-            self._work.notify()
+            self._flusher.wake()
 
     def request_sync(self) -> None:
         """Asks for a sync of all that was appended so far; `notify` tells when it is done."""
         with self._lock:
             if not self._sync_wanted:
                 self._sync_wanted = True
-                self._work.notify()
+                self._flusher.wake()
 
     def sync(self) -> None:
         """Blocks until all that was appended before the call is durable; raises on failure."""
         with self._lock:
             target = self._appends
             self._sync_wanted = True
-            self._work.notify()
-            while self._synced_appends < target and self._failure is None and not self._is_over():
-                self._progress.wait()
+            self._flusher.wake()
+            self._flusher.wait_until(
+                lambda: (
+                    self._synced_appends >= target or self._failure is not None or self._is_over()
+                )
+            )
             if self._synced_appends < target:
                 raise self._failure or StorageError(f"{self._writer.directory}: closed")
 
     def wait_for_room(self) -> None:
         """Blocks until a refused append may be tried again (not for the event loop's thread)."""
         with self._lock:
-            while self._starved and self._failure is None and not self._is_over():
-                self._progress.wait()
+            self._flusher.wait_until(
+                lambda: not self._starved or self._failure is not None or self._is_over()
+            )
 
     def look_for_space(self) -> None:
         """Space may have been freed: the flusher tries again to allocate the spare file."""
         with self._lock:
             if self._spare is _Spare.FULL:
                 self._spare = _Spare.WANTED
-                self._work.notify()
+                self._flusher.wake()
 
     def _is_over(self) -> bool:
-        return self._closing and not self._thread.is_alive()
+        return self._closing and not self._flusher.is_alive()
 
     # ---- what was appended ----------------------------------------------------------------------
 
@@ -340,23 +347,22 @@ class AppendStream:
     def _in_ring(self, start: int) -> bool:
         return start >= self._reserved - self._ring.capacity
 
-    # ---- flusher thread -------------------------------------------------------------------------
+    # ---- flusher --------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _step(self) -> bool:
+        """Does what there is to do; False when nothing more is ever to be done."""
         try:
-            while self._pass():
-                pass
+            return self._pass()
         except StorageError as error:
             self._fail(error)
         except Exception as error:  # a defect of ours must not look like a healthy log
             self._fail(StorageError(f"{self._writer.directory}: flusher stopped: {error!r}"), error)
+        return False
 
     def _pass(self) -> bool:
-        """Waits for work and does it; False when the stream was closed and all is on disk."""
+        """One turn; False when the stream was closed and all is on disk."""
+        self._check_orphaned()
         with self._lock:
-            while not self._has_work():
-                self._work.wait(ORPHAN_CHECK_S)
-                self._check_orphaned()
             closing = self._closing
             syncing = self._sync_wanted or closing
             self._sync_wanted = False
@@ -376,7 +382,7 @@ class AppendStream:
     def _check_orphaned(self) -> None:
         # A process that ends without close must end: it was no orderly stop, so nothing is flushed
         # in its name, and its marker stays.
-        if not threading.main_thread().is_alive():
+        if _is_orphaned():
             raise StorageError(f"{self._writer.directory}: the process ended without closing it")
 
     def _has_work(self) -> bool:
@@ -386,6 +392,7 @@ class AppendStream:
             or self._spare is _Spare.WANTED
             or self._head - self._written >= self._ring.capacity // 2
             or (self._starved and self._written < self._head)
+            or _is_orphaned()
         )
 
     def _write_until(self, head: int) -> None:
@@ -431,7 +438,7 @@ class AppendStream:
             if self._current is not None:
                 current = self._current
                 self._synced_at = (current.header.file_id, self._written - current.base)
-            self._progress.notify_all()
+            self._flusher.tell()
 
     def _announce(self, *, always: bool) -> None:
         """Tells the owner: after a sync, and whenever a refused append may be tried again."""
@@ -439,7 +446,7 @@ class AppendStream:
             starved = self._starved and self._spare is not _Spare.WANTED
             if starved:
                 self._starved = False
-                self._progress.notify_all()
+                self._flusher.tell()
         if always or starved:
             self._notify()
 
@@ -447,7 +454,7 @@ class AppendStream:
         error.__cause__ = cause or error.__cause__
         with self._lock:
             self._failure = error
-            self._progress.notify_all()
+            self._flusher.tell()
         with contextlib.suppress(Exception):  # the failure is kept, whatever `notify` makes of it
             self._notify()
 
@@ -458,10 +465,15 @@ class AppendStream:
         """
         with self._lock:
             self._closing = True
-            self._work.notify()
-            self._progress.notify_all()
-        self._thread.join()
+            self._flusher.wake()
+            self._flusher.tell()
+        self._flusher.join()
         if self._failure is not None:
             with contextlib.suppress(StorageError):  # the first failure is the one to report
                 self._writer.close()
             raise self._failure
+
+
+def _is_orphaned() -> bool:
+    """The process is ending, and nobody has closed what flushers still hold."""
+    return not threading.main_thread().is_alive()

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import DiskFullError, StorageError
 from bookie.protocol.ids import LedgerId
@@ -119,6 +120,7 @@ class Upkeep:
             with self._lock:
                 self._ledgers.give_back(records)
             raise
+        passing("checkpoint: indexes committed, journal not trimmed")
         return sequence
 
     def _routed(self, records: Iterable[LedgerRecord], index: int) -> list[LedgerRecord]:
@@ -138,6 +140,7 @@ class Upkeep:
                     directory.facts, fence=self._ledgers.fence, unchecked=self._ledgers.unchecked
                 )
                 directory.write(facts=facts, records=self._routed(marked, index))
+                passing("boot: one directory of several is marked")
             # Only now: a crash before this line must find the suspicions again.
             self._settle()
 

@@ -95,7 +95,7 @@ def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
         return Kind.REFUSE, "; ".join(refusals)
     if found.cookie is None:
         return Kind.NEW_BOOKIE, "no cookie, no stamps: a new bookie"
-    if _is_first_boot_again(found, verdicts):
+    if found.has_ended_no_boot and DiskVerdict.EMPTY in verdicts:
         return Kind.NEW_BOOKIE, "no boot of this bookie has ended yet: a new bookie"
     changed = ", ".join(
         _change(disk, verdict, found)
@@ -105,20 +105,6 @@ def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
     if DiskVerdict.STALE in verdicts:
         return Kind.ASK, changed
     return (Kind.FIX if changed else Kind.NORMAL), changed
-
-
-def _is_first_boot_again(found: Found, verdicts: Sequence[DiskVerdict]) -> bool:
-    """The first boot ever was stopped between its cookie and its epoch; it never served.
-
-    An epoch goes to the store before anything is served, so without one only stamps of epoch 1
-    and no markers can be there.
-    """
-    return (
-        found.last_epoch is None
-        and not found.is_dirty
-        and DiskVerdict.EMPTY in verdicts
-        and all(stamp.boot_epoch <= 1 for stamp in found.stamps)
-    )
 
 
 def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:

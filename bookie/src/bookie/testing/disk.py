@@ -7,6 +7,8 @@ returns the disk as a machine might find it after a power cut: of what was not s
 disk refuses everything from then on, like the memory of a dead process.
 
 `kill()` is the other stop: the process is gone, the machine is not, so all writes stay.
+
+SQLite databases live on it too (`testing.database`): real SQL, the file in here.
 """
 
 import contextlib
@@ -14,91 +16,30 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from bookie.protocol.entry import Buffer
-from bookie.storage.disk import BLOCK_BYTES, DiskSpace, mapped
-
-SECTOR_BYTES: Final = 512
-"""What a disk writes whole or not at all."""
+from bookie.storage.background import InThreads
+from bookie.storage.disk import BLOCK_BYTES, DiskSpace, storage_error
+from bookie.testing.database import SimDatabase
+from bookie.testing.volatile import (
+    Directory,
+    Inode,
+    Keeps,
+    Link,
+    Resize,
+    Write,
+    apply,
+    copy_of,
+    image_of,
+)
 
 _GIB: Final = 1024**3
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    offset: int
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Resize:
-    size: int
-
-
-@dataclass(slots=True)
-class _Inode:
-    """One file: `seen` is what readers get, `durable` what a crash leaves at least."""
-
-    seen: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    pending: list[_Write | _Resize] = field(default_factory=list)
-
-    def change(self, change: _Write | _Resize) -> None:
-        _apply(self.seen, change)
-        self.pending.append(change)
-
-    def sync(self) -> None:
-        for change in self.pending:
-            _apply(self.durable, change)
-        self.pending.clear()
-
-
-def _apply(content: bytearray, change: _Write | _Resize) -> None:
-    if isinstance(change, _Resize):
-        del content[change.size :]
-        content.extend(bytes(change.size - len(content)))
-        return
-    end = change.offset + len(change.content)
-    if len(content) < end:
-        content.extend(bytes(end - len(content)))
-    content[change.offset : end] = change.content
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A change of names: `name` now means `inode`, and `gone` nothing any more."""
-
-    name: str | None
-    inode: _Inode | None
-    gone: str | None
-
-
-@dataclass(slots=True)
-class _Directory:
-    seen: dict[str, _Inode] = field(default_factory=dict)
-    durable: dict[str, _Inode] = field(default_factory=dict)
-    pending: list[_Link] = field(default_factory=list)
-
-    def change(self, link: _Link) -> None:
-        _relink(self.seen, link)
-        self.pending.append(link)
-
-    def sync(self) -> None:
-        for link in self.pending:
-            _relink(self.durable, link)
-        self.pending.clear()
-
-
-def _relink(names: dict[str, _Inode], link: _Link) -> None:
-    if link.gone is not None:
-        names.pop(link.gone, None)
-    if link.name is not None and link.inode is not None:
-        names[link.name] = link.inode
 
 
 @dataclass(slots=True)
@@ -109,7 +50,7 @@ class _Fault:
     left: int
 
 
-class SimDisk:
+class SimDisk(InThreads):
     """See bookie.storage.disk.Disk; plus crashes, faults, a capacity, and a gate for syncs."""
 
     def __init__(self, *, capacity_bytes: int = _GIB, direct: bool = True) -> None:
@@ -117,9 +58,11 @@ class SimDisk:
         """Sum of file sizes the disk takes; may be changed at any time."""
         self.sync_count = 0
         """Successful fdatasync calls on files."""
+        self.lies = False
+        """Syncs of files report success and make nothing durable; databases are spared."""
         self._direct = direct
         self._lock = threading.RLock()
-        self._directories: dict[Path, _Directory] = {Path("/"): _Directory()}
+        self._directories: dict[Path, Directory] = {Path("/"): Directory()}
         self._faults: list[_Fault] = []
         self._dead = False
         self._sync_gate: threading.Event | None = None
@@ -136,10 +79,10 @@ class SimDisk:
             if direct and not self._direct:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             self._allocate(size)
-            inode = _Inode()
+            inode = Inode()
             if size:
-                inode.change(_Resize(size))
-            directory.change(_Link(path.name, inode, None))
+                inode.change(Resize(size))
+            directory.change(Link(path.name, inode, None))
             return SimFile(self, path, inode, is_direct=direct, writable=True)
 
     def open(self, path: Path, *, writable: bool = False) -> "SimFile":
@@ -150,12 +93,12 @@ class SimDisk:
         assert source.parent == target.parent
         with self._operation("rename", source):
             inode = self._inode(source)
-            self._directory(source.parent).change(_Link(target.name, inode, source.name))
+            self._directory(source.parent).change(Link(target.name, inode, source.name))
 
     def unlink(self, path: Path) -> None:
         with self._operation("unlink", path):
             self._inode(path)
-            self._directory(path.parent).change(_Link(None, None, path.name))
+            self._directory(path.parent).change(Link(None, None, path.name))
 
     def exists(self, path: Path) -> bool:
         with self._operation("stat", path):
@@ -173,7 +116,7 @@ class SimDisk:
         # Durable at once: the operation promises it, so a crash has nothing to choose here.
         with self._operation("mkdir", path):
             for each in (path, *path.parents):
-                self._directories.setdefault(each, _Directory())
+                self._directories.setdefault(each, Directory())
 
     def sync_directory(self, path: Path) -> None:
         with self._operation("syncdir", path):
@@ -187,6 +130,34 @@ class SimDisk:
     def supports_direct(self, directory: Path) -> bool:
         return self._direct
 
+    def open_database(self, path: Path) -> SimDatabase:
+        with self._operation("open", path):
+            self._directory(path.parent)
+        image = b""
+        if self.exists(path):
+            file = self.open(path)
+            image = file.pread(file.size(), 0)
+        database = SimDatabase(path, image=image, commit=partial(self._commit_database, path))
+        if not image:
+            # The file is there from the first moment on, as with real SQLite.
+            self._commit_database(path, b"")
+        return database
+
+    def _commit_database(self, path: Path, image: bytes) -> None:
+        """Replaces the file, durable at once; or raises and changes nothing."""
+        for operation in ("write", "sync"):
+            with self._operation(operation, path):
+                pass
+        with self._operation("commit", path):
+            names = self._directory(path.parent)
+            inode = names.seen.get(path.name)
+            self._allocate(len(image) - (len(inode.seen) if inode else 0))
+            if inode is None:
+                inode = Inode()
+                names.change(Link(path.name, inode, None))
+            inode.seen[:] = image
+            inode.durable[:] = image
+
     # ---- faults and crashes ---------------------------------------------------------------------
 
     def fail(
@@ -195,7 +166,8 @@ class SimDisk:
         """The next `times` operations of this kind on names matching `pattern` fail.
 
         Operations: create open rename unlink stat list mkdir syncdir space read write sync
-        truncate. A write that a failed sync covered is never durable, as after a real one.
+        truncate, and commit of a database (which writes and syncs before). A write that a failed
+        sync covered is never durable, as after a real one.
         """
         with self._lock:
             self._faults.append(_Fault(operation, pattern, error, times))
@@ -216,58 +188,89 @@ class SimDisk:
             self._sync_gate = None
             gate.set()
 
-    def crash(self, seed: int) -> "SimDisk":
+    def crash(self, seed: int) -> Self:
         """The disk after a power cut; this one is dead. The same seed gives the same image."""
         chance = random.Random(seed)
         # Whole seeds lean to losing or keeping: uniform choices alone would hardly ever give the
         # extreme images, all gone or all there.
         keep = chance.choice([0.0, 0.2, 0.5, 0.8, 1.0])
-        return self._image(lambda: chance.random() < keep)
+        return self.image(lambda _path, _change: chance.random() < keep)
 
-    def power_cut(self) -> "SimDisk":
+    def power_cut(self) -> Self:
         """The disk after losing everything that was not synced; this one is dead."""
-        return self._image(lambda: False)
+        return self.image(lambda _path, _change: False)
 
-    def kill(self) -> "SimDisk":
+    def image(self, keeps: Keeps) -> Self:
+        """The disk after a power cut that leaves what `keeps` says; this one is dead."""
+        with self._lock:
+            self._dead = True
+            return self._successor(image_of(self._directories, keeps))
+
+    def durable(self) -> Self:
+        """What a power cut right now would leave at least; this one goes on."""
+        with self._lock:
+            return self._successor(image_of(self._directories, lambda _path, _change: False))
+
+    def kill(self) -> Self:
         """The disk as the next process finds it after SIGKILL: nothing written is lost."""
         with self._lock:
             self._dead = True
             return self._successor(self._directories)
 
+    def snapshot(self, known: dict[int, tuple[Inode, Inode]]) -> Self:
+        """A dead copy as of now, to take any number of images from; this disk goes on.
+
+        `known` is for the snapshots of one disk to share what did not change between them.
+        """
+        with self._lock:
+            copy = self._successor(copy_of(self._directories, known))
+            copy._dead = True
+            return copy
+
     def damage(self, path: Path, offset: int, content: bytes) -> None:
         """Overwrites bytes durably, as bit rot would."""
         with self._lock:
             inode = self._inode(path)
-            _apply(inode.seen, _Write(offset, content))
-            _apply(inode.durable, _Write(offset, content))
+            apply(inode.seen, Write(offset, content))
+            apply(inode.durable, Write(offset, content))
+
+    def write_back(self) -> None:
+        """What the system does by itself after a while: everything is durable."""
+        with self._lock:
+            for directory in self._directories.values():
+                directory.sync()
+                for inode in directory.seen.values():
+                    inode.sync()
+
+    def replace_volume(
+        self, path: Path, volume: Mapping[Path, Directory] | None = None
+    ) -> dict[Path, Directory]:
+        """Another volume is mounted at `path`, a new and empty one by default; the one that was."""
+        with self._lock:
+            inside = [each for each in self._directories if path in (each, *each.parents)]
+            former = {each: self._directories.pop(each) for each in inside}
+            self._directories.update(volume or {path: Directory()})
+            return former
+
+    @property
+    def directories(self) -> Mapping[Path, Directory]:
+        """All it holds; not to be changed."""
+        return self._directories
 
     def content(self, path: Path) -> bytes:
         """The file as a reader sees it."""
         with self._lock:
             return bytes(self._inode(path).seen)
 
-    def _image(self, keeps: Callable[[], bool]) -> "SimDisk":
-        with self._lock:
-            self._dead = True
-            inodes: dict[int, _Inode] = {}
-            directories = {
-                path: _directory_image(directory, inodes, keeps)
-                for path, directory in sorted(self._directories.items())
-            }
-            return self._successor(directories)
-
-    def _successor(self, directories: dict[Path, _Directory]) -> "SimDisk":
-        disk = SimDisk(capacity_bytes=self.capacity_bytes, direct=self._direct)
+    def _successor(self, directories: dict[Path, Directory]) -> Self:
+        disk = type(self)(capacity_bytes=self.capacity_bytes, direct=self._direct)
         disk._directories = directories
         return disk
 
     # ---- inside ---------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _operation(self, operation: str, path: Path) -> Iterator[None]:
-        with self._lock, mapped(operation, path):
-            self._check(operation, path)
-            yield
+    def _operation(self, operation: str, path: Path) -> "_Operation":
+        return _Operation(self, operation, path)
 
     def _check(self, operation: str, path: Path) -> None:
         if self._dead:
@@ -279,13 +282,13 @@ class SimDisk:
                 fault.left -= 1
                 raise OSError(fault.errno, os.strerror(fault.errno))
 
-    def _directory(self, path: Path) -> _Directory:
+    def _directory(self, path: Path) -> Directory:
         directory = self._directories.get(path)
         if directory is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return directory
 
-    def _inode(self, path: Path) -> _Inode:
+    def _inode(self, path: Path) -> Inode:
         inode = self._directory(path.parent).seen.get(path.name)
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -307,42 +310,32 @@ class SimDisk:
             gate.wait()
 
 
-def _directory_image(
-    directory: _Directory, inodes: dict[int, _Inode], keeps: Callable[[], bool]
-) -> _Directory:
-    names = dict(directory.durable)
-    for link in directory.pending:
-        if keeps():
-            _relink(names, link)
-    found = {}
-    for name, inode in names.items():
-        if id(inode) not in inodes:
-            inodes[id(inode)] = _inode_image(inode, keeps)
-        found[name] = inodes[id(inode)]
-    return _Directory(dict(found), dict(found))
+class _Operation:
+    """One operation, alone on the disk; its errors are storage errors, like those of a real one."""
 
+    __slots__ = ("_disk", "_name", "_path")
 
-def _inode_image(inode: _Inode, keeps: Callable[[], bool]) -> _Inode:
-    content = bytearray(inode.durable)
-    for change in inode.pending:
-        if isinstance(change, _Resize):
-            if keeps():
-                _apply(content, change)
-            continue
-        for sector in _sectors(change):
-            if keeps():
-                _apply(content, sector)
-    return _Inode(bytearray(content), bytearray(content))
+    def __init__(self, disk: SimDisk, name: str, path: Path) -> None:
+        self._disk = disk
+        self._name = name
+        self._path = path
 
+    def __enter__(self) -> None:
+        self._disk._lock.acquire()
+        try:
+            self._disk._check(self._name, self._path)
+        except BaseException as error:
+            self._disk._lock.release()
+            if isinstance(error, OSError):
+                raise storage_error(self._name, self._path, error) from error
+            raise
 
-def _sectors(write: _Write) -> Iterator[_Write]:
-    """The write cut at sector boundaries of the file."""
-    end = write.offset + len(write.content)
-    start = write.offset
-    while start < end:
-        stop = min(end, start - start % SECTOR_BYTES + SECTOR_BYTES)
-        yield _Write(start, write.content[start - write.offset : stop - write.offset])
-        start = stop
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: object
+    ) -> None:
+        self._disk._lock.release()
+        if isinstance(error, OSError):
+            raise storage_error(self._name, self._path, error) from error
 
 
 class SimFile:
@@ -351,7 +344,7 @@ class SimFile:
     __slots__ = ("_disk", "_inode", "_is_direct", "_is_open", "_path", "_writable")
 
     def __init__(
-        self, disk: SimDisk, path: Path, inode: _Inode, *, is_direct: bool, writable: bool
+        self, disk: SimDisk, path: Path, inode: Inode, *, is_direct: bool, writable: bool
     ) -> None:
         self._disk = disk
         self._path = path
@@ -368,34 +361,39 @@ class SimFile:
     def is_direct(self) -> bool:
         return self._is_direct
 
-    @contextlib.contextmanager
-    def _operation(self, operation: str, *, writes: bool = False) -> Iterator[None]:
-        with self._disk._operation(operation, self._path):
-            if not self._is_open or (writes and not self._writable):
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            yield
+    def _operation(self, operation: str) -> _Operation:
+        return self._disk._operation(operation, self._path)
+
+    def _expect_open(self, is_allowed: bool = True) -> None:
+        if not (self._is_open and is_allowed):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     def size(self) -> int:
         with self._operation("stat"):
+            self._expect_open()
             return len(self._inode.seen)
 
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> None:
-        with self._operation("write", writes=True):
+        with self._operation("write"):
+            self._expect_open(self._writable)
             content = b"".join(buffers)
             if self._is_direct and (offset % BLOCK_BYTES or len(content) % BLOCK_BYTES):
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             self._disk._allocate(offset + len(content) - len(self._inode.seen))
-            self._inode.change(_Write(offset, content))
+            self._inode.change(Write(offset, content))
 
     def pread(self, length: int, offset: int) -> bytes:
         with self._operation("read"):
+            self._expect_open()
             return bytes(self._inode.seen[offset : offset + length])
 
     def fdatasync(self) -> None:
         self._disk._wait_at_gate()
         try:
             with self._operation("sync"):
-                self._inode.sync()
+                self._expect_open()
+                if not self._disk.lies:
+                    self._inode.sync()
                 self._disk.sync_count += 1
         except Exception:
             # Like the page cache: after a failed sync the pages count as clean, a second sync
@@ -406,8 +404,9 @@ class SimFile:
             raise
 
     def truncate(self, size: int) -> None:
-        with self._operation("truncate", writes=True):
-            self._inode.change(_Resize(size))
+        with self._operation("truncate"):
+            self._expect_open(self._writable)
+            self._inode.change(Resize(size))
 
     def close(self) -> None:
         self._is_open = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from bookie.metadata.store import BookieInfo, Endpoint, MetadataStore
+from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import parse_run
@@ -149,7 +150,7 @@ class FakeFleet:
         bookie_id: BookieId,
         *,
         master_key: bytes,
-        frame: bytes,
+        frame: Buffer,
         on_reply: Callable[[Status], None],
     ) -> None:
         call = _add_call(bookie_id, frame)
@@ -272,7 +273,7 @@ def _setter(future: "asyncio.Future[Any]") -> Callable[[Any], None]:
     return set_unless_cancelled
 
 
-def _add_call(bookie_id: BookieId, frame: bytes) -> Call:
+def _add_call(bookie_id: BookieId, frame: Buffer) -> Call:
     try:
         run = parse_run(frame)
     except FrameError:

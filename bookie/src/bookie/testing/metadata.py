@@ -3,7 +3,7 @@
 It wraps any store, so the same test can run over memory and over ZooKeeper.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
@@ -81,6 +81,14 @@ class FaultyStore:
         if ledger_id not in self._stale:
             raise NoSuchLedgerError(ledger_id)
         return self._stale[ledger_id]
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        await self._reached("read_ledger")
+        if self._stale is None:
+            return await self.inner.read_ledgers(ledger_ids)
+        return {i: self._stale[i] for i in ledger_ids if i in self._stale}
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
