@@ -1,0 +1,288 @@
+"""One simulated bookie over all its lives: the real `server.lifecycle.Bookie`, on disks that a
+crash may take and a network that may fail it. What a platform does for it is here too: whatever
+ends is started again.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ids import LedgerId
+from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.settings import BookieSettings
+from bookie.server.state import Phase
+from bookie.storage.boot import BootSettings
+from bookie.storage.space import SpaceMarks
+from bookie.testing.simulation.admin import AdminPort, NoProbes
+from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
+from bookie.testing.simulation.loop import SimLoop
+from bookie.testing.simulation.metadata import SimStore
+from bookie.testing.simulation.network import Network
+from bookie.testing.simulation.plan import Scale
+from bookie.testing.simulation.process import Process
+
+RESTART_S: Final = 0.3
+"""After an end that nobody asked for; a platform's back-off."""
+_KIB: Final = 1024
+MakeStore = Callable[[Process], SimStore]
+
+
+class NoLock:
+    """No other process ever works on these folders."""
+
+    def __init__(self, _directories: object) -> None:
+        """Takes what the real one takes."""
+
+    def acquire(self) -> None:
+        """Free, always."""
+
+    def release(self) -> None:
+        """Free, always."""
+
+
+def settings_of(name: str, scale: Scale) -> tuple[BookieSettings, BootSettings]:
+    """Small files, so that they roll and are quick to copy."""
+    made = BookieSettings.model_validate(
+        {
+            "bookieId": name,
+            "metadata": "memory://simulation",
+            "host": name,
+            "journal": {"directory": f"/{name}/journal"},
+            "ledgers": [
+                {"directory": f"/{name}/ledger-{index}"} for index in range(scale.ledger_dirs)
+            ],
+            "durability": {
+                "journalWriteData": scale.mode == "journal",
+                "ack": "sync" if scale.mode == "sync" else "memory",
+                "flushIntervalSeconds": scale.flush_s,
+            },
+            "storage": {"compactionIntervalSeconds": 7, "collectIntervalSeconds": 5},
+        }
+    )
+    boot = boot_settings(made)
+    storage = replace(
+        boot.storage,
+        ring_bytes=64 * _KIB,
+        log_file_bytes=32 * _KIB,
+        journal_ring_bytes=64 * _KIB,
+        journal_file_bytes=32 * _KIB,
+        reserve_bytes=0,
+        direct_io="off",
+        space=SpaceMarks(files_min=1, fraction_min=0.0),
+    )
+    return made, replace(boot, storage=storage, rival_wait_s=10.0)
+
+
+class SimBookie:
+    """See the module. `told` hears what happens to it."""
+
+    def __init__(
+        self,
+        name: str,
+        scale: Scale,
+        *,
+        loop: SimLoop,
+        network: Network,
+        rng: random.Random,
+        make_store: MakeStore,
+        told: Callable[[str], None],
+    ) -> None:
+        self.name = name
+        self.settings, self.boot_settings = settings_of(name, scale)
+        self.disk = MachineDisk(loop)
+        self.process: Process | None = None
+        self.bookie: Bookie | None = None
+        self.store: SimStore | None = None
+        self.is_wanted = True
+        """The platform starts it whenever it is not there."""
+        self.lives = 0
+        self.crashes_at: dict[str, int] = {}
+        """Before which operations, and at which named places, power went."""
+        self._scale = scale
+        self._loop = loop
+        self._network = network
+        self._rng = rng
+        self._make_store = make_store
+        self._told = told
+        self._armed: tuple[Callable[[MachineDisk], MachineDisk], float] | None = None
+        self._left = 0
+        self._point = ""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return self.boot_settings.directories
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.is_alive
+
+    @property
+    def is_serving(self) -> bool:
+        return self.is_up and self.bookie is not None and self.bookie.state.phase.serves
+
+    @property
+    def marks(self) -> int | None:
+        """Ledgers in limbo or unchecked; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        if booted is None:
+            return None
+        return len(booted.storage.limbo_ledgers()) + len(booted.unchecked)
+
+    @property
+    def is_whole(self) -> bool:
+        """It serves, and nothing that it may have forgotten is left to be checked.
+
+        While its boundary stands, ledgers may still come to name it by a recovery that was under
+        way at its boot (S37).
+        """
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        return self.marks == 0 and booted is not None and not booted.storage.unchecked_boundary()
+
+    @property
+    def refusal(self) -> str:
+        """Why it refuses to boot; empty when it does not."""
+        state = self.bookie.state if self.is_up and self.bookie is not None else None
+        return state.message if state is not None and state.phase is Phase.REFUSED else ""
+
+    def lost(self, ledger_id: LedgerId) -> EntrySet:
+        """What it has durably recorded as lost."""
+        booted = self.bookie.control.booted if self.bookie is not None else None
+        return booted.storage.loss(ledger_id) if booted is not None else EMPTY
+
+    # Lives
+    def start(self) -> None:
+        """A new process on these disks."""
+        if self.is_up:
+            return
+        self.lives += 1
+        process = Process(self.name, self._loop, self._rng, work_s=self._scale.work_s)
+        self.process = process
+        process.spawn(self._live(process))
+
+    async def _live(self, process: Process) -> None:
+        async def open_store(_url: str) -> MetadataStore:
+            self.store = self._make_store(process)
+            self.store.before_call = self._count
+            return self.store
+
+        network = self._network
+        host = Host(
+            open_metadata=open_store,
+            admin=lambda control, bookie_id: AdminPort(control, bookie_id, network),
+            probes=NoProbes,
+            lock=NoLock,
+        )
+        self.bookie = Bookie(self.settings, disk=self.disk, host=host, boot=self.boot_settings)
+        code = await self.bookie.run()
+        message = self.bookie.state.message
+        self._told(f"{self.name} ended {code.name} {message}".rstrip())
+        self._gone(process)
+        self.disk = self.disk.kill()
+        if self.is_wanted:
+            self.disk.broken.clear()  # a platform puts a failing disk's bookie on good ones
+            self._loop.call_later(RESTART_S, self._start_again)
+        assert code is not ExitCode.SETTINGS
+
+    def _start_again(self) -> None:
+        if self.is_wanted:
+            self.start()
+
+    def _gone(self, process: Process) -> None:
+        process.kill()
+        self._network.forget(process)
+        self.disk.before_operation = self._count if self._armed else (lambda _what: None)
+        if self.store is not None:
+            self.store.die()
+            self.store = None
+        self.process = None
+
+    def crash(self, image: Callable[[MachineDisk], MachineDisk]) -> None:
+        """The end, now; `image` tells what is left of the disk."""
+        process = self.process
+        self.disk = image(self.disk)
+        if process is not None:
+            self._gone(process)
+
+    # Crash points: power goes in the middle of an operation of its own
+    def arm(
+        self, operations: int, image: Callable[[MachineDisk], MachineDisk], *, restart_s: float
+    ) -> None:
+        """Crash at the operation of that number from now on, on disk or metadata store."""
+        self._left, self._armed = operations, (image, restart_s)
+        self.disk.before_operation = self._count
+
+    def arm_point(
+        self, point: str, image: Callable[[MachineDisk], MachineDisk], *, restart_s: float
+    ) -> None:
+        """Crash when it passes this place of the code (`bookie.points`)."""
+        self._point, self._armed = point, (image, restart_s)
+
+    def disarm(self) -> None:
+        self._armed, self._left, self._point = None, 0, ""
+        self.disk.before_operation = lambda _what: None
+
+    @property
+    def is_armed(self) -> bool:
+        return self._armed is not None
+
+    def passing(self, point: str) -> None:
+        """A place of the code is passed by this bookie's process."""
+        if point == self._point:
+            self._left = 1
+            self._count(point)
+
+    def _count(self, what: str) -> None:
+        if self._armed is None or not self.is_up or self._left == 0:
+            return
+        self._left -= 1
+        if self._left > 0:
+            return
+        image, restart_s = self._armed
+        self.disarm()
+        self._told(f"{self.name} crashes before {what}")
+        self.crashes_at[what] = self.crashes_at.get(what, 0) + 1
+        self.crash(image)
+        self._loop.call_later(restart_s, self._start_again)
+
+    def wipe(self, place: int) -> None:
+        """Another, empty disk for this directory; while it is down."""
+        assert not self.is_up
+        self.disk.replace_volume(self.directories[place])
+
+    async def stop(self) -> None:
+        """A clean stop, waited for."""
+        process, bookie = self.process, self.bookie
+        if process is None or bookie is None:
+            return
+        bookie.stop()
+        while process.is_alive:  # noqa: ASYNC110  # its last act is to say so
+            await asyncio.sleep(0.05)
+
+    def rot(self, where: float) -> None:
+        """Flips bits of one byte of its logs, durably; `where`: 0..1 of all their bytes."""
+        files = [
+            directory / "log" / name
+            for directory in self.directories[1:]
+            if self.disk.exists(directory / "log")
+            for name in self.disk.list_directory(directory / "log")
+        ]
+        if not files:
+            return
+        path = files[int(where * len(files))]
+        content = self.disk.content(path)
+        written = len(content.rstrip(b"\0"))
+        if written:
+            at = int(where * written)
+            self.disk.damage(path, at, bytes([content[at] ^ 0x55]))
+
+    def mend(self) -> None:
+        """Its disks are good and have room again."""
+        self.disarm()
+        self.disk.broken.clear()
+        self.disk.capacity_bytes = CAPACITY_BYTES
+        self.disk.lies = False

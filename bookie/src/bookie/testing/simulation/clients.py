@@ -1,0 +1,302 @@
+"""The load: writers, readers, recoverers, owners of a log, and the repairer; all of it real code.
+
+Each runs in a process of its own with a session and connections of its own. What they are told goes
+into the history at once; an error they are entitled to get is an event, any other one a violation.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from bookie.client.connection import BookiePool, PoolSettings
+from bookie.client.ledgers import Client, ClientSettings
+from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.client.reader import LedgerReader, ReaderSettings
+from bookie.client.recovery import RecoverySettings
+from bookie.client.writer import LedgerWriter, WriterSettings
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import (
+    BookieError,
+    DataLossError,
+    NoSuchLedgerError,
+)
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.repair.admin_client import AdminClient, AdminSettings
+from bookie.repair.audit import AuditSettings
+from bookie.repair.cluster import Cluster
+from bookie.repair.copy import CopySettings
+from bookie.repair.ledgers import RepairSettings
+from bookie.repair.steps import RepairRequest, all_bookies, repair
+from bookie.testing.simulation.admin import dial
+from bookie.testing.simulation.history import History
+from bookie.testing.simulation.network import Network
+from bookie.testing.simulation.plan import Scale
+
+SETTINGS: Final = ClientSettings(
+    writer=WriterSettings(stall_s=15.0),
+    reader=ReaderSettings(poll_ms=500),
+    recovery=RecoverySettings(attempts=2),
+    pool=PoolSettings(request_timeout_s=2.0, connect_timeout_s=1.0, backoff_max_s=1.0),
+)
+PATIENCE_S: Final = 2.0
+REPAIR: Final = RepairSettings(
+    audit=AuditSettings(grace_s=0.3, recheck_s=None), copy=CopySettings(frame_bytes=8 * 1024)
+)
+"""Frames that the small logs of simulated bookies take."""
+"""Between two tries of a client that was refused."""
+PASSWORD: Final = b"secret"
+LOG_NAME: Final = "orders"
+TAIL_S: Final = 3.0
+"""How long a reader stays with one ledger, at most."""
+UNSENT_MAX: Final = 200
+"""Appends under way at once."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all clients of one simulation share."""
+
+    scale: Scale
+    network: Network
+    history: History
+    rng: random.Random
+    begun: list[LedgerId] = field(default_factory=list)
+    """Ledgers there are for readers and recoverers to choose from."""
+    losses_expected: bool = False
+    lossy: set[LedgerId] = field(default_factory=set)
+    """Ledgers of which a repair or a person has recorded a loss."""
+    log_acked: list[tuple[LogPosition, bytes]] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def client_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Client]:
+    """A client with the shared settings and a seed of its own."""
+    client = Client(store, settings=SETTINGS, rng=random.Random(shared.rng.random()))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def write_ledgers(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Writes one ledger after the other, for ever."""
+    async with client_of(shared, store) as client:
+        while True:
+            try:
+                writer = await client.create_ledger(
+                    ensemble_size=shared.scale.ensemble,
+                    write_quorum=shared.scale.write_quorum,
+                    ack_quorum=shared.scale.ack_quorum,
+                    password=PASSWORD,
+                )
+            except BookieError as error:
+                shared.history.note(f"{name} cannot create: {type(error).__name__}")
+                await asyncio.sleep(PATIENCE_S)
+                continue
+            shared.begun.append(writer.ledger_id)
+            await _write(shared, writer, name)
+            await asyncio.sleep(shared.rng.random() * shared.scale.between_s)
+
+
+async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
+    scale, rng, history = shared.scale, shared.rng, shared.history
+    written = 0
+    try:
+        while written < scale.entries:
+            for _ in range(1 + rng.randrange(scale.burst)):
+                _append(history, writer)
+                written += 1
+            await asyncio.sleep(scale.pause_s * 2 * rng.random())
+            await writer.room()
+            while written - writer.lac > UNSENT_MAX:
+                await writer.wait_acked(EntryId(writer.lac + 1))
+        end = await writer.close()
+        history.opened(writer.ledger_id, end)
+    except BookieError as error:
+        history.note(f"{name} ends ledger {writer.ledger_id}: {type(error).__name__}")
+        await asyncio.sleep(rng.random() * PATIENCE_S)
+
+
+def _append(history: History, writer: LedgerWriter) -> None:
+    ledger_id = writer.ledger_id
+    entry_id = EntryId(len(history.ledger(ledger_id).sent))
+    payload = f"{ledger_id}/{entry_id}".encode()
+    history.sending(ledger_id, entry_id, payload)
+    try:
+        future = writer.append(payload)
+    except BookieError:
+        del history.ledger(ledger_id).sent[entry_id]
+        raise
+    future.add_done_callback(partial(_acked, history, ledger_id))
+
+
+def _acked(history: History, ledger_id: LedgerId, future: "asyncio.Future[EntryId]") -> None:
+    if not future.cancelled() and future.exception() is None:
+        history.acknowledged(ledger_id, future.result())
+
+
+async def own_log(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Takes a log over, writes until the next owner does, waits, takes it over again."""
+    scale, rng, history = shared.scale, shared.rng, shared.history
+    settings = LogSettings(
+        scale.ensemble, scale.write_quorum, scale.ack_quorum, PASSWORD, roll_entries=scale.entries
+    )
+    async with client_of(shared, store) as client:
+        while True:
+            try:
+                log = await ReplicatedLog.open(
+                    LOG_NAME, ledgers=client, store=store, settings=settings
+                )
+                history.note(f"{name} owns the log with {log.ledger_ids}")
+                shared.begun.extend(i for i in log.ledger_ids if i not in shared.begun)
+                while log.is_owned and rng.random() > 0.01:
+                    await _append_to_log(shared, log, name)
+                    await asyncio.sleep(scale.pause_s * 2 * rng.random())
+            except BookieError as error:
+                history.note(f"{name} lost the log: {type(error).__name__}")
+            await asyncio.sleep(PATIENCE_S * 2 * rng.random())
+
+
+async def _append_to_log(shared: Shared, log: ReplicatedLog, name: str) -> None:
+    payload = f"{name} {shared.history.events}".encode()
+    shared.history.offered.add(payload)
+    position = await log.append(payload)
+    shared.log_acked.append((position, payload))
+    shared.history.acknowledged(position.ledger_id, position.entry_id)
+    known = shared.history.ledger(position.ledger_id)
+    if known.sent.setdefault(position.entry_id, payload) != payload:
+        shared.history.violate(f"{position} was acknowledged for {payload!r}, read was another")
+
+
+async def tail_ledgers(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Follows one ledger after the other."""
+    async with client_of(shared, store) as client:
+        while True:
+            await asyncio.sleep(shared.rng.random())
+            if not shared.begun:
+                continue
+            ledger_id = shared.rng.choice(shared.begun[-3:])
+            try:
+                reader = await client.open_ledger(ledger_id, password=PASSWORD)
+                shared.history.told(ledger_id, await reader.read_lac())
+                await _read_somewhere(shared, reader)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(shared.rng.random() * TAIL_S):
+                        async for entry in reader.tail():
+                            shared.history.read(ledger_id, entry.entry_id, entry.payload)
+            except BookieError as error:
+                _read_failed(shared, ledger_id, name, error)
+
+
+async def _read_somewhere(shared: Shared, reader: LedgerReader) -> None:
+    """A range in the middle, so that a write set is asked that a tail never meets."""
+    last = reader.last_entry_id
+    if last >= 0:
+        first = EntryId(shared.rng.randrange(last + 1))
+        for entry in await reader.read(first, EntryId(min(last, first + 8))):
+            shared.history.read(reader.ledger_id, entry.entry_id, entry.payload)
+
+
+async def recover_ledgers(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Now and then takes a ledger from its writer, and reads it."""
+    async with client_of(shared, store) as client:
+        while True:
+            await asyncio.sleep(shared.rng.random() * 12.0)
+            if not shared.begun:
+                continue
+            ledger_id = shared.rng.choice(shared.begun[-4:])
+            try:
+                reader = await client.recover_ledger(ledger_id, password=PASSWORD)
+                shared.history.opened(ledger_id, reader.last_entry_id)
+                await read_all(shared, reader)
+            except BookieError as error:
+                _read_failed(shared, ledger_id, name, error)
+
+
+async def read_all(shared: Shared, reader: LedgerReader) -> dict[EntryId, bytes]:
+    """Everything of a closed ledger, told to the history."""
+    found: dict[EntryId, bytes] = {}
+    if reader.last_entry_id < 0:
+        return found
+    async for entry in reader.stream(EntryId(0), reader.last_entry_id):
+        shared.history.read(reader.ledger_id, entry.entry_id, entry.payload)
+        found[entry.entry_id] = entry.payload
+    return found
+
+
+def _read_failed(shared: Shared, ledger_id: LedgerId, name: str, error: BookieError) -> None:
+    if isinstance(error, DataLossError):
+        expected = shared.losses_expected or ledger_id in shared.lossy
+        shared.history.lost(ledger_id, error.entry_id, expected=expected)
+        return
+    shared.history.note(f"{name} on ledger {ledger_id}: {type(error).__name__}")
+
+
+async def delete_ledgers(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Now and then deletes an old ledger."""
+    async with client_of(shared, store) as client:
+        while True:
+            await asyncio.sleep(shared.rng.random() * 15.0)
+            if len(shared.begun) < 2:
+                continue
+            ledger_id = shared.begun[shared.rng.randrange(len(shared.begun) - 1)]
+            try:
+                await client.delete_ledger(ledger_id)
+                shared.begun.remove(ledger_id)
+            except (NoSuchLedgerError, ValueError):
+                continue
+            except BookieError as error:
+                shared.history.note(f"{name} cannot delete: {type(error).__name__}")
+
+
+@asynccontextmanager
+async def cluster_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Cluster]:
+    """What repair and audit work through."""
+    pool = BookiePool(store, settings=SETTINGS.pool)
+    control = AdminClient(
+        store,
+        settings=AdminSettings(deadline_s=3.0, slow_deadline_s=20.0),
+        dial=dial(shared.network),
+    )
+    try:
+        yield Cluster(store, pool, control)
+    finally:
+        await control.close()
+        await pool.close()
+
+
+async def repair_marks(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Repairs whenever a bookie has marks: the operator's part."""
+    async with cluster_of(shared, store) as cluster:
+        while True:
+            await asyncio.sleep(shared.scale.repair_s * (0.5 + shared.rng.random()))
+            try:
+                bookies = await all_bookies(cluster)
+                found = [await cluster.control.list_marks(bookie_id) for bookie_id in bookies]
+                marked = tuple(one.bookie_id for one in found if one.marks)
+                if not marked:
+                    continue
+                request = RepairRequest(marked, engine="inline", settings=REPAIR)
+                result = await repair(cluster, request)
+            except BookieError as error:
+                shared.history.note(f"{name}: {type(error).__name__}")
+                continue
+            _note_losses(shared, result)
+            shared.history.note(f"{name} repaired {marked}: exit {result['exit_code']}")
+
+
+def _note_losses(shared: Shared, result: dict[str, object]) -> None:
+    losses = result["losses"]
+    assert isinstance(losses, list)
+    for loss in losses:
+        ledger_id = LedgerId(loss["ledger_id"])
+        shared.lossy.add(ledger_id)
+        shared.history.note(f"repair records a loss of ledger {ledger_id}")
+        if not shared.losses_expected:
+            shared.history.violate(
+                f"a repair recorded a loss of ledger {ledger_id} though the budget was kept: {loss}"
+            )

@@ -1,0 +1,265 @@
+"""The simulated metadata store: late, away, partitioned, its replies lost, its sessions expired.
+
+Each process has a session, a `SimStore`; all share one `MemoryCluster`. What the contract calls
+linearizable is; registrations may be read a few seconds old, as from a lagging server. Every change
+of a ledger's metadata is told to the history.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, Cookie, Versioned
+from bookie.protocol.errors import (
+    MetadataConflictError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.testing.simulation.loop import SimLoop
+from bookie.testing.simulation.network import Network
+
+Result = TypeVar("Result")
+
+STORE: Final = "metadata"
+"""The store's name in the network."""
+SESSION_S: Final = 4.0
+"""How long a registration outlives its process."""
+PATIENCE_S: Final = 3.0
+"""After how long without an answer a call fails."""
+REANNOUNCE_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class StoreWeather:
+    """How the store behaves now. `lost_replies`: chance that a write happens and nobody learns."""
+
+    latency_s: float = 0.002
+    lost_replies: float = 0.0
+    stale_listing: float = 0.0
+    """Chance that the registered bookies are read as they were at the last read."""
+    is_out: bool = False
+
+
+class SimStore:
+    """One session; keeps the `MetadataStore` contract."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster: MemoryCluster,
+        *,
+        loop: SimLoop,
+        network: Network,
+        weather: StoreWeather,
+        rng: random.Random,
+        changed: Callable[[LedgerId, LedgerMetadata | None], None],
+    ) -> None:
+        self._name = name
+        self._inner = MemoryStore(cluster)
+        self._cluster = cluster
+        self._loop = loop
+        self._network = network
+        self._weather = weather
+        self._rng = rng
+        self._changed = changed
+        self._announced: BookieInfo | None = None
+        self._seen_bookies: Mapping[BookieId, BookieInfo] = {}
+        self._is_closed = False
+        self.before_call: Callable[[str], None] = lambda _what: None
+        """Told before anything is sent and before a reply is taken; may crash the process."""
+
+    # The session
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self._inner.close()
+
+    def die(self) -> None:
+        """The process is gone: nothing is sent any more, the session ends by itself."""
+        self._is_closed = True
+        self._loop.call_later(SESSION_S * (0.5 + self._rng.random()), self._forget)
+
+    def expire(self) -> None:
+        """The session is lost though the process lives; its announcement comes again later."""
+        self._forget()
+        self._loop.call_later(REANNOUNCE_S * (0.5 + self._rng.random()), self._announce_again)
+
+    def _forget(self) -> None:
+        registered = self._cluster.registered
+        for bookie_id in [b for b, (owner, _) in registered.items() if owner is self._inner]:
+            del registered[bookie_id]
+
+    def _announce_again(self) -> None:
+        info = self._announced
+        if (
+            info is not None
+            and not self._is_closed
+            and info.bookie_id not in self._cluster.registered
+        ):
+            self._cluster.registered[info.bookie_id] = (self._inner, info)
+
+    # Calls
+    async def _call(
+        self, begin: Callable[[], Awaitable[Result]], *, writes: bool = False
+    ) -> Result:
+        self.before_call("asking the metadata store")
+        await self._reach()
+        result = await begin()
+        if writes and self._rng.random() < self._weather.lost_replies:
+            await asyncio.sleep(PATIENCE_S)
+            raise UnavailableError("the reply of the metadata store was lost: it did happen")
+        await self._wait()
+        self.before_call("hearing the metadata store")
+        if self._is_closed:
+            raise UnavailableError("the process is gone")
+        return result
+
+    async def _reach(self) -> None:
+        await self._wait()
+        if not self._is_there():
+            await asyncio.sleep(PATIENCE_S)
+        if not self._is_there() or self._is_closed:
+            raise UnavailableError("the metadata store does not answer")
+
+    def _is_there(self) -> bool:
+        return not self._weather.is_out and self._network.reaches(self._name, STORE)
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(
+            self._weather.latency_s * self._rng.random() + self._network.delay(self._name, STORE)
+        )
+
+    async def initialise(self) -> str:
+        return await self._call(self._inner.initialise, writes=True)
+
+    async def instance_id(self) -> str | None:
+        return await self._call(self._inner.instance_id)
+
+    # Ledgers
+    async def new_ledger_id(self) -> LedgerId:
+        return await self._call(self._inner.new_ledger_id, writes=True)
+
+    async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
+        async def create() -> Versioned[LedgerMetadata]:
+            created = await self._inner.create_ledger(metadata)
+            self._changed(metadata.ledger_id, created.value)
+            return created
+
+        return await self._call(create, writes=True)
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        return await self._call(lambda: self._inner.read_ledger(ledger_id))
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        """One by one, each at its own time: more orders than one request would have."""
+        found = await asyncio.gather(*map(self._read_if_there, ledger_ids))
+        return {one.value.ledger_id: one for one in found if one is not None}
+
+    async def _read_if_there(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
+        try:
+            return await self.read_ledger(ledger_id)
+        except NoSuchLedgerError:
+            return None
+
+    async def write_ledger(
+        self, metadata: LedgerMetadata, *, version: int
+    ) -> Versioned[LedgerMetadata]:
+        async def write() -> Versioned[LedgerMetadata]:
+            written = await self._inner.write_ledger(metadata, version=version)
+            self._changed(metadata.ledger_id, written.value)
+            return written
+
+        return await self._call(write, writes=True)
+
+    async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None:
+        async def delete() -> None:
+            await self._inner.delete_ledger(ledger_id, version=version)
+            self._changed(ledger_id, None)
+
+        await self._call(delete, writes=True)
+
+    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        async def listed() -> list[LedgerId]:
+            return [ledger_id async for ledger_id in self._inner.ledger_ids()]
+
+        for ledger_id in await self._call(listed):
+            yield ledger_id
+
+    # Bookies
+    async def bookies(self) -> Mapping[BookieId, BookieInfo]:
+        fresh = await self._call(self._inner.bookies)
+        if not self._seen_bookies or self._rng.random() >= self._weather.stale_listing:
+            self._seen_bookies = fresh
+        return self._seen_bookies
+
+    async def register(self, info: BookieInfo) -> None:
+        async def register() -> None:
+            self._displace_left_over(info)
+            await self._inner.register(info)
+            self._announced = info
+
+        await self._call(register, writes=True)
+
+    def _displace_left_over(self, info: BookieInfo) -> None:
+        found = self._cluster.registered.get(info.bookie_id)
+        if found is not None and found[0] is not self._inner and _epoch(found[1]) < _epoch(info):
+            del self._cluster.registered[info.bookie_id]
+
+    async def unregister(self, bookie_id: BookieId) -> None:
+        self._announced = None
+        await self._call(lambda: self._inner.unregister(bookie_id), writes=True)
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        return await self._call(lambda: self._inner.read_cookie(bookie_id))
+
+    async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]:
+        return await self._call(lambda: self._inner.create_cookie(cookie), writes=True)
+
+    async def write_cookie(self, cookie: Cookie, *, version: int) -> Versioned[Cookie]:
+        return await self._call(
+            lambda: self._inner.write_cookie(cookie, version=version), writes=True
+        )
+
+    async def cookies(self) -> Mapping[BookieId, Cookie]:
+        return await self._call(self._inner.cookies)
+
+    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
+        return await self._call(lambda: self._inner.read_boot_epoch(bookie_id))
+
+    async def write_boot_epoch(
+        self, bookie_id: BookieId, epoch: int, *, version: int | None
+    ) -> Versioned[int]:
+        return await self._call(
+            lambda: self._inner.write_boot_epoch(bookie_id, epoch, version=version), writes=True
+        )
+
+    # Values of our own
+    async def read_value(self, name: str) -> Versioned[bytes] | None:
+        return await self._call(lambda: self._inner.read_value(name))
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        return await self._call(
+            lambda: self._inner.write_value(name, data, version=version), writes=True
+        )
+
+    async def delete_value(self, name: str, *, version: int) -> None:
+        await self._call(lambda: self._inner.delete_value(name, version=version), writes=True)
+
+    async def value_names(self, prefix: str) -> list[str]:
+        return await self._call(lambda: self._inner.value_names(prefix))
+
+
+def _epoch(info: BookieInfo) -> int:
+    try:
+        return int(info.properties.get(BOOT_EPOCH_PROPERTY, "0"))
+    except ValueError as error:
+        raise MetadataConflictError(
+            f"{info.bookie_id} is registered by another: {error}"
+        ) from error
