@@ -1,0 +1,203 @@
+"""The gentler rule that issue 5 asks about: a crash of one bookie need not end an open ledger.
+
+An add to a ledger that existed at an unclean boot is answered "not writable here" instead of
+FENCED, so that a live writer replaces this bookie; and limbo may be cleared once a linearizable
+read shows the ledger OPEN with a last fragment that no longer names the bookie, its copies of the
+fragments before restored and synced. The product does not do this. What is explored here is the
+evidence of docs/decisions/2026-11-21-gentler-limbo.md.
+"""
+
+from dataclasses import replace
+
+from model_ledger import TOO_FEW_COPIES, TRUNCATED
+from model_mutants import E0_ACKED, Case, Mutant, each
+from model_published import Stage
+from model_rules import BootFence, Bounds, ClearWhen, Rules
+from model_story import Move
+
+GENTLE = Rules(not_writable_here=True, clear_if_replaced=True)
+ONE_BARRIER = replace(GENTLE, fence_durable=False)
+OTHER_BARRIER = replace(GENTLE, boot_fence=BootFence.NONE)
+
+PAIR = Bounds(write_quorum=2, spares=1, writer_changes=1)
+"""2/2/2 with a spare: one false denial is enough to cut an entry off."""
+STALE = replace(PAIR, slow_clear=True, stale_starts=True, retries=True)
+TRIPLE = Bounds(spares=1, writer_changes=1)
+
+LIVES_ON = (
+    Stage(
+        "W adds e0 to B0, B1, B2; B0 and B1 confirm.",
+        (
+            ("adds", -1, 0),
+            *each("stores", 0, 1, 2, entry=0),
+            *each("hears_ok", 0, 1, entry=0),
+        ),
+    ),
+    Stage("B0 crashes and boots; the ledger is in limbo there.", each("stops", 0)),
+    Stage(
+        "W adds e1; B0 cannot take it; W puts B3 in its place.",
+        (
+            ("adds", -1, 1),
+            ("cannot_write", 0, 1),
+            ("replaces", 0, -1),
+            ("changes", -1, -1),
+        ),
+    ),
+    Stage(
+        "B1 and B3 store e1; W goes on.",
+        (*each("stores", 1, 3, entry=1), *each("hears_ok", 1, 3, entry=1)),
+    ),
+    Stage("Repair brings e0 back to B0, which clears its limbo.", each("copied", 0)),
+    Stage("B0 clears its limbo; the ledger is OPEN all the time.", each("clears", 0)),
+    Stage("W closes its ledger itself.", each("closes_own", -1)),
+)
+"""What the rule is for: impossible today, where B0 answers FENCED and every mark waits."""
+
+LIVES: tuple[Move, ...] = (
+    *E0_ACKED,
+    ("stops", 0, -1),
+    ("cannot_write", 0, 1),
+    ("replaces", 0, -1),
+    ("changes", -1, -1),
+)
+"""B0 stopped with its copy of e0; the writer has put B3 in its place from e1 on."""
+E0_EVERYWHERE: tuple[Move, ...] = (
+    ("adds", -1, 0),
+    *each("stores", 0, 1, 2, entry=0),
+    *each("hears_ok", 0, 1, entry=0),
+)
+S24: tuple[Move, ...] = (
+    *E0_EVERYWHERE,
+    ("starts", -1, -1),
+    *each("fences", 0, 1),
+    *each("hears_fence", 0, 1),
+    *each("reads", 0, 1),
+    *each("hears_read", 0, 1),
+    *each("takes_back", 0, 1, entry=0),
+    *each("hears_write", 0, 1, entry=0),
+    ("closes", -1, 0),
+)
+"""Closed at e0; B2 never heard of a fence; the old writer is about to add e1."""
+S46: tuple[Move, ...] = (
+    *E0_EVERYWHERE,
+    ("starts", -1, -1),
+    *each("fences", 0, 2),
+    *each("hears_fence", 0, 2),
+    *each("reads", 0, 2),
+    ("hears_read", 0, -1),
+    ("replaces_local", 2, -1),
+    *each("takes_back", 0, 3, entry=0),
+    ("hears_read", 2, -1),
+    *each("hears_write", 0, 3, entry=0),
+    ("closes", -1, 0),
+)
+"""Closed at e0 by a recoverer that put B3 in the place of B2; no metadata names B2."""
+
+
+def gentle(
+    name: str, bounds: Bounds, rules: Rules = GENTLE, *, start: tuple[Move, ...] = ()
+) -> Case:
+    """One exploration under the gentler rule."""
+    return Case(f"gentle, {name}", bounds, rules, start)
+
+
+QUICK = (
+    gentle("one spare", PAIR),
+    gentle("taken back by a second change", replace(STALE, writer_changes=2)),
+    gentle("two crashes", replace(STALE, writer_changes=2, crashes=2)),
+    gentle("disks lost", replace(STALE, crashes=2, disk_loss=True)),
+    gentle("recoverer replaces, dies", replace(STALE, recovery_changes=1, attempts=2)),
+    gentle("slow boots", replace(PAIR, slow_boot=True)),
+    gentle("deleted (S40)", replace(PAIR, disk_loss=True, delete=True)),
+    gentle("fences in memory", replace(STALE, writer_changes=2), ONE_BARRIER),
+    gentle("no boundary", replace(STALE, writer_changes=2), OTHER_BARRIER),
+    gentle("S24", Bounds(entries=2, disk_loss=True, delete=True), start=S24),
+    gentle(
+        "S46",
+        Bounds(entries=2, spares=1, writer_changes=1, recovery_changes=1, disk_loss=True),
+        start=S46,
+    ),
+)
+LONG = (
+    gentle("any part lost", replace(STALE, writer_changes=2, crashes=2, partial_loss=True)),
+    gentle("two recoverers", replace(STALE, recoverers=2)),
+    gentle("two recoverers that replace", replace(PAIR, recoverers=2, recovery_changes=1)),
+    gentle("two entries", replace(STALE, entries=2)),
+    gentle("two entries, two changes", replace(PAIR, entries=2, writer_changes=2)),
+    gentle(
+        "two entries, recoverer replaces",
+        replace(PAIR, entries=2, recovery_changes=1),
+        start=E0_ACKED,
+    ),
+    gentle("3/3/2", replace(TRIPLE, slow_clear=True)),
+    gentle("3/3/2, two entries", replace(TRIPLE, entries=2), start=LIVES),
+    gentle("3/3/2, taken back", replace(TRIPLE, writer_changes=2)),
+    gentle("3/3/2, two crashes", replace(TRIPLE, crashes=2)),
+)
+
+CONDITIONS = (
+    Mutant(
+        "clears-while-named",
+        "the last fragment names it: what a lagging read amounts to",
+        replace(GENTLE, clear_when=ClearWhen.ANY),
+        TRUNCATED,
+        PAIR,
+    ),
+    Mutant(
+        "clears-in-recovery",
+        "IN_RECOVERY: the recoverer may have chosen it",
+        replace(GENTLE, clear_if_replaced_in_recovery=True),
+        TOO_FEW_COPIES,
+        replace(PAIR, recovery_changes=1, crashes=2),
+    ),
+    Mutant(
+        "clears-without-copies",
+        "what it owes of earlier fragments is not back",
+        replace(GENTLE, clear_needs_copies=False),
+        TOO_FEW_COPIES,
+        replace(PAIR, entries=2),
+        start=(
+            ("adds", -1, 0),
+            *each("stores", 0, 1, entry=0),
+            *each("hears_ok", 0, 1, entry=0),
+            ("stops", 0, -1),
+            ("adds", -1, 1),
+            ("cannot_write", 0, 1),
+        ),
+    ),
+    Mutant(
+        "writer-keeps-replaced-acks",
+        "R20: what the bookie stored before its stop counts",
+        replace(GENTLE, unacks_replaced=False),
+        TRUNCATED,
+        PAIR,
+    ),
+    Mutant(
+        "change-ignores-version",
+        "R20: a fenced-out writer lives on",
+        replace(GENTLE, change_checks_version=False),
+        TRUNCATED,
+        PAIR,
+    ),
+    Mutant(
+        "recovery-ignores-version",
+        "R11: reads from the ensemble before the change",
+        replace(GENTLE, mark_checks_version=False),
+        TRUNCATED,
+        replace(PAIR, stale_starts=True),
+    ),
+    Mutant(
+        "recovery-starts-at-lac",
+        "R12: reads below the last fragment",
+        replace(GENTLE, starts_at_last_fragment=False),
+        TRUNCATED,
+        replace(PAIR, entries=2),
+        start=E0_ACKED,
+    ),
+    Mutant(
+        "neither-barrier",
+        "R24: no boundary, fences in memory",
+        replace(GENTLE, boot_fence=BootFence.NONE, fence_durable=False),
+        TRUNCATED,
+    ),
+)

@@ -1,0 +1,132 @@
+"""What a model is about: how large it is (`Bounds`) and which rules hold in it (`Rules`).
+
+`Rules()` is the protocol as the product has it; docs/safety.md and the modules named below say why.
+Every field is one rule, and any other value is a mutant: `model_mutants` names them.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class BootFence(Enum):
+    """Which ledgers an unclean boot fences here (R24)."""
+
+    ALL = "every ledger that existed, also deleted ones"
+    EXISTING = "those the metadata lists"
+    NAMING = "those whose metadata name this bookie"
+    NOT_CLOSED = "those that are not closed"
+    NONE = "none"
+
+
+class ClearWhen(Enum):
+    """The earliest state of the ledger in which limbo may be cleared (R27)."""
+
+    CLOSED = "closed"
+    IN_RECOVERY = "in recovery"
+    ANY = "any"
+
+
+class HeldBy(Enum):
+    """Which recoveries of the ledger hold an unchecked mark and the boundary (R28)."""
+
+    UNCLEAN_BOOT = "those under way when the last unclean boot looked"
+    LAST_BOOT = "those under way when the last boot looked, be it a clean one"
+    EVERY = "every one"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The size of a model: one ledger, one writer, ensemble = write set.
+
+    `crashes`: unclean stops; each loses all that is not synced, or, with `partial_loss`, any part
+    of it. `disk_loss`: a stop may take the disks, fences and marks with it. `restarts`: clean ones.
+    `slow_boot`: others go on between a stop, the boot's look at the metadata, and the boot's end.
+    `slow_clear`: and between a look at the metadata and the clearing of a mark. `spares`: bookies
+    beside the first ensemble; `writer_changes`, `recovery_changes`: how many times a member is
+    replaced. `attempts`: of each recoverer, which may die; `retries`: it tries again as often as it
+    could not decide; `stale_starts`: it may act on metadata it read before others changed them.
+    `reader`: someone tails. `accept_loss`: a person accepts a possible loss. `delete`: the closed
+    ledger may be deleted and collected. `io_errors`: a read of what is held may fail.
+    """
+
+    write_quorum: int = 3
+    ack_quorum: int = 2
+    entries: int = 1
+    crashes: int = 1
+    restarts: int = 0
+    recoverers: int = 1
+    attempts: int = 1
+    retries: bool = False
+    stale_starts: bool = False
+    spares: int = 0
+    writer_changes: int = 0
+    recovery_changes: int = 0
+    partial_loss: bool = False
+    disk_loss: bool = False
+    slow_boot: bool = False
+    slow_clear: bool = False
+    reader: bool = False
+    accept_loss: bool = False
+    delete: bool = False
+    io_errors: bool = False
+
+    @property
+    def coverage(self) -> int:
+        """Answers after which no ack quorum can be made of the others (R1)."""
+        return self.write_quorum - self.ack_quorum + 1
+
+    @property
+    def faults_max(self) -> int:
+        """f: members that may have forgotten at once."""
+        return self.ack_quorum - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The protocol. Defaults are the product's; the comments name where it keeps each rule."""
+
+    # protocol.admission
+    reads_fence: bool = True
+    fence_durable: bool = True  # server.durable: before it is answered
+    denies_on_io_error: bool = False
+    not_writable_here: bool = False  # research: the boundary answers this instead of FENCED
+    # storage.boot, storage.marker
+    marker_holds: bool = True
+    boot_awaited: bool = True
+    boot_fence: BootFence = BootFence.ALL
+    boot_reads_fresh: bool = True
+    limbo: bool = True
+    unchecked: bool = True
+    tombstones: bool = True
+    # storage.clear, server.marks
+    clear_when: ClearWhen = ClearWhen.CLOSED
+    clear_if_replaced: bool = False  # research: OPEN, and the last fragment names it no more
+    clear_if_replaced_in_recovery: bool = False
+    boundary_goes_with_limbo: bool = False
+    unchecked_held_by: HeldBy = HeldBy.UNCLEAN_BOOT
+    clear_needs_copies: bool = True
+    clear_after_sync: bool = True
+    # protocol.quorum, protocol.answers
+    fence_threshold: int | None = None  # None: coverage
+    denials_needed: int | None = None  # None: coverage
+    copies_needed: int = 1
+    unknown_denies: bool = False
+    # protocol.recovery, protocol.writeback
+    mark_checks_version: bool = True
+    starts_at_last_fragment: bool = True
+    writes_back: bool = True
+    waits_for_write_backs: bool = True
+    reads_count_as_acks: bool = False
+    lac_frozen: bool = True
+    closed_is_terminal: bool = True
+    close_checks_state: bool = True
+    changes_kept_local: bool = True
+    # protocol.writer
+    acks_needed: int | None = None  # None: ack quorum
+    close_checks_version: bool = True
+    change_checks_version: bool = True
+    frozen_while_changing: bool = True
+    unacks_replaced: bool = True
+    commits_before_use: bool = True
+    fenced_is_failure: bool = False
