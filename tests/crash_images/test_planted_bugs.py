@@ -1,0 +1,226 @@
+"""The claims can fail: bugs planted in the product's code must each give an image that is wrong."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import bookie.storage.boot
+import bookie.storage.drain_marker
+import bookie.storage.marker
+import bookie.storage.stamps
+import bookie.storage.verdicts
+import crash_bookie
+import pytest
+from bookie.server.durable import DurableFacts
+from bookie.storage.boot import Boot
+from bookie.storage.collect import _Copying
+from bookie.storage.directory import Capture, LedgerDirectory
+from bookie.storage.disk import Disk
+from bookie.storage.engine import Storage
+from bookie.storage.facts import DirectoryFacts
+from bookie.storage.journal import Journal
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.marker import clear_markers
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
+from bookie.storage.upkeep import Upkeep
+from bookie.testing.inline import InlineLoop
+from crash_catalogue import run_named
+from crash_choices import KILLED
+from crash_explore import Depth, Exploration, Place, place_named
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+QUICK = Depth(images_max=8, seeds=0, boots=0, findings_max=20)
+
+
+@pytest.fixture
+def loop() -> Iterator[InlineLoop]:
+    made = InlineLoop()
+    yield made
+    made.close()
+
+
+def _write(disk: Disk, path: Path, content: bytes, *, sync: bool, sync_name: bool) -> None:
+    fresh = path.with_name(path.name + ".new")
+    if disk.exists(fresh):
+        disk.unlink(fresh)
+    file = disk.create(fresh)
+    file.pwrite([content], 0)
+    if sync:
+        file.fdatasync()
+    file.close()
+    disk.rename(fresh, path)
+    if sync_name:
+        disk.sync_directory(path.parent)
+
+
+def name_unsynced(disk: Disk, path: Path, content: bytes) -> None:
+    _write(disk, path, content, sync=True, sync_name=False)
+
+
+def bytes_unsynced(disk: Disk, path: Path, content: bytes) -> None:
+    _write(disk, path, content, sync=False, sync_name=True)
+
+
+def marker_without_directory_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.marker, "write_file", name_unsynced)
+
+
+def marker_without_file_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.marker, "write_file", bytes_unsynced)
+
+
+def stamp_without_file_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.stamps, "write_file", bytes_unsynced)
+
+
+def drain_marker_without_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.drain_marker, "write_file", name_unsynced)
+
+
+def marker_cleared_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(storage: Storage, disk: Disk, directories: Sequence[Path]) -> None:
+        clear_markers(disk, directories)
+        storage.close()
+
+    monkeypatch.setattr(crash_bookie, "finish_clean_stop", stop)
+
+
+def marker_cleared_after_a_failed_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(storage: Storage, disk: Disk, directories: Sequence[Path]) -> None:
+        try:
+            storage.close()
+        finally:
+            clear_markers(disk, directories)
+
+    monkeypatch.setattr(crash_bookie, "finish_clean_stop", stop)
+
+
+def fence_answered_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(self: DurableFacts, _ledger_id: int, then: Callable[[None], None]) -> None:
+        then(None)
+
+    monkeypatch.setattr(DurableFacts, "when_durable", at_once)
+
+
+def unclean_boot_does_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Boot, "_mark", lambda *_: asyncio.sleep(0))
+
+
+def replaced_disk_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.boot, "unclean_reason", lambda *_: "")
+
+
+def mode_of_today_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = DurabilityMode.JOURNAL
+    monkeypatch.setattr(bookie.storage.verdicts, "_previous_mode", lambda _markers: journal)
+
+
+def epoch_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = bookie.storage.verdicts.Found
+    monkeypatch.setattr(found, "next_epoch", property(lambda self: self.last_epoch or 1))
+
+
+def journal_trimmed_before_the_index_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def checkpoint(self: Upkeep) -> None:
+        self._journal.trim(self._journal.last_sequence())
+        self.commit()
+
+    monkeypatch.setattr(Upkeep, "_checkpoint", checkpoint)
+
+
+def journal_acknowledged_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "synced_to", Journal.last_sequence)
+
+
+def index_claims_what_came_after_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = LedgerDirectory.commit
+
+    def commit(self: LedgerDirectory, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
+        self.log.sync()
+        end = self.log.end()
+        right(self, replace(capture, indexed_to=(end.file_id, end.offset)), records=records)
+
+    monkeypatch.setattr(LedgerDirectory, "commit", commit)
+
+
+def index_points_to_copies_that_are_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def move(self: _Copying) -> None:
+        self._directory.index.move(self._moves)
+        self._moves.clear()
+
+    monkeypatch.setattr(_Copying, "_move", move)
+
+
+def page_cache_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LedgerLog, "write_again", lambda *_: None)
+
+
+def rebuild_leaves_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DirectoryFacts, "with_suspicions", lambda self, _found: self)
+
+
+def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark, stamp, due = Boot._mark, Boot._stamp, []
+
+    async def mark_later(self: Boot, *arguments: Any) -> None:
+        due.append(partial(mark, self, *arguments))
+
+    async def stamp_first(self: Boot, *arguments: Any) -> None:
+        await stamp(self, *arguments)
+        while due:
+            await due.pop()()
+
+    monkeypatch.setattr(Boot, "_mark", mark_later)
+    monkeypatch.setattr(Boot, "_stamp", stamp_first)
+
+
+@pytest.mark.parametrize(
+    ("plant", "run", "claim"),
+    [
+        (marker_without_directory_sync, "unclean-boot", "durable marker"),
+        (marker_without_file_sync, "clean-stop", "durable marker"),
+        (stamp_without_file_sync, "clean-stop", "STAMP is no stamp"),
+        (drain_marker_without_sync, "drain", "a drain stays"),
+        (marker_cleared_before_the_flush, "clean-stop", "an unclean stop is noticed"),
+        (marker_cleared_after_a_failed_flush, "stop-with-a-failed-sync", "unclean stop is noticed"),
+        (fence_answered_before_durable, "fences-sync", "takes normal adds again"),
+        (unclean_boot_does_not_mark, "adds", "existed at the unclean boot"),
+        (replaced_disk_is_taken_silently, "ledger-disk-replaced", "unclean stop is noticed"),
+        (mode_of_today_decides, "journal-after-memory", "existed at the unclean boot"),
+        (disk_stamped_before_the_marks, "ledger-disk-replaced-journal", "at the unclean boot"),
+        (epoch_is_used_twice, "unclean-boot", "new epoch"),
+        (
+            journal_trimmed_before_the_index_has_it,
+            "journal-roll-and-trim-journal",
+            "durable entries",
+        ),
+        (journal_acknowledged_before_its_sync, "adds-journal", "durable entries"),
+        (index_claims_what_came_after_its_rows, "checkpoints-under-load-sync", "durable entries"),
+        (index_points_to_copies_that_are_not_synced, "compaction", "durable entries"),
+        (page_cache_is_believed, "restart-after-a-failed-sync-journal", "durable entries"),
+        (rebuild_leaves_no_suspicion, "index-rebuild", "an unclean stop is noticed"),
+    ],
+)
+def test_a_planted_bug_gives_a_wrong_image(
+    plant: Plant, run: str, claim: str, loop: InlineLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    findings = Exploration(run_named(run), QUICK, loop=loop).all().findings
+    assert findings, f"no image of {run} shows it"
+    assert any(claim in finding.why for finding in findings), findings[0]
+
+
+def test_a_finding_of_a_crashed_boot_names_the_image_that_shows_it_again(
+    loop: InlineLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker_without_directory_sync(monkeypatch)
+    exploration = Exploration(run_named("deletion"), QUICK, loop=loop)
+    place = Place(3, "", first=Place(0, KILLED))
+    first, again = exploration.repeat(place), exploration.repeat(place_named(str(place)))
+    assert first == again and "durable marker" in first.why
+    assert str(place) in str(exploration.tally.findings[0])
