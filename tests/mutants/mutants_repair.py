@@ -1,0 +1,149 @@
+"""Planted bugs of those who look after bookies: repair, audit, and the operator's plan."""
+
+from typing import Final
+
+from mutant import Mutant, planted
+
+AUDIT: Final = "bookie/src/bookie/repair/audit.py"
+COPY: Final = "bookie/src/bookie/repair/copy.py"
+EXPECT: Final = "bookie/src/bookie/repair/expect.py"
+LOSSES: Final = "bookie/src/bookie/repair/losses.py"
+RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
+REPAIR: Final = "bookie/src/bookie/repair/ledgers.py"
+STEPS: Final = "bookie/src/bookie/repair/steps.py"
+BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
+DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
+EPISODES: Final = "operator/src/bookie_operator/plan/episodes.py"
+PLANS: Final = "operator/src/bookie_operator/plan/__init__.py"
+PLAN_REPAIR: Final = "operator/src/bookie_operator/plan/repair.py"
+RESTARTS: Final = "operator/src/bookie_operator/plan/restarts.py"
+STATES: Final = "operator/src/bookie_operator/plan/states.py"
+
+STEP: Final = "tests/bookie/repair/test_steps.py::"
+LOSS: Final = "tests/scenarios/test_limbo_and_loss.py::"
+PLAN: Final = "tests/bookie_operator/plan/test_plan.py::"
+LEAVE: Final = "tests/bookie_operator/plan/test_drains.py::"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    planted(
+        "repair copies what does not verify",
+        stands_for=("S10 corruption copied",),
+        file=COPY,
+        old="            except DigestError:\n                corrupt.append(entry_id)\n",
+        new="            except DigestError:\n"
+        "                unread = EntryHeader(codec.ledger_id, entry_id, EntryId(-1), 0)\n"
+        "                found[entry_id] = unread, entry\n",
+        tests=(STEP + "test_a_corrupt_copy_is_not_spread",),
+    ),
+    planted(
+        "the holder of a corrupt copy counts toward the acks",
+        stands_for=("S10 corruption copied",),
+        file=RECOVERY,
+        old="                self._writeback.distrust(bookie_id)\n",
+        new="",
+        tests=(
+            "tests/scenarios/test_finding_the_end.py::"
+            "test_s10_the_holder_of_a_corrupt_copy_does_not_count_toward_the_acks",
+        ),
+    ),
+    planted(
+        "an entry that is lost for certain blocks recovery like one in question",
+        stands_for=("S34 loss not classified",),
+        file=RECOVERY,
+        old="return self._next <= self._proven and verdict in",
+        new="return self._next < 0 and verdict in",
+        tests=(LOSS + "test_s34_a_loss_that_is_certain_is_told_apart_from_one_that_is_possible",),
+    ),
+    planted(
+        "an entry is called lost although a member has not searched",
+        stands_for=("S34 loss not classified",),
+        file=EXPECT,
+        old="        lacking=absent if holding.has_searched else EMPTY,\n",
+        new="        lacking=absent,\n",
+        tests=(STEP + "test_s35_no_loss_is_recorded_while_a_member_is_down",),
+    ),
+    planted(
+        "repair looks at marked ledgers only, never again at the others",
+        stands_for=("S37 one-time metadata cache",),
+        file=STEPS,
+        old="        if self._request.covers_all:\n",
+        new="        if self._request.covers_all and not marks:\n",
+        tests=(STEP + "test_s37_an_unmarked_hole_is_found_and_filled_by_a_later_pass",),
+    ),
+    planted(
+        "the audit calls missing what a bookie in limbo does not list",
+        stands_for=("S42 limbo leaks as negative",),
+        file=EXPECT,
+        old="(Status.OK, Status.NO_SUCH_LEDGER) and not self.is_marked",
+        new="(Status.OK, Status.NO_SUCH_LEDGER) or self.is_marked",
+        tests=(STEP + "test_s42_the_audit_reports_limbo_as_unknown_not_missing",),
+    ),
+    planted(
+        "a repair is over when its job says so",
+        stands_for=("repair that trusts a Job's exit code",),
+        file=PLAN_REPAIR,
+        old='state="Running" if job.running else "Failed",',
+        new='state="Running" if job.running else "Failed" if job.exit_code else "Finished",',
+        tests=(
+            PLAN + "TestRepairs::test_a_job_that_succeeded_proves_nothing_while_marks_are_left",
+        ),
+    ),
+    planted(
+        "an incident is over when its repair's job succeeded",
+        stands_for=("repair that trusts a Job's exit code",),
+        file=EPISODES,
+        old="if not is_over and _says_clear(one, incident):",
+        new="if not is_over and any(job.exit_code == 0 for job in jobs):",
+        tests=(PLAN + "TestUncleanStop::test_only_the_bookies_own_count_clears",),
+    ),
+    planted(
+        "the loss budget leaves out whom the action is for",
+        stands_for=("planner exceeds the loss budget",),
+        file=BUDGET,
+        old="        out = {*self.impaired, candidate}\n",
+        new="        out = {*self.impaired}\n",
+        tests=(PLAN + "TestRestarts::test_a_restart_is_refused_while_one_is_down",),
+    ),
+    planted(
+        "a bookie in limbo uses up no loss budget",
+        stands_for=("planner exceeds the loss budget",),
+        file=STATES,
+        old='    if marks:\n        return "in limbo"\n',
+        new="",
+        tests=(PLAN + "TestRestarts::test_a_restart_is_refused_while_limbo_exists",),
+    ),
+    planted(
+        "all bookies whose settings changed restart at once",
+        stands_for=("planner exceeds the loss budget",),
+        file=PLANS,
+        old="*wanted[:1], *accepting",
+        new="*wanted, *accepting",
+        tests=(PLAN + "TestRestarts::test_changed_settings_restart_one_bookie",),
+    ),
+    planted(
+        "the first bookie leaves first",
+        stands_for=("wrong victim order",),
+        file=DRAINS,
+        old="surplus[-1] if surplus",
+        new="surplus[0] if surplus",
+        tests=(LEAVE + "TestTurningBack::test_the_last_to_come_is_the_first_to_go",),
+    ),
+    planted(
+        "bookie-9 leaves before bookie-10",
+        stands_for=("wrong victim order",),
+        file=STATES,
+        old="for bookie_id in sorted(known, key=_numeric)",
+        new="for bookie_id in sorted(known)",
+        tests=(LEAVE + "TestTheWayOut::test_ten_comes_after_nine",),
+    ),
+    planted(
+        "healthy bookies restart before the broken one",
+        stands_for=("wrong victim order",),
+        file=RESTARTS,
+        old="    wanted.sort(key=lambda item: item[0])\n",
+        new="    wanted.sort(key=lambda item: not item[0])\n",
+        tests=(
+            PLAN + "TestRestarts::test_one_that_is_out_anyway_restarts_before_those_that_serve",
+        ),
+    ),
+)
