@@ -1,0 +1,146 @@
+"""The parts of a soak that decide something: plan, loss budget, and what counts as a finding."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
+from loss_budget import LossBudget
+from payload_rule import PayloadRule
+from promises import Promises
+from soak_report import Load, Tally, last_line
+from soak_run import Options, modes_of
+
+LEDGER = 7
+ALL = frozenset(LOSSES)
+
+
+def drawn(seed: int, *, kinds: frozenset[Kind] = ALL, count: int = 200) -> list[Fault]:
+    return list(islice(losses(seed, bookies=5, kinds=kinds), count))
+
+
+@pytest.fixture
+def rule() -> PayloadRule:
+    return PayloadRule(1)
+
+
+@pytest.fixture
+def promises(rule: PayloadRule) -> Promises:
+    return Promises(rule)
+
+
+def test_the_plan_is_a_function_of_the_seed() -> None:
+    others = list(islice(nuisances(7, bookies=5, clients=2), 50))
+    assert drawn(7) == drawn(7)
+    assert others == list(islice(nuisances(7, bookies=5, clients=2), 50))
+    assert drawn(7) != drawn(8)
+
+
+def test_every_kind_of_fault_comes_and_meets_every_bookie() -> None:
+    others = list(islice(nuisances(7, bookies=5, clients=2), 200))
+    assert {fault.kind for fault in drawn(7)} == ALL
+    assert {fault.kind for fault in others} == set(NUISANCES)
+    assert {fault.victim for fault in drawn(7)} == set(range(5))
+    assert {f.victim for f in others if f.kind is Kind.CLIENT_KILL} == {0, 1}
+
+
+def test_a_machine_that_cannot_mount_is_not_asked_to_fill_a_disk() -> None:
+    options = Options(1, 7, Path("work"), has_small_disks=False)
+    kinds = {fault.kind for fault in drawn(7, kinds=options.loss_kinds)}
+    assert kinds == ALL - {Kind.DISK_FULL}
+
+
+def test_most_bookies_acknowledge_from_memory_and_some_change_their_mode() -> None:
+    modes = [mode for seed in range(100) for mode in modes_of(seed)]
+    assert modes.count("memory") > len(modes) * 0.7
+    assert set(modes) == set(MODES) == {fault.mode for fault in drawn(7)} - {None}
+
+
+def test_a_second_bookie_must_not_forget_before_the_first_is_repaired() -> None:
+    budget = LossBudget(ack_quorum=2)
+    assert budget.take("b0")
+    assert not budget.take("b1")
+    assert budget.take("b0"), "the same one may be struck again"
+
+
+@pytest.mark.parametrize("marks", [1, None])
+def test_the_budget_stays_spent_while_marks_are_there_or_unknown(marks: int | None) -> None:
+    budget = LossBudget(ack_quorum=2)
+    budget.take("b0")
+    assert not budget.give_back("b0", marks=marks)
+    assert not budget.take("b1")
+    assert budget.give_back("b0", marks=0)
+    assert budget.take("b1")
+
+
+def test_with_an_ack_quorum_of_one_nobody_may_forget() -> None:
+    assert not LossBudget(ack_quorum=1).take("b0")
+
+
+def test_payloads_differ_by_seed_ledger_and_entry(rule: PayloadRule) -> None:
+    payloads = {rule.payload(ledger, entry) for ledger in range(20) for entry in range(20)}
+    assert len(payloads) == 400
+    assert rule.payload(1, 2) == PayloadRule(1).payload(1, 2) != PayloadRule(2).payload(1, 2)
+    assert max(map(len, payloads)) > 1000 > 24 <= min(map(len, payloads))
+
+
+def test_right_entries_are_no_finding(promises: Promises, rule: PayloadRule) -> None:
+    promises.note_acked(LEDGER, 1)
+    for entry_id in range(2):
+        promises.note_read(LEDGER, entry_id, rule.payload(LEDGER, entry_id))
+    promises.note_end(LEDGER, 1)
+    assert (promises.findings.total, promises.acked, promises.checked) == (0, 2, 2)
+
+
+def test_an_entry_that_holds_something_else_is_wrong(promises: Promises, rule: PayloadRule) -> None:
+    promises.note_read(LEDGER, 0, rule.payload(LEDGER, 1))
+    assert (promises.findings.lost, promises.findings.wrong) == (0, 1)
+
+
+def test_an_end_below_what_was_acknowledged_is_a_loss(promises: Promises) -> None:
+    promises.note_acked(LEDGER, 9)
+    promises.note_end(LEDGER, 7)
+    assert promises.findings.lost == 2
+
+
+def test_an_acknowledgement_beyond_the_end_is_a_loss_however_late(promises: Promises) -> None:
+    promises.note_end(LEDGER, 7)
+    for last in (7, 8, 8, 9):
+        promises.note_acked(LEDGER, last)
+    assert promises.findings.lost == 2, "each entry counts once"
+
+
+def test_an_entry_that_was_read_must_stay(promises: Promises, rule: PayloadRule) -> None:
+    promises.note_read(LEDGER, 3, rule.payload(LEDGER, 3))
+    promises.note_end(LEDGER, 2)
+    assert promises.findings.lost == 1
+
+
+def test_a_closed_ledger_keeps_its_end(promises: Promises) -> None:
+    promises.note_end(LEDGER, 7)
+    promises.note_end(LEDGER, 8)
+    assert promises.findings.wrong == 1
+
+
+def test_a_missing_entry_is_told_with_its_name(promises: Promises) -> None:
+    promises.note_missing(LEDGER, 5, "nobody has it")
+    assert promises.findings.lost == 1
+    assert promises.findings.words == ["ledger 7 entry 5: nobody has it"]
+
+
+def test_promises_reach_another_process_once(promises: Promises, rule: PayloadRule) -> None:
+    promises.note_acked(LEDGER, 4)
+    promises.note_end(LEDGER, 4)
+    promises.note_doomed(LEDGER)
+    other = Promises(rule)
+    for row in promises.changes():
+        other.merge(row)
+    assert (other.acked, other.ledgers[LEDGER].end, other.ledgers[LEDGER].doomed) == (5, 4, True)
+    assert list(promises.changes()) == []
+
+
+def test_the_last_line_says_that_an_audit_was_not_reached() -> None:
+    line = last_line(
+        Tally(), Load(0, 0, 0, 0, 0, 0, 0.0), Promises(PayloadRule(1)).findings, minutes=2, seed=7
+    )
+    assert "audit NOT ok (not reached)" in line and line.endswith("seed 7")
