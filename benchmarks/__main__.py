@@ -1,68 +1,114 @@
-"""Runs all benchmarks, prints their tables, writes `benchmarks/results.json`: `make bench`.
+"""`make bench`: the gated rows; `--full`: the whole table; `--gate`: do they hold `gates.toml`?
 
-Absolute figures belong to one machine and one minute; what is kept in mind is ratios of one run.
-`load_before` says how busy others kept the machine.
+Every row is measured in turn with its probe, or with the rows that it is compared to. Prints each
+as it comes and writes all of them with what the machine is to a JSON file; `--publish` puts them
+into docs/performance.md as well. Exit code 1: a gate is broken.
 """
 
 import argparse
+import asyncio
+import importlib
+import json
 import os
 import platform
-import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import bench_fanout
-from benchmarks.fleet import as_json
+from bookie.testing.figures import code_revision
+
+from benchmarks import bench_append, bench_boot, bench_read, bench_recovery, bench_repair
+from benchmarks.gates import judge, read_gates
+from benchmarks.report import publish
+from benchmarks.rows import Options, Row
 
 RESULTS: Final = Path(__file__).with_name("results.json")
-OTHERS: Final = {
-    "encode": ["-m", "benchmarks.bench_client_encode"],
-    "log": ["-m", "benchmarks.bench_log"],
-    "index": ["-m", "benchmarks.bench_index", "--runs", "50000"],
+BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
+    "append": bench_append.rows,
+    "read": bench_read.rows,
+    "recovery": bench_recovery.rows,
+    "boot": bench_boot.rows,
+    "repair": bench_repair.rows,
 }
-"""Benchmarks of one part, each in a process of its own; their lines are kept as they are."""
+ROUNDS: Final = 5
 
 
-def lines_of(arguments: list[str]) -> list[str]:
-    """Run one and pass on what it prints, as it comes."""
-    lines = []
-    with subprocess.Popen(
-        [sys.executable, *arguments], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            lines.append(line.rstrip())
-    if process.returncode:
-        raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
-    return lines
+def main() -> int:
+    chosen = _arguments()
+    loop_name, loop = loop_factory(chosen.loop)
+    options = Options(chosen.dir, chosen.rounds, chosen.full, loop)
+    began, rows = time.time(), list[Row]()
+    machine = {**_machine(), "loop": loop_name}
+    for name, benchmark in BENCHMARKS.items():
+        if chosen.only in name:
+            for row in benchmark(options):
+                print(line_of(row), flush=True)
+                rows.append(row)
+    seconds = round(time.time() - began, 1)
+    results = {"machine": machine, "seconds": seconds, "rows": [row.json() for row in rows]}
+    chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if chosen.publish:
+        publish(results)
+    print(f"{len(rows)} rows in {seconds:.0f} s ({chosen.json})")
+    return _gate(rows) if chosen.gate else 0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    bench_fanout.add_options(parser)
-    options = parser.parse_args()
-    began = time.time()
-    results: dict[str, Any] = {
-        "machine": {
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "system": platform.platform(),
-            "load_before": os.getloadavg(),
-        }
-    }
-    results["fanout"] = bench_fanout.run(
-        directory=options.dir, rounds=options.rounds, mib=options.mib, loop=options.loop
+def _gate(rows: Sequence[Row]) -> int:
+    judged = judge(rows, read_gates())
+    for one in judged:
+        print(one.line)
+    return 0 if all(one.is_held for one in judged) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="every row, not the gated ones only")
+    parser.add_argument("--gate", action="store_true", help="compare with benchmarks/gates.toml")
+    parser.add_argument("--publish", action="store_true", help="put them into docs/performance.md")
+    parser.add_argument("--only", default="", metavar="NAME", help="benchmarks with NAME in theirs")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="repeats of each row")
+    parser.add_argument(
+        "--dir", type=Path, default=Path(tempfile.gettempdir()), help="where bookies write"
     )
-    for name, arguments in OTHERS.items():
-        print()
-        results[name] = lines_of(arguments)
-    results["seconds"] = round(time.time() - began, 1)
-    as_json(RESULTS, results)
-    print(f"\n{results['seconds']:.0f} s; written to {RESULTS}")
+    parser.add_argument("--loop", choices=["auto", "asyncio", "uvloop"], default="auto")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures go")
+    return parser.parse_args()
+
+
+def _machine() -> dict[str, Any]:
+    """What the figures belong to. `load_before` says how busy others kept it."""
+    return {
+        "revision": code_revision(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def loop_factory(name: str) -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop asked for; `auto` is what `bookie serve` takes: uvloop where it is installed."""
+    if name != "asyncio":
+        try:
+            return "uvloop", importlib.import_module("uvloop").new_event_loop
+        except ImportError:
+            if name == "uvloop":
+                raise
+    return "asyncio", asyncio.new_event_loop
+
+
+def line_of(row: Row) -> str:
+    """Medians, with the spread of the ratio."""
+    shown = []
+    for figure in row.figures:
+        values = row.values(figure)
+        spread = f" ({min(values):.2f}-{max(values):.2f})" if figure == "ratio" else ""
+        shown.append(f"{figure} {row.median(figure):.4g}{spread}")
+    return f"{row.name}: {', '.join(shown)}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

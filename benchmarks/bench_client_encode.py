@@ -15,10 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import google_crc32c
 from bookie.protocol.batches import Gatherer
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from crc32c import crc32c
 
 PAYLOAD_SIZES: Final = (100, 1024, 4096, 65536)
 TOTAL_BYTES: Final = 32 * 1024 * 1024
@@ -42,7 +42,7 @@ def encode(payloads: list[bytes], *, ensemble_size: int) -> None:
 def probe(payloads: list[bytes]) -> None:
     step = max(BATCH_BYTES // len(payloads[0]), 1)
     for start in range(0, len(payloads), step):
-        google_crc32c.value(b"".join(payloads[start : start + step]))
+        crc32c(b"".join(payloads[start : start + step]))
 
 
 def cpu_us_per_entry(work: Callable[[], None], entries: int) -> float:

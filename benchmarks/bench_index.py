@@ -21,6 +21,7 @@ from pathlib import Path
 from bookie.protocol.entry import ENTRY_HEADER
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import RunFrame, build_run, parse_run
+from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index
 from bookie.storage.ledger_log import Position
 from bookie.storage.memtable import Memtable
@@ -89,7 +90,7 @@ def yardstick(meter: Meter, found: list[tuple[RunFrame, Position]], wanted: list
 
 def one_round(meter: Meter, folder: Path, found: list[tuple[RunFrame, Position]]) -> int:
     """Adds, commits, gets and scans everything once; bytes of the index at the end."""
-    index = Index.open(folder / "index.sqlite")
+    index = Index.open(folder / "index.sqlite", disk=RealDisk())
     wanted = [random.randrange(len(found)) for _ in range(GETS)]
     yardstick(meter, found, wanted)
     ledgers = len({frame.ledger_id for frame, _ in found})

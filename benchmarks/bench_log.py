@@ -31,7 +31,7 @@ ROUNDS: Final = 5
 FRAME_SIZES: Final = (64 * 1024, 1024)
 
 
-def frame_of(size: int) -> bytes:
+def frame_of(size: int) -> bytearray:
     """A run frame with one entry of `size` payload bytes."""
     entry = ENTRY_HEADER.pack(1, 0, -1, size) + os.urandom(size)
     return build_run(LedgerId(1), EntryId(0), [entry], lac=EntryId(-1))
@@ -53,7 +53,7 @@ def probe_mib_per_s(directory: Path) -> float:
     return TOTAL_BYTES / MIB / seconds
 
 
-def log_mib_per_s(directory: Path, frame: bytes) -> float:
+def log_mib_per_s(directory: Path, frame: bytearray) -> float:
     """The log: frames as fast as it takes them, a sync always wanted, all synced at the end."""
     told = threading.Event()
     log = LedgerLog.open(directory, disk=RealDisk(), settings=LogSettings(), notify=told.set)

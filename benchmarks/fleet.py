@@ -1,89 +1,60 @@
-"""Child processes of a benchmark: embedded ZooKeeper and real bookies, and the probe's sinks."""
+"""Real bookies for a benchmark, beside one embedded ZooKeeper that several fleets may share."""
 
 import asyncio
-import json
-import subprocess
-import sys
-from contextlib import ExitStack
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-import psutil
 import yaml
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import BookieId
+
+from benchmarks.processes import Process
 
 BOOKIES: Final = 3
-START_WAIT_S: Final = 60.0
-STOP_WAIT_S: Final = 20.0
+MODES: Final = ("memory", "sync", "journal")
+"""Of durability: what an add's acknowledgement promises (docs/safety.md)."""
+START_WAIT_S: Final = 120.0
 POLL_S: Final = 0.1
+HEAP_MB: Final = 128
+"""Of ZooKeeper: enough for the metadata of some thousand ledgers."""
 
 
-class Process:
-    """A child that is ended with SIGTERM, and with SIGKILL when it does not listen."""
-
-    def __init__(self, arguments: list[str], *, log: Path) -> None:
-        with log.open("ab") as words:
-            self.child = subprocess.Popen(
-                [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=words
-            )
-
-    def stop(self) -> None:
-        self.child.terminate()
-        try:
-            self.child.wait(STOP_WAIT_S)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-        assert self.child.stdout is not None
-        self.child.stdout.close()
-
-    def cpu_s(self) -> float:
-        """User and system seconds so far, of all threads."""
-        times = psutil.Process(self.child.pid).cpu_times()
-        return float(times.user + times.system)
-
-
-class Sinks:
-    """The probe's receivers, one process each."""
-
-    def __init__(self, folder: Path, *, count: int) -> None:
-        self._processes: list[Process] = []
-        self.ports: list[int] = []
-        for number in range(count):
-            own = folder / f"sink-{number}"
-            own.mkdir()
-            process = Process(["-m", "benchmarks.sink", str(own)], log=folder / "sinks.log")
-            self._processes.append(process)
-            assert process.child.stdout is not None
-            self.ports.append(int(process.child.stdout.readline()))
-
-    def stop(self) -> None:
-        for process in self._processes:
-            process.stop()
+@contextmanager
+def workplace(directory: Path, *, heap_mb: int = HEAP_MB) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address of a ZooKeeper in it without fsync: it is not what is measured."""
+    settings = EmbeddedSettings(fsync=False, heap_mb=heap_mb)
+    with tempfile.TemporaryDirectory(dir=directory, prefix="bench-") as name:
+        folder = Path(name)
+        with EmbeddedZooKeeper.start(folder / "zookeeper", settings=settings) as zookeeper:
+            yield folder, zookeeper.address
 
 
 class Fleet:
-    """Bookies in memory mode with one journal and one ledger directory each; a context manager."""
+    """Bookies of one mode with one journal and one ledger directory each; a context manager.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._stack = ExitStack()
+    `url` names ZooKeeper without a path: the fleet's root there is its mode.
+    """
+
+    def __init__(
+        self, folder: Path, *, zookeeper: str, mode: str = "memory", count: int = BOOKIES
+    ) -> None:
+        self._folder = folder / mode
+        self._mode = mode
+        self._count = count
+        self.url = f"zk://{zookeeper}/{mode}"
         self.bookies: list[Process] = []
-        self.url = ""
 
     def __enter__(self) -> "Fleet":
-        settings = EmbeddedSettings(fsync=False)
-        zookeeper = EmbeddedZooKeeper.start(self._folder / "zookeeper", settings=settings)
-        self._stack.callback(zookeeper.stop)
-        self.url = zookeeper.url
-        for number in range(BOOKIES):
-            config = self._configure(number)
-            log = self._folder / f"bookie-{number}.log"
-            bookie = Process(["-m", "bookie", "serve", "--config", str(config)], log=log)
-            self._stack.callback(bookie.stop)
-            self.bookies.append(bookie)
+        self._folder.mkdir()
+        for number in range(self._count):
+            self._configure(number)
+            self.bookies.append(self._start(number))
         return self
 
     def __exit__(
@@ -92,39 +63,84 @@ class Fleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        for bookie in self.bookies:
+            if not bookie.has_ended:
+                bookie.stop()
+
+    def bookie_id(self, number: int) -> BookieId:
+        return BookieId(f"{self._mode}-{number}")
+
+    def ledger_directory(self, number: int) -> Path:
+        """Where a bookie keeps entries and index."""
+        return self._folder / f"bookie-{number}" / "ledger-0"
+
+    def restart(self, number: int) -> None:
+        """A new process on the same directories; the old one must have ended."""
+        assert self.bookies[number].has_ended
+        self.bookies[number] = self._start(number)
 
     def cpu_s(self) -> float:
         """Of all bookies together."""
         return sum(bookie.cpu_s() for bookie in self.bookies)
 
+    def written_bytes(self) -> int:
+        """By all bookies together."""
+        return sum(bookie.written_bytes() for bookie in self.bookies)
+
+    def resident_bytes(self) -> int:
+        """Of all bookies together."""
+        return sum(bookie.resident_bytes() for bookie in self.bookies)
+
     async def until_registered(self, store: MetadataStore) -> None:
         """Wait until every bookie serves."""
         async with asyncio.timeout(START_WAIT_S):
-            while len(await store.bookies()) < BOOKIES:
-                ended = [one for one in self.bookies if one.child.poll() is not None]
-                if ended:
+            while len(await store.bookies()) < self._count:
+                if any(bookie.has_ended for bookie in self.bookies):
                     raise SystemExit(f"a bookie did not start, see its log in {self._folder}")
                 await asyncio.sleep(POLL_S)
 
-    def _configure(self, number: int) -> Path:
+    def _start(self, number: int) -> Process:
+        config = self._folder / f"bookie-{number}" / "bookie.yaml"
+        log = self._folder / f"bookie-{number}.log"
+        return Process(["-m", "bookie", "serve", "--config", str(config)], log=log)
+
+    def _configure(self, number: int) -> None:
         own = self._folder / f"bookie-{number}"
         own.mkdir()
         settings: dict[str, Any] = {
-            "bookieId": f"bookie-{number}",
+            "bookieId": self.bookie_id(number),
             "metadata": self.url,
             "ports": {"run": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(own / "journal")},
-            "ledgers": [{"directory": str(own / "ledger-0")}],
-            "durability": {"journalWriteData": False, "ack": "memory"},
+            "ledgers": [{"directory": str(self.ledger_directory(number))}],
+            "durability": {
+                "journalWriteData": self._mode == "journal",
+                "ack": "sync" if self._mode == "sync" else "memory",
+            },
         }
         for name in ("journal", "ledger-0"):
             (own / name).mkdir()
-        path = own / "bookie.yaml"
-        path.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        return path
+        (own / "bookie.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 
 
-def as_json(path: Path, results: Any) -> None:
-    """Write results where the next run overwrites them."""
-    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+@contextmanager
+def lone_fleet(
+    directory: Path, *, count: int = BOOKIES, heap_mb: int = HEAP_MB
+) -> Iterator[tuple[Path, Fleet]]:
+    """One fleet in memory mode with a ZooKeeper and a folder of its own; all ends with it."""
+    with (
+        workplace(directory, heap_mb=heap_mb) as (folder, zookeeper),
+        Fleet(folder, zookeeper=zookeeper, count=count) as fleet,
+    ):
+        yield folder, fleet
+
+
+@asynccontextmanager
+async def store_of(fleet: Fleet) -> AsyncIterator[MetadataStore]:
+    """The fleet's metadata, once all its bookies serve."""
+    store = await open_store(fleet.url)
+    try:
+        await fleet.until_registered(store)
+        yield store
+    finally:
+        await store.close()

@@ -1,16 +1,19 @@
-"""One sink of the bare probe: bytes from a socket to a disk, nothing else. Started by `probe`.
+"""One sink of the bare probes: bytes from a socket to a disk, nothing else. Started by `probes`.
 
     python -m benchmarks.sink DIRECTORY
 
-Prints its port, then serves one connection after the other: 8 bytes that say how many follow, those
-bytes, written to a preallocated file by direct 1 MiB writes from a second thread; then it answers
-one byte. No framing, no checksum, no index: what a bookie could reach at best.
+Prints its port, then serves one connection after the other. Eight bytes say how many follow, eight
+more how many of them make a message. Without messages (0) the bytes go to a preallocated file by
+direct 1 MiB writes from a second thread, and one byte answers when all are written: what a bookie
+could reach at best. With messages each is written to a file and then answered by one byte: the
+quickest answer that a bookie could give to one add.
 """
 
 import mmap
 import os
 import queue
 import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -20,7 +23,7 @@ from bookie.storage.disk import DiskFile, RealDisk
 
 BLOCK_BYTES: Final = 1024 * 1024
 BLOCKS: Final = 8
-ANNOUNCEMENT_BYTES: Final = 8
+ANNOUNCEMENT: Final = struct.Struct(">QQ")
 
 
 class Sink:
@@ -34,8 +37,32 @@ class Sink:
         self._blocks = [memoryview(mmap.mmap(-1, BLOCK_BYTES)) for _ in range(BLOCKS)]
 
     def take(self, connection: socket.socket) -> None:
-        """One connection to its end; answers once all bytes are written."""
-        total = int.from_bytes(connection.recv(ANNOUNCEMENT_BYTES, socket.MSG_WAITALL), "big")
+        """One connection to its end."""
+        head = connection.recv(ANNOUNCEMENT.size, socket.MSG_WAITALL)
+        if len(head) < ANNOUNCEMENT.size:
+            return
+        total, message = ANNOUNCEMENT.unpack(head)
+        if message:
+            self._answer_each(connection, total // message, message)
+        else:
+            self._take_stream(connection, total)
+
+    def _answer_each(self, connection: socket.socket, count: int, message: int) -> None:
+        room = self._blocks[0][:message]
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            for number in range(count):
+                if connection.recv_into(room, message, socket.MSG_WAITALL) != message:
+                    return
+                os.pwrite(file, room, number * message)
+                connection.sendall(b".")
+        finally:
+            os.close(file)
+            os.unlink(self._path)
+
+    def _take_stream(self, connection: socket.socket, total: int) -> None:
+        """Bytes to the disk; answers once all are written."""
         whole = -(-total // BLOCK_BYTES) * BLOCK_BYTES
         file = self._disk.create(self._path, size=whole, direct=self._direct)
         free: queue.Queue[memoryview] = queue.Queue()
