@@ -2,6 +2,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 INPUT ?=
+SEEDS ?= 2000
+FIRST ?= 1
+TOTAL ?=
+RESULTS ?= build/proof
+MINUTES ?= 2
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,7 +20,19 @@ lint: install ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/li
 types: install ; $(BIN)/mypy && cd examples/demo && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml .
 test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
+model: install ; $(BIN)/python tests/model --json $(RESULTS)/model.json
+model-nightly: install ; $(BIN)/python tests/model --nightly --json $(RESULTS)/model-nightly.json
+proof: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants && $(MAKE) sim
+safety-page: install ; $(BIN)/python tests/safety_page
+sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) --first $(FIRST) --json $(RESULTS)/simulation.json $(if $(TOTAL),--total $(TOTAL))
+shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
+mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
+mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
+crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
+soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
 bench: install ; $(BIN)/python -m benchmarks
+bench-full: install ; $(BIN)/python -m benchmarks --full --publish
+bench-gate: install ; $(BIN)/python -m benchmarks --gate
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
@@ -56,4 +73,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test e2e bench crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate crds older-chart base wheels constraints images load

@@ -75,12 +75,20 @@ class Kind:
             self.kube.tool("kind", "delete", "cluster", "--name", self.name, seconds=120.0)
 
 
-def bring_up(settings: Settings) -> Kind:
-    """The cluster to run against; NoClusterError says why there is none."""
+def missing_tool(settings: Settings) -> str:
+    """Why there can be no cluster here, empty when there may be one; looks at PATH only."""
     path = settings.path()
     for tool in ("kubectl", "docker", "kind", "helm"):
         if not settings.cluster_up and shutil.which(tool, path=path) is None:
-            raise NoClusterError(f"no {tool} on PATH and no E2E_CLUSTER_UP")
+            return f"no {tool} on PATH and no E2E_CLUSTER_UP"
+    return ""
+
+
+def bring_up(settings: Settings) -> Kind:
+    """The cluster to run against; NoClusterError says why there is none."""
+    path = settings.path()
+    if reason := missing_tool(settings):
+        raise NoClusterError(reason)
     if settings.cluster_up:
         return _by_command(settings, path)
     if current_context(path).startswith(PREFIX):
