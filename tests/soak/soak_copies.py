@@ -14,6 +14,7 @@ from bookie.protocol.entry import EntryCodec, master_key
 from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
+from bookie.protocol.verified import payloads_of
 from bookie.repair.expect import members
 from bookie.wire.native import ReadRequest
 from promises import Promises
@@ -28,13 +29,13 @@ async def check_copies(promises: Promises, peers: Peers, metadata: LedgerMetadat
     codec = EntryCodec(metadata.ledger_id, metadata.digest_type, PASSWORD)
     copies = 0
     for bookie_id in members(metadata):
-        member = MemberAnswers()
+        member = MemberAnswers(codec, payloads_of)
         await _ask(member, peers, metadata, bookie_id)
         for entry_id in _owed(metadata, bookie_id):
-            status = member.answer(entry_id, codec)
-            copy = member.copy(entry_id)
-            if status is Status.OK and copy is not None:
-                promises.note_read(metadata.ledger_id, entry_id, copy.payload)
+            status = member.answer(entry_id)
+            payload = member.copy(entry_id)
+            if status is Status.OK and payload is not None:
+                promises.note_read(metadata.ledger_id, entry_id, payload)
                 copies += 1
             else:
                 said = status.name if status is not None else "nothing"
@@ -46,7 +47,7 @@ async def check_copies(promises: Promises, peers: Peers, metadata: LedgerMetadat
 
 
 async def _ask(
-    member: MemberAnswers, peers: Peers, metadata: LedgerMetadata, bookie_id: BookieId
+    member: MemberAnswers[bytes], peers: Peers, metadata: LedgerMetadata, bookie_id: BookieId
 ) -> None:
     """For everything from the first entry to the last."""
     last = metadata.last_entry_id

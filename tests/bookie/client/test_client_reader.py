@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from bookie.client.reader import LedgerReader, ReaderSettings
+from bookie.client import reader as reader_module
+from bookie.client.reader import ENTRY_OVERHEAD_BYTES, LedgerReader, ReaderSettings
 from bookie.protocol.errors import (
     DataLossError,
     NoSuchEntryError,
@@ -33,6 +34,29 @@ async def read(ledgers: FleetLedgers, first: int, last: int) -> list[bytes]:
 async def test_a_range_over_many_pieces_comes_in_order() -> None:
     ledgers = await closed(20)
     assert await read(ledgers, 2, 19) == [payload_of(i) for i in range(2, 20)]
+
+
+async def test_pieces_that_end_early_are_gone_on_with_before_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "ENTRY_OVERHEAD_BYTES", 1)
+    ledgers = FleetLedgers(3)
+    await ledgers.create(3, 3, 2)
+    ledgers.put(range(20), 0, 1, 2)
+    too_short = (await ledgers.metadata()).closed(EntryId(19), length=1)
+    await ledgers.write(too_short)  # so pieces are thought to hold eight entries
+    reader = await ledgers.reader(settings=ReaderSettings(read_bytes=1, piece_bytes=8))
+    found = await reader.read(EntryId(0), EntryId(19))
+    assert [entry.payload for entry in found] == [payload_of(i) for i in range(20)]
+
+
+async def test_a_piece_has_as_many_entries_as_its_bytes_hold_on_average() -> None:
+    ledgers = await closed(20)
+    two = 2 * (len(payload_of(19)) + ENTRY_OVERHEAD_BYTES)
+    reader = await ledgers.reader(settings=ReaderSettings(piece_bytes=two, pieces_ahead=1))
+    ledgers.fleet.calls.clear()
+    await reader.read(EntryId(0), EntryId(9))
+    assert len(ledgers.fleet.calls) == 5
 
 
 async def test_a_range_over_two_fragments_comes_from_both() -> None:

@@ -1,11 +1,23 @@
 """Unknown is never negative: what range answers say of one entry."""
 
+from itertools import takewhile
+
 import pytest
-from bookie.protocol.answers import MemberAnswers, UndecidedError, Verdict, judge_recovery_read
+from bookie.protocol.answers import (
+    MemberAnswers,
+    UndecidedError,
+    Verdict,
+    judge_recovery_read,
+    share_ahead,
+)
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
+from bookie.protocol.verified import payloads_of
 from bookie.wire.native import ReadReply
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from recovery_lab import CODEC, LEDGER, entry
 
 OK, NO, GONE, UNK, DOWN = (
@@ -60,8 +72,8 @@ def run_of(*ids: int, entries: list[bytes] | None = None) -> bytes:
     return build_run(LEDGER, EntryId(ids[0]), entries or [entry(i) for i in ids], lac=NO_ENTRY)
 
 
-def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> MemberAnswers:
-    answers = MemberAnswers()
+def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> MemberAnswers[bytes]:
+    answers = MemberAnswers(CODEC, payloads_of)
     if isinstance(taken, Status):
         answers.take(taken, None, first=EntryId(first), last=EntryId(last))
     else:
@@ -69,8 +81,8 @@ def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> Membe
     return answers
 
 
-def said(answers: MemberAnswers, entry_id: int) -> Status | None:
-    return answers.answer(EntryId(entry_id), CODEC)
+def said(answers: MemberAnswers[bytes], entry_id: int) -> Status | None:
+    return answers.answer(EntryId(entry_id))
 
 
 def test_a_range_reply_is_taken_apart_entry_by_entry() -> None:
@@ -124,6 +136,58 @@ def test_what_is_forgotten_is_no_answer_any_more() -> None:
     assert said(answers, 3) is OK
     answers.forget_below(EntryId(10))
     assert said(answers, 3) is None
+
+
+def test_a_stretch_ends_at_the_first_copy_that_is_missing_or_corrupt() -> None:
+    bad = entry(4)[:-1] + b"?"
+    answers = member(reply(run_of(2, 3, 4, 5, entries=[entry(2), entry(3), bad, entry(5)])))
+    assert len(answers.stretch(2, 9)) == 2 and len(answers.stretch(2, 2)) == 1
+    assert not answers.stretch(1, 9) and not answers.stretch(4, 9)
+    assert answers.corrupt_within(2, 4) == [4] and not answers.corrupt_within(0, 3)
+
+
+def test_of_an_id_that_comes_twice_the_first_copy_counts() -> None:
+    bad = entry(2)[:-1] + b"?"
+    right_first = member(reply(run_of(2), run_of(2, 3, entries=[bad, entry(3)])))
+    assert [said(right_first, i) for i in (2, 3)] == [OK, OK] and not right_first.is_corrupt(
+        EntryId(2)
+    )
+    wrong_first = member(reply(run_of(2, entries=[bad]), run_of(2, 3)))
+    assert [said(wrong_first, i) for i in (2, 3)] == [Status.IO_ERROR, OK]
+
+
+def test_of_what_is_decided_nothing_is_taken_any_more() -> None:
+    answers = member(reply(through=1))
+    answers.forget_below(EntryId(4))
+    answers.take(OK, reply(run_of(2, 3, 4)), first=EntryId(2), last=EntryId(9))
+    assert [said(answers, i) for i in (2, 3, 4)] == [NO, NO, OK] and answers.through == 9
+
+
+def test_an_answer_about_decided_entries_only_moves_on() -> None:
+    answers = MemberAnswers(CODEC, payloads_of)
+    answers.forget_below(EntryId(10))
+    answers.take(OK, reply(run_of(2)), first=EntryId(0), last=EntryId(9))
+    assert said(answers, 2) is None and answers.through == 9
+
+
+@given(
+    ensemble=st.integers(1, 7),
+    write=st.integers(1, 7),
+    entry_id=st.integers(0, 50),
+    position=st.integers(0, 6),
+)
+def test_a_share_ahead_is_counted_as_write_sets_say(
+    ensemble: int, write: int, entry_id: int, position: int
+) -> None:
+    assume(write <= ensemble and position < ensemble)
+    share = share_ahead(entry_id, position, ensemble_size=ensemble, write_quorum=write)
+    looked_at = range(entry_id, entry_id + 20)
+    stored = [position in positions(i, ensemble, write) for i in looked_at]
+    assert list(takewhile(bool, stored)) == [True] * min(share, 20)
+
+
+def positions(entry_id: int, ensemble: int, write: int) -> tuple[int, ...]:
+    return write_set_positions(EntryId(entry_id), ensemble_size=ensemble, write_quorum=write)
 
 
 def test_undecided_names_who_said_what() -> None:

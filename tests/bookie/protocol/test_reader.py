@@ -10,6 +10,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.reader import (
+    RANGE_BYTES_MAX,
     AskRange,
     LacRead,
     RangeRead,
@@ -17,14 +18,14 @@ from bookie.protocol.reader import (
     ask_order,
     check_bounds,
     judge_read,
-    pieces,
+    piece_end,
 )
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.wire.native import ReadReply, ReadRequest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recovery_lab import CODEC, KEY, LEDGER, RecoveryLab, entry, ledger, names
+from recovery_lab import CODEC, KEY, LEDGER, PAYLOAD, RecoveryLab, entry, ledger, names
 
 OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
 B = names(0, 1, 2)
@@ -75,14 +76,19 @@ def test_a_striped_entry_is_asked_of_its_own_write_set() -> None:
 
 def test_pieces_end_at_fragment_borders_and_at_the_size() -> None:
     metadata = ledger(3, 3, 2, (0, (0, 1, 2)), (4, (0, 1, 3)))
-    cut = pieces(metadata, first=EntryId(1), last=EntryId(9), size=4)
-    assert cut == [(1, 3), (4, 7), (8, 9)]
+    ends = [piece_end(metadata, first=EntryId(i), last=EntryId(9), size=4) for i in (1, 4, 8)]
+    assert ends == [3, 7, 9]
 
 
-def range_read(first: int, last: int, *, quorums: tuple[int, int, int] = (3, 3, 2)) -> RangeRead:
-    return RangeRead(
-        ledger(*quorums), CODEC, first=EntryId(first), last=EntryId(last), end=EntryId(last)
-    )
+def range_read(
+    first: int,
+    last: int,
+    *,
+    quorums: tuple[int, int, int] = (3, 3, 2),
+    bytes_max: int = RANGE_BYTES_MAX,
+) -> RangeRead:
+    low, high = EntryId(first), EntryId(last)
+    return RangeRead(ledger(*quorums), CODEC, first=low, last=high, end=high, bytes_max=bytes_max)
 
 
 def reply(*ids: int, through: int = 99) -> ReadReply:
@@ -155,6 +161,27 @@ def test_striped_members_are_asked_for_their_own_entries_only() -> None:
         order.append((step.bookie_id, step.first))
         step = read.on_read(step.op, OK, reply(*shares[step.bookie_id]))
     assert len(ended(step).payloads) == 4 and [first for _b, first in order] == [0, 1, 2]
+
+
+def test_a_read_ends_early_at_its_bound_in_bytes_and_never_with_nothing() -> None:
+    read = range_read(0, 9, bytes_max=2 * len(PAYLOAD))
+    ask = asked(read.start())
+    more = asked(read.on_read(ask.op, OK, reply(0, through=0)))
+    step = ended(read.on_read(more.op, OK, reply(1, 2, through=2)))
+    assert (len(step.payloads), step.error) == (3, None)
+
+
+def test_copies_come_in_order_from_whoever_has_them() -> None:
+    read = range_read(0, 5)
+    step = read.on_read(asked(read.start()).op, OK, reply(0, 1, 3, 5))
+    step = read.on_read(asked(step).op, OK, reply(2, 3, 4))
+    assert len(ended(step).payloads) == 6
+
+
+def test_a_copy_on_a_bookie_outside_the_write_set_is_not_its_business() -> None:
+    read = range_read(0, 3, quorums=(4, 2, 2))
+    step = asked(read.on_read(asked(read.start()).op, OK, reply(0, 1, 2, 3)))
+    assert (step.bookie_id, step.first) == (names(1)[0], 1)
 
 
 def test_an_answer_to_another_question_is_ignored() -> None:

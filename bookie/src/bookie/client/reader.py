@@ -6,9 +6,11 @@ may be cut off by a recovery. Every payload was verified against its digest.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import count, repeat
+from typing import Any, Final, NamedTuple
 
 from bookie.client.peers import Peers
 from bookie.client.recovery import Sleep, check_password
@@ -23,7 +25,7 @@ from bookie.protocol.reader import (
     RangeRead,
     ReadEnded,
     check_bounds,
-    pieces,
+    piece_end,
 )
 from bookie.protocol.status import Status
 from bookie.wire.native import LacReply, LacRequest, ReadRequest
@@ -35,8 +37,13 @@ REREADS_MAX: Final = 3
 FIRST_ENTRY: Final = EntryId(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+GUESSED_ENTRY_BYTES: Final = 16 * 1024
+"""Taken for the mean of an open ledger until something of it has been read."""
+ENTRY_OVERHEAD_BYTES: Final = 64
+"""Of one payload in memory and on the wire, beside its bytes."""
+
+
+class Entry(NamedTuple):
     """One entry of a ledger as its writer appended it."""
 
     entry_id: EntryId
@@ -45,17 +52,29 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
-    """`piece_entries`, `piece_bytes`: one question to a bookie; `pieces_ahead` are out at once.
+    """`read_bytes`: one question to a bookie. `pieces_ahead` pieces are read at once.
+
+    A piece is about `piece_bytes` as entries go in its ledger, and at most `piece_entries`: many
+    questions long, since bookies answer with whole runs and one at its border is sent twice. It
+    ends early at twice its bytes, so that odd sizes cannot fill the memory.
 
     `poll_ms`: how long a bookie may hold a long poll; after each the metadata is read again, so it
     also bounds how late a tail notices a close. `retry_s`: pause after a round that told nothing.
     """
 
-    piece_entries: int = 512
-    piece_bytes: int = 1024 * 1024
-    pieces_ahead: int = 4
+    read_bytes: int = 1024 * 1024
+    piece_bytes: int = 8 * 1024 * 1024
+    piece_entries: int = 65536
+    pieces_ahead: int = 3
     poll_ms: int = 1000
     retry_s: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    first: EntryId
+    last: EntryId
+    task: "asyncio.Task[tuple[bytes, ...]]"
 
 
 class LedgerReader:
@@ -80,6 +99,7 @@ class LedgerReader:
         self._key = master_key(password)
         self._codec = EntryCodec(metadata.value.ledger_id, metadata.value.digest_type, password)
         self._lac = NO_ENTRY
+        self._entries_read = self._bytes_read = 0
         self._suspects: set[BookieId] = set()
         self.corrupt: deque[tuple[BookieId, EntryId]] = deque(maxlen=CORRUPT_KEPT_MAX)
         """The last bad copies met, for those who report them."""
@@ -107,37 +127,62 @@ class LedgerReader:
         Raises NoSuchEntryError beyond the end, DataLossError for what every holder denies,
         UndecidableError when a holder may yet have it, UnauthorizedError.
         """
-        return [entry async for entry in self.stream(first, last)]
+        async with aclosing(self._batches(first, last)) as batches:
+            return [entry async for batch in batches for entry in batch]
 
     async def stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
         """Like `read`, entry by entry, with a bounded number of questions ahead."""
+        async with aclosing(self._batches(first, last)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    yield entry
+
+    async def _batches(
+        self, first: EntryId, last: EntryId
+    ) -> AsyncGenerator[Iterator[Entry], None]:
         assert first >= 0
         if first > last:
             return
         if last > self.last_entry_id and not self.is_closed:
             await self.read_lac()
         check_bounds(self.ledger_id, first=first, last=last, end=self.last_entry_id)
-        waiting = deque(
-            pieces(self.metadata, first=first, last=last, size=self._settings.piece_entries)
-        )
-        ahead: deque[tuple[EntryId, asyncio.Task[list[bytes]]]] = deque()
-        turn = 0
+        ahead: deque[_Piece] = deque()
+        turns = count(1)
+        at = first
         try:
-            while waiting or ahead:
-                while waiting and len(ahead) < self._settings.pieces_ahead:
-                    low, high = waiting.popleft()
-                    turn += 1
-                    ahead.append((low, asyncio.create_task(self._piece(low, high, turn=turn))))
-                start, task = ahead[0]
-                payloads = await task
+            while at <= last or ahead:
+                while at <= last and len(ahead) < self._settings.pieces_ahead:
+                    end = self._piece_end(self.metadata, first=at, last=last)
+                    ahead.append(self._begin(at, end, turn=next(turns)))
+                    at = EntryId(end + 1)
+                piece = ahead[0]
+                payloads = await piece.task
                 ahead.popleft()
-                for offset, payload in enumerate(payloads):
-                    yield Entry(EntryId(start + offset), payload)
+                rest = EntryId(piece.first + len(payloads))
+                if rest <= piece.last:
+                    ahead.appendleft(self._begin(rest, piece.last, turn=next(turns)))
+                yield _entries(piece.first, payloads)
         finally:
-            await _cancel([task for _start, task in ahead])
+            await _cancel([piece.task for piece in ahead])
 
-    async def _piece(self, first: EntryId, last: EntryId, *, turn: int) -> list[bytes]:
-        """Payloads of a piece; trouble is believed only of the newest fragments.
+    def _piece_end(self, seen: LedgerMetadata, *, first: EntryId, last: EntryId) -> EntryId:
+        fit = self._settings.piece_bytes // (self._mean_bytes() + ENTRY_OVERHEAD_BYTES)
+        size = max(min(fit, self._settings.piece_entries), 1)
+        return piece_end(seen, first=first, last=last, size=size)
+
+    def _mean_bytes(self) -> int:
+        """Of a payload: as the closing wrote it, or of what was read so far."""
+        if self.is_closed and self.metadata.length > 0:
+            return self.metadata.length // (self.metadata.last_entry_id + 1)
+        if self._entries_read:
+            return self._bytes_read // self._entries_read
+        return GUESSED_ENTRY_BYTES
+
+    def _begin(self, first: EntryId, last: EntryId, *, turn: int) -> "_Piece":
+        return _Piece(first, last, asyncio.create_task(self._piece(first, last, turn=turn)))
+
+    async def _piece(self, first: EntryId, last: EntryId, *, turn: int) -> tuple[bytes, ...]:
+        """Payloads of a piece, or of its start; trouble is believed only of the newest fragments.
 
         The fragments we know may be older than an ensemble change or a repair: their bookies then
         deny, rightly, what others hold.
@@ -154,19 +199,21 @@ class LedgerReader:
 
     async def _piece_of(
         self, seen: LedgerMetadata, *, first: EntryId, last: EntryId, turn: int
-    ) -> list[bytes]:
-        payloads: list[bytes] = []
-        for low, high in pieces(seen, first=first, last=last, size=self._settings.piece_entries):
-            core = RangeRead(
-                seen,
-                self._codec,
-                first=low,
-                last=high,
-                end=EntryId(max(high, self.last_entry_id)),
-                suspects=self._suspects,
-                turn=turn,
-            )
-            payloads += await self._drive(core)
+    ) -> tuple[bytes, ...]:
+        # Up to a border of fragments that was not known when the piece was cut: the rest follows.
+        core = RangeRead(
+            seen,
+            self._codec,
+            first=first,
+            last=self._piece_end(seen, first=first, last=last),
+            end=EntryId(max(last, self.last_entry_id)),
+            suspects=self._suspects,
+            turn=turn,
+            bytes_max=2 * self._settings.piece_bytes,
+        )
+        payloads = await self._drive(core)
+        self._entries_read += len(payloads)
+        self._bytes_read += sum(map(len, payloads))
         return payloads
 
     async def _drive(self, core: RangeRead) -> tuple[bytes, ...]:
@@ -182,7 +229,7 @@ class LedgerReader:
 
     async def _ask(self, core: RangeRead, ask: AskRange) -> AskRange | ReadEnded | None:
         request = ReadRequest(
-            self.ledger_id, ask.first, ask.last, self._settings.piece_bytes, self._key
+            self.ledger_id, ask.first, ask.last, self._settings.read_bytes, self._key
         )
         status, reply = await self._peers.read(ask.bookie_id, request)
         # A bookie that did not answer is asked last from now on, until it answers again.
@@ -279,6 +326,11 @@ class LedgerReader:
 
 def _lac_of(reply: LacReply | None) -> EntryId:
     return reply.lac if reply is not None else NO_ENTRY
+
+
+def _entries(first: EntryId, payloads: Sequence[bytes]) -> Iterator[Entry]:
+    # Not Entry(...) in a loop: this way each is made in C, and only when it is wanted.
+    return map(tuple.__new__, repeat(Entry), zip(count(first), payloads))
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

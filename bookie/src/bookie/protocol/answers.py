@@ -5,17 +5,24 @@ entry at a time. A copy counts only after its digest was verified (R8); an entry
 write set is none of its business and must not be asked of it.
 """
 
+import operator
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from functools import partial
+from itertools import takewhile
+from typing import Final, Generic, Protocol, TypeVar
 
-from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader
-from bookie.protocol.errors import DigestError, FrameError, UndecidableError
+from bookie.protocol.entry import Buffer, EntryCodec
+from bookie.protocol.errors import FrameError, UndecidableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.quorum import covers
-from bookie.protocol.runs import RunFrame, parse_run
+from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
+from bookie.protocol.verified import VerifiedRun, verify_run
+
+_is_there: Final = partial(operator.is_not, None)  # in C: asked of every entry that is read
 
 
 class Verdict(Enum):
@@ -61,24 +68,31 @@ class RangeReply(Protocol):
     def runs(self) -> Sequence[Buffer]: ...
 
 
-class Copy(NamedTuple):
-    """A verified copy: `entry` verbatim, `payload` cut out of it."""
-
-    header: EntryHeader
-    payload: bytes
-    entry: memoryview
+Kept = TypeVar("Kept")
 
 
-class MemberAnswers:
+def share_ahead(entry_id: int, position: int, *, ensemble_size: int, write_quorum: int) -> int:
+    """How many consecutive entries, from this one on, the ensemble position stores; 0 = not it."""
+    if write_quorum == ensemble_size:
+        return sys.maxsize
+    behind = (position - entry_id) % ensemble_size
+    return behind + 1 if behind < write_quorum else 0
+
+
+class MemberAnswers(Generic[Kept]):
     """What one bookie has said, from one range request to the next.
 
-    `through`: it has spoken of every id asked for up to here.
+    `keep`: what is kept of a verified copy. `through`: it has spoken of every id asked for up to
+    here.
     """
 
-    def __init__(self) -> None:
-        self._copies: dict[int, memoryview] = {}
-        self._verified: dict[int, Copy] = {}
+    def __init__(self, codec: EntryCodec, keep: Callable[[VerifiedRun], Sequence[Kept]]) -> None:
+        self._codec = codec
+        self._keep = keep
+        self._copies: dict[int, Kept] = {}
+        self._corrupt: set[int] = set()
         self._spans: list[tuple[int, int, Status]] = []
+        self._floor = 0
         self.through = -1
 
     def take(
@@ -92,7 +106,10 @@ class MemberAnswers:
         if through < first:  # no progress: a defective peer must not be asked for ever
             self._speak(first, last, Status.IO_ERROR)
             return
-        intact = self._take_runs(reply.runs, first=first, last=through)
+        if through < self._floor:  # all of it is decided: not worth a look
+            self.through = max(self.through, through)
+            return
+        intact = self._take_runs(reply.runs, first=max(first, self._floor), last=through)
         self._spans += [(low, high, Status.UNKNOWN) for low, high in reply.unknown]
         absent = reply.absent if reply.absent is not Status.OK else Status.UNKNOWN
         # A frame that cannot be read may hold any of the ids: nothing is denied then.
@@ -110,50 +127,56 @@ class MemberAnswers:
             except FrameError:
                 intact = False
                 continue
-            self._take_run(run, first=first, last=last)
+            self._take_run(verify_run(run, self._codec, first=first, last=last))
         return intact
 
-    def _take_run(self, run: RunFrame, *, first: int, last: int) -> None:
-        for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
-            if first <= entry_id <= last:
-                self._copies.setdefault(entry_id, entry)
+    def _take_run(self, run: VerifiedRun) -> None:
+        """Of an id that comes twice the first copy counts, right or corrupt."""
+        fresh = dict(zip(run.ids, self._keep(run), strict=True))
+        corrupt = set(run.corrupt)
+        known = self._copies.keys()
+        if self._corrupt or not known.isdisjoint(fresh.keys()):
+            fresh = {i: c for i, c in fresh.items() if i not in known and i not in self._corrupt}
+        self._corrupt |= corrupt - known
+        self._copies.update(fresh)
 
-    def answer(self, entry_id: EntryId, codec: EntryCodec) -> Status | None:
+    def answer(self, entry_id: EntryId) -> Status | None:
         """This member's word on one entry, None when it has not spoken of it yet.
 
         OK only for a copy whose digest is right; a corrupt copy is IO_ERROR, neither OK nor a
         denial.
         """
-        if entry_id in self._verified:
+        if entry_id in self._copies:
             return Status.OK
-        copy = self._copies.get(entry_id)
-        if copy is not None:
-            return self._verify(entry_id, copy, codec)
+        if entry_id in self._corrupt:
+            return Status.IO_ERROR
         said = [status for low, high, status in self._spans if low <= entry_id <= high]
         unsure = [status for status in said if not status.is_denial]
         first = unsure or said
         return first[0] if first else None
 
-    def _verify(self, entry_id: EntryId, copy: memoryview, codec: EntryCodec) -> Status:
-        try:
-            header, payload = codec.decode(copy, entry_id=entry_id)
-        except DigestError:
-            return Status.IO_ERROR
-        self._verified[entry_id] = Copy(header, payload, copy)
-        return Status.OK
-
     def is_corrupt(self, entry_id: EntryId) -> bool:
-        """True when the member sent a copy that did not verify; asked after `answer`."""
-        return entry_id in self._copies and entry_id not in self._verified
+        """True when the member sent a copy that did not verify."""
+        return entry_id in self._corrupt
 
-    def copy(self, entry_id: EntryId) -> Copy | None:
-        """The copy that `answer` has verified."""
-        return self._verified.get(entry_id)
+    def corrupt_within(self, first: int, last: int) -> list[EntryId]:
+        """Ids of its corrupt copies from here to there."""
+        return sorted(EntryId(i) for i in self._corrupt if first <= i <= last)
+
+    def copy(self, entry_id: EntryId) -> Kept | None:
+        """The verified copy of one entry."""
+        return self._copies.get(entry_id)
+
+    def stretch(self, first: int, last: int) -> list[Kept]:
+        """The verified copies from `first` on without a gap, at most to `last`."""
+        found = map(self._copies.get, range(first, last + 1))
+        return list(takewhile(_is_there, found))  # type: ignore[arg-type]
 
     def forget_below(self, entry_id: EntryId) -> None:
         """Drop what was said of entries below this one, which are decided."""
+        self._floor = max(self._floor, entry_id)
         self._copies = {i: c for i, c in self._copies.items() if i >= entry_id}
-        self._verified = {i: v for i, v in self._verified.items() if i >= entry_id}
+        self._corrupt = {i for i in self._corrupt if i >= entry_id}
         self._spans = [span for span in self._spans if span[1] >= entry_id]
 
 

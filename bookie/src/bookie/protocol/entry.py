@@ -131,6 +131,13 @@ class EntryCodec:
             return map(_CRC32C.pack, map(crc32c, payloads, map(crc32c, headers)))
         return map(digest_function(self.digest_type, self.password), headers, payloads)
 
+    def are_right(
+        self, headers: Sequence[bytes], digests: Sequence[bytes], payloads: Sequence[bytes]
+    ) -> bool:
+        """True when all of these digests are right; `decode` tells which one is not."""
+        found, expected = b"".join(digests), b"".join(self._digests(headers, payloads))
+        return hmac.compare_digest(found, expected)
+
     def decode(
         self, entry: Buffer, *, entry_id: EntryId | None = None
     ) -> tuple[EntryHeader, bytes]:

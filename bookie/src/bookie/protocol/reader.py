@@ -8,8 +8,9 @@ goes to the next copy when one is missing, corrupt or silent. Shell: `client.rea
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError
+from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.entry import EntryCodec
 from bookie.protocol.errors import (
     BookieError,
@@ -22,6 +23,10 @@ from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.quorum import fence_covers, write_set_positions
 from bookie.protocol.status import Status
+from bookie.protocol.verified import payloads_of
+
+RANGE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Payload bytes after which a range read asks no more, whatever it was asked for."""
 
 
 def judge_read(
@@ -68,19 +73,11 @@ def ask_order(
     return tuple(ensemble[position] for position in positions)
 
 
-def pieces(
-    metadata: LedgerMetadata, *, first: EntryId, last: EntryId, size: int
-) -> list[tuple[EntryId, EntryId]]:
-    """`first`..`last` cut at fragment borders and to at most `size` entries, in order."""
-    starts = [fragment.first_entry_id for fragment in metadata.fragments]
-    cut = []
-    at = int(first)
-    while at <= last:
-        border = next((start - 1 for start in starts if start > at), last)
-        end = min(border, last, at + size - 1)
-        cut.append((EntryId(at), EntryId(end)))
-        at = end + 1
-    return cut
+def piece_end(metadata: LedgerMetadata, *, first: EntryId, last: EntryId, size: int) -> EntryId:
+    """The last entry to read in one go from `first` on: of its fragment, at most `size` entries."""
+    starts = (fragment.first_entry_id for fragment in metadata.fragments)
+    border = next((start - 1 for start in starts if start > first), last)
+    return EntryId(min(border, last, first + size - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,10 @@ class AskRange:
 
 @dataclass(frozen=True, slots=True)
 class ReadEnded:
-    """The payloads in order, or why there are none. `corrupt`: bad copies met on the way."""
+    """The payloads in order, or why there are none. `corrupt`: bad copies met on the way.
+
+    Fewer payloads than were asked for, never none: the bound on their bytes was reached.
+    """
 
     payloads: tuple[bytes, ...]
     error: BookieError | None = None
@@ -103,7 +103,10 @@ class ReadEnded:
 
 
 class RangeRead:
-    """Entries `first`..`last`, all of one fragment. One question is out at any time."""
+    """Entries `first`..`last`, all of one fragment. One question is out at any time.
+
+    It asks no more once it has `bytes_max` of payloads, and ends with those.
+    """
 
     def __init__(
         self,
@@ -115,6 +118,7 @@ class RangeRead:
         end: EntryId,
         suspects: Collection[BookieId] = (),
         turn: int = 0,
+        bytes_max: int = RANGE_BYTES_MAX,
     ) -> None:
         assert 0 <= first <= last <= end
         assert metadata.fragment_of(first) == metadata.fragment_of(last)
@@ -125,9 +129,10 @@ class RangeRead:
         self._end = end
         self._suspects = suspects
         self._turn = turn
+        self._bytes_left = bytes_max
         self._ops = itertools.count(1)
         self._asked: AskRange | None = None
-        self._members: dict[BookieId, MemberAnswers] = {}
+        self._members: dict[BookieId, MemberAnswers[bytes]] = {}
         self._next = first
         self._payloads: list[bytes] = []
         self._corrupt: dict[tuple[BookieId, EntryId], None] = {}
@@ -143,18 +148,34 @@ class RangeRead:
         if asked is None or asked.op != op:
             return None
         self._asked = None
-        member = self._members.setdefault(asked.bookie_id, MemberAnswers())
+        member = self._members.get(asked.bookie_id)
+        if member is None:
+            member = self._members[asked.bookie_id] = MemberAnswers(self._codec, payloads_of)
         member.take(status, reply, first=asked.first, last=asked.last)
+        self._note_corrupt(asked, member)
         return self._advance()
+
+    def _note_corrupt(self, asked: AskRange, member: MemberAnswers[bytes]) -> None:
+        position = self._ensemble.index(asked.bookie_id)
+        for entry_id in member.corrupt_within(asked.first, asked.last):
+            if self._share(entry_id, position):
+                self._corrupt[asked.bookie_id, entry_id] = None
+
+    def _share(self, entry_id: int, position: int) -> int:
+        return share_ahead(
+            entry_id,
+            position,
+            ensemble_size=self._metadata.ensemble_size,
+            write_quorum=self._metadata.write_quorum,
+        )
 
     def _advance(self) -> AskRange | ReadEnded:
         orders = self._orders()  # suspects do not change meanwhile
         size = len(orders)
-        while self._next <= self._last:
+        while self._next <= self._last and self._bytes_left > 0:
             order = orders[self._next % size]
             if not self._take(order):
                 return self._ask_or_fail(order)
-            self._next = EntryId(self._next + 1)
         return self._over(None)
 
     def _orders(self) -> list[tuple[BookieId, ...]]:
@@ -172,24 +193,25 @@ class RangeRead:
         ]
 
     def _take(self, order: tuple[BookieId, ...]) -> bool:
+        """All that the first member with a good copy of the next entry has, up to a gap."""
         for bookie_id in order:
             member = self._members.get(bookie_id)
             if member is None:
                 continue
-            if member.answer(self._next, self._codec) is Status.OK:
-                copy = member.copy(self._next)
-                assert copy is not None
-                self._payloads.append(copy.payload)
+            share = self._share(self._next, self._ensemble.index(bookie_id))
+            payloads = member.stretch(self._next, min(self._last, self._next + share - 1))
+            if payloads:
+                self._payloads += payloads
+                self._bytes_left -= sum(map(len, payloads))
+                self._next = EntryId(self._next + len(payloads))
                 return True
-            if member.is_corrupt(self._next):
-                self._corrupt[bookie_id, self._next] = None
         return False
 
     def _ask_or_fail(self, order: tuple[BookieId, ...]) -> AskRange | ReadEnded:
         answers: dict[BookieId, Status] = {}
         for bookie_id in order:
             member = self._members.get(bookie_id)
-            said = member.answer(self._next, self._codec) if member is not None else None
+            said = member.answer(self._next) if member is not None else None
             if said is None:
                 self._asked = AskRange(next(self._ops), bookie_id, self._next, self._last)
                 return self._asked

@@ -25,7 +25,7 @@ from bookie.protocol.answers import (
     Verdict,
     judge_recovery_read,
 )
-from bookie.protocol.entry import EntryCodec
+from bookie.protocol.entry import EntryCodec, parse_header
 from bookie.protocol.errors import (
     BadRequestError,
     BookieError,
@@ -47,6 +47,7 @@ from bookie.protocol.recovery_effects import (
     WriteMetadata,
 )
 from bookie.protocol.status import Status
+from bookie.protocol.verified import entries_of
 from bookie.protocol.writeback import WriteBack
 
 READ_WINDOW_ENTRIES: Final = 1024
@@ -106,7 +107,7 @@ class Recovery:
         self._lac = NO_ENTRY
         self._proven = NO_ENTRY
         self._reads: dict[int, _Range] = {}
-        self._answers: list[MemberAnswers] = []
+        self._answers: list[MemberAnswers[memoryview]] = []
         self._next = EntryId(0)
         self._window_last = NO_ENTRY
         self._paused = False
@@ -222,7 +223,7 @@ class Recovery:
         self._proven = self._end = EntryId(max(self._lac, floor))
         self._next = EntryId(self._end + 1)
         self._writeback = WriteBack(self._metadata, lac=self._lac, ops=self._ops)
-        self._answers = [MemberAnswers() for _ in self._ensemble]
+        self._answers = [MemberAnswers(self._codec, entries_of) for _ in self._ensemble]
         return self._next_window()
 
     def _next_window(self) -> list[Effect]:
@@ -297,7 +298,7 @@ class Recovery:
         answers: dict[BookieId, Status | None] = {}
         for position in positions:
             member, bookie_id = self._answers[position], self._ensemble[position]
-            answers[bookie_id] = member.answer(entry_id, self._codec)
+            answers[bookie_id] = member.answer(entry_id)
             if member.is_corrupt(entry_id):
                 self._corrupt[bookie_id, entry_id] = None
                 self._writeback.distrust(bookie_id)
@@ -306,9 +307,10 @@ class Recovery:
     def _take_copy(self, entry_id: EntryId) -> bytes:
         """The verified bytes of one entry, verbatim; its header may prove a higher LAC."""
         copy = next(c for member in self._answers if (c := member.copy(entry_id)) is not None)
-        self._proven = max(self._proven, copy.header.lac)
-        self._length = copy.header.length
-        return bytes(copy.entry)
+        header = parse_header(copy)
+        self._proven = max(self._proven, header.lac)
+        self._length = header.length
+        return bytes(copy)
 
     def _pass_over(self, answers: Mapping[BookieId, Status | None]) -> None:
         said = {bookie: status for bookie, status in answers.items() if status is not None}
@@ -382,7 +384,7 @@ class Recovery:
         members = write_set(
             self._end, ensemble=fragment.ensemble, write_quorum=self._metadata.write_quorum
         )
-        self._answers = [MemberAnswers() for _ in members]
+        self._answers = [MemberAnswers(self._codec, entries_of) for _ in members]
         effects: list[Effect] = []
         for index, bookie_id in enumerate(members):
             op = next(self._ops)
@@ -392,10 +394,8 @@ class Recovery:
 
     def _take_length(self) -> list[Effect]:
         for member in self._answers:
-            if member.answer(self._end, self._codec) is Status.OK:
-                copy = member.copy(self._end)
-                assert copy is not None
-                self._length = copy.header.length
+            if (copy := member.copy(self._end)) is not None:
+                self._length = parse_header(copy).length
                 self._reads.clear()
         return self._close_when_settled()
 
