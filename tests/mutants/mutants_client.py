@@ -143,10 +143,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         also=(
             Patch(
                 WRITEBACK,
-                "acked: set[int] = field(default_factory=set)",
-                "acked: list[int] = field(default_factory=list)",
+                "        self._acked[sent.position] |= self._pending.keys() & sent.entry_ids\n",
+                "        lacking = [a for a in self._acked if not a.issuperset(sent.entry_ids)]\n"
+                "        for acked in lacking[:1]:\n"
+                "            acked |= self._pending.keys() & sent.entry_ids\n",
             ),
-            Patch(WRITEBACK, "acked.add(sent.position)", "acked.append(sent.position)"),
         ),
         tests=(BACK + "test_an_entry_is_settled_by_an_ack_quorum_of_distinct_members",),
     ),

@@ -39,7 +39,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the holder of a corrupt copy counts toward the acks",
         stands_for=("S10 corruption copied",),
         file=RECOVERY,
-        old="                self._writeback.distrust(bookie_id)\n",
+        old="                    self._writeback.distrust(self._ensemble[position])\n",
         new="",
         tests=(
             "tests/scenarios/test_finding_the_end.py::"

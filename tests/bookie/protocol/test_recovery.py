@@ -14,7 +14,12 @@ from bookie.protocol.errors import (
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import Fragment, LedgerState
 from bookie.protocol.quorum import write_set_positions
-from bookie.protocol.recovery import ACCEPTED_LOSS_KEY, METADATA_CONFLICTS_MAX, Recovery
+from bookie.protocol.recovery import (
+    ACCEPTED_LOSS_KEY,
+    METADATA_CONFLICTS_MAX,
+    READ_WINDOW_ENTRIES,
+    Recovery,
+)
 from bookie.protocol.recovery_effects import (
     Abort,
     AcceptedLoss,
@@ -404,9 +409,15 @@ def possible_ends(
 
 
 @settings(max_examples=150, deadline=None)
-@given(case=holdings(), seed=st.randoms(use_true_random=False))
+@given(
+    case=holdings(),
+    seed=st.randoms(use_true_random=False),
+    window=st.sampled_from([1, 2, READ_WINDOW_ENTRIES]),
+)
 def test_every_order_of_answers_ends_where_the_oracle_allows(
-    case: tuple[tuple[int, int, int], list[list[bool]], list[int]], seed: random.Random
+    case: tuple[tuple[int, int, int], list[list[bool]], list[int]],
+    seed: random.Random,
+    window: int,
 ) -> None:
     quorums, cells, moods = case
     lab = RecoveryLab(ledger(*quorums))
@@ -416,7 +427,7 @@ def test_every_order_of_answers_ends_where_the_oracle_allows(
         lab[position].down = mood == DOWN
         if mood == LIMBO:
             lab[position].mark(LEDGER, limbo=True)
-    outcome = lab.run(lab.recovery(window=2), lambda waiting: seed.randrange(len(waiting)))
+    outcome = lab.run(lab.recovery(window=window), lambda waiting: seed.randrange(len(waiting)))
     ends, may_abort = possible_ends(quorums, cells, moods)
     if isinstance(outcome, Done):
         assert outcome.metadata.last_entry_id in ends
@@ -441,3 +452,21 @@ def test_a_run_that_does_not_verify_is_recovered_from_another_copy() -> None:
     result = done(lab)
     assert result.corrupt == ((names(0)[0], EntryId(0)),)
     assert lab.metadata.last_entry_id == 0
+
+
+def test_a_corrupt_copy_amid_anothers_good_ones_is_noticed_before_they_go_back() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for entry_id in range(3):
+        lab.put(entry_id, 0, 1, 2, lac=-1)
+    lab[0].lose(LEDGER, [EntryId(0)])
+    lab[0].corrupt(LEDGER, EntryId(2))
+    assert done(lab).corrupt == ((names(0)[0], EntryId(2)),)
+    assert names(0)[0] not in {sent.bookie_id for sent in lab.sent if isinstance(sent, AddRun)}
+
+
+def test_a_corrupt_copy_outside_its_write_set_says_nothing() -> None:
+    lab = RecoveryLab(ledger(4, 2, 2))
+    lab.put(0, 0, 1, 2, lac=-1)
+    lab[2].corrupt(LEDGER, EntryId(0))
+    outcome = lab.run(lab.recovery(), lambda waiting: len(waiting) - 1)
+    assert isinstance(outcome, Done) and not outcome.corrupt

@@ -183,3 +183,16 @@ def test_distrust_of_a_bookie_elsewhere_changes_nothing() -> None:
     work = back()
     work.distrust(names(9)[0])
     assert len(adds(work.add(entries(0)))) == 3
+
+
+def test_runs_are_bounded_in_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writeback, "RUN_ENTRIES_MAX", 2)
+    assert ids_of(back().add(entries(0, 1, 2, 7)), 0) == [[0, 1], [2], [7]]
+    assert ids_of(back(4, 2, 2).add(entries(*range(9))), 1) == [[0, 1], [4, 5], [8]]
+
+
+def test_an_ack_of_what_is_safe_already_leaves_nothing_behind() -> None:
+    work = back()
+    for add in adds(work.add(entries(0, 1))):
+        work.on_added(add.op, Status.OK)
+    assert work.pending == 0 and not any(work._acked)

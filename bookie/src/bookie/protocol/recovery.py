@@ -24,8 +24,9 @@ from bookie.protocol.answers import (
     UndecidedError,
     Verdict,
     judge_recovery_read,
+    share_ahead,
 )
-from bookie.protocol.entry import EntryCodec, parse_header
+from bookie.protocol.entry import ENTRY_HEADER, EntryCodec, parse_header
 from bookie.protocol.errors import (
     BadRequestError,
     BookieError,
@@ -50,8 +51,9 @@ from bookie.protocol.status import Status
 from bookie.protocol.verified import entries_of
 from bookie.protocol.writeback import WriteBack
 
-READ_WINDOW_ENTRIES: Final = 1024
-"""Entries asked for ahead of the one being judged."""
+READ_WINDOW_ENTRIES: Final = 16384
+"""Entries asked for ahead of the one being judged. Bytes are bounded by the answers: a member is
+asked on only when all that it has sent is judged."""
 WRITE_BACK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Reading pauses while more than this is on its way back."""
 METADATA_CONFLICTS_MAX: Final = 32
@@ -108,6 +110,7 @@ class Recovery:
         self._proven = NO_ENTRY
         self._reads: dict[int, _Range] = {}
         self._answers: list[MemberAnswers[memoryview]] = []
+        self._write_sets: list[tuple[int, ...]] = []  # by entry id modulo the ensemble's size
         self._next = EntryId(0)
         self._window_last = NO_ENTRY
         self._paused = False
@@ -224,6 +227,11 @@ class Recovery:
         self._next = EntryId(self._end + 1)
         self._writeback = WriteBack(self._metadata, lac=self._lac, ops=self._ops)
         self._answers = [MemberAnswers(self._codec, entries_of) for _ in self._ensemble]
+        size, quorum = self._metadata.ensemble_size, self._metadata.write_quorum
+        self._write_sets = [
+            write_set_positions(EntryId(residue), ensemble_size=size, write_quorum=quorum)
+            for residue in range(size)
+        ]
         return self._next_window()
 
     def _next_window(self) -> list[Effect]:
@@ -254,15 +262,13 @@ class Recovery:
 
     def _judge(self) -> list[Effect]:
         """Decide entries in order as far as the answers reach, then stop or ask on."""
-        found: list[tuple[EntryId, bytes]] = []
+        found: list[tuple[EntryId, memoryview]] = []
         verdict, answers = self._verdict()
         while verdict is Verdict.PRESENT or self._is_missing(verdict):
             if verdict is Verdict.PRESENT:
-                found.append((self._next, self._take_copy(self._next)))
+                found += self._take_stretch()
             else:
                 self._pass_over(answers)
-            self._end = self._next
-            self._next = EntryId(self._next + 1)
             verdict, answers = self._verdict()
         effects: list[Effect] = list(self._writeback.add(found)) if found else []
         self._recovered += len(found)
@@ -290,31 +296,54 @@ class Recovery:
         return self._next <= self._proven and verdict in (Verdict.ABSENT, Verdict.UNDECIDABLE)
 
     def _answers_of(self, entry_id: EntryId) -> dict[BookieId, Status | None]:
-        positions = write_set_positions(
-            entry_id,
+        self._note_corrupt(entry_id, entry_id)
+        return {
+            self._ensemble[position]: self._answers[position].answer(entry_id)
+            for position in self._write_set(entry_id)
+        }
+
+    def _write_set(self, entry_id: EntryId) -> tuple[int, ...]:
+        return self._write_sets[entry_id % len(self._write_sets)]
+
+    def _note_corrupt(self, first: EntryId, last: EntryId) -> None:
+        for position, member in enumerate(self._answers):
+            for entry_id in member.corrupt_within(first, last):
+                if position in self._write_set(entry_id):
+                    self._corrupt[self._ensemble[position], entry_id] = None
+                    self._writeback.distrust(self._ensemble[position])
+
+    def _take_stretch(self) -> list[tuple[EntryId, memoryview]]:
+        """Verified entries, verbatim: all that one member has in a row from the next one on.
+
+        What R4 says of the first of them it says of each: one good copy in its write set is there.
+        """
+        entries = max(map(self._stretch, self._write_set(self._next)), key=len)
+        last = EntryId(self._next + len(entries) - 1)
+        self._note_corrupt(self._next, last)
+        _ledgers, _ids, lacs, lengths = zip(*map(ENTRY_HEADER.unpack_from, entries), strict=True)
+        self._proven = EntryId(max(self._proven, *lacs))
+        self._length = lengths[-1]
+        ids = map(EntryId, range(self._next, last + 1))
+        self._move_past(last)
+        return list(zip(ids, entries, strict=True))
+
+    def _stretch(self, position: int) -> list[memoryview]:
+        share = share_ahead(
+            self._next,
+            position,
             ensemble_size=self._metadata.ensemble_size,
             write_quorum=self._metadata.write_quorum,
         )
-        answers: dict[BookieId, Status | None] = {}
-        for position in positions:
-            member, bookie_id = self._answers[position], self._ensemble[position]
-            answers[bookie_id] = member.answer(entry_id)
-            if member.is_corrupt(entry_id):
-                self._corrupt[bookie_id, entry_id] = None
-                self._writeback.distrust(bookie_id)
-        return answers
+        last = min(self._window_last, self._next + share - 1)
+        return self._answers[position].stretch(self._next, last)
 
-    def _take_copy(self, entry_id: EntryId) -> bytes:
-        """The verified bytes of one entry, verbatim; its header may prove a higher LAC."""
-        copy = next(c for member in self._answers if (c := member.copy(entry_id)) is not None)
-        header = parse_header(copy)
-        self._proven = max(self._proven, header.lac)
-        self._length = header.length
-        return bytes(copy)
+    def _move_past(self, entry_id: EntryId) -> None:
+        self._end, self._next = entry_id, EntryId(entry_id + 1)
 
     def _pass_over(self, answers: Mapping[BookieId, Status | None]) -> None:
         said = {bookie: status for bookie, status in answers.items() if status is not None}
         self._missing.append(Missing(self._next, said))
+        self._move_past(self._next)
 
     def _stop(self, verdict: Verdict, answers: Mapping[BookieId, Status | None]) -> list[Effect]:
         """The entry is denied: the end is the one before. Undecidable: close nothing (R4)."""

@@ -6,8 +6,10 @@ member that fails is replaced locally only: the closing compare-and-set writes t
 second recoverer never reads from bookies that had nothing (spec 72a4003).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Final
 
 from bookie.protocol.entry import Buffer
@@ -47,12 +49,7 @@ class Replace:
 
 
 WriteBackEffect = AddRun | Replace
-
-
-@dataclass(slots=True)
-class _Pending:
-    entry: bytes
-    acked: set[int] = field(default_factory=set)
+_Run = tuple[Pattern, tuple[EntryId, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,18 @@ class WriteBack:
         self._lac = lac  # frozen: a moving one would show readers what may be excluded (R16)
         self._ops = ops
         self._sent: dict[int, _Op] = {}
-        self._pending: dict[EntryId, _Pending] = {}
+        size = metadata.ensemble_size
+        self._write_sets = [  # by entry id modulo the ensemble's size
+            write_set_positions(
+                EntryId(residue), ensemble_size=size, write_quorum=metadata.write_quorum
+            )
+            for residue in range(size)
+        ]
+        striped = metadata.write_quorum < size
+        self._pattern = Pattern(metadata.write_quorum, size) if striped else CONSECUTIVE
+        self._pending: dict[EntryId, Buffer] = {}  # ids rise
         self._pending_bytes = 0
+        self._acked: list[set[EntryId]] = [set() for _ in range(size)]  # by position, of pending
         self._failed: dict[int, Status] = {}
         self._asking: int | None = None
         self._chosen: dict[int, BookieId] = {}
@@ -92,22 +99,17 @@ class WriteBack:
     def ensemble(self) -> tuple[BookieId, ...]:
         return self.fragments[-1].ensemble
 
-    def add(self, entries: Sequence[tuple[EntryId, bytes]]) -> list[WriteBackEffect]:
+    def add(self, entries: Sequence[tuple[EntryId, Buffer]]) -> list[WriteBackEffect]:
         """Send recovered entries, ids rising, to their write sets."""
-        for entry_id, entry in entries:
-            assert entry_id not in self._pending
-            self._pending[entry_id] = _Pending(entry)
-            self._pending_bytes += len(entry)
+        fresh = dict(entries)
+        assert self._pending.keys().isdisjoint(fresh.keys())
+        self._pending.update(fresh)
+        self._pending_bytes += sum(map(len, fresh.values()))
         for position, bookie_id in self._chosen.items():
             self._change(position, bookie_id)
         self._chosen.clear()
-        effects: list[WriteBackEffect] = []
-        frames: dict[tuple[EntryId, ...], Buffer] = {}
-        ids = [entry_id for entry_id, _entry in entries]
-        for position in range(self._metadata.ensemble_size):
-            if position not in self._failed:
-                effects += self._send(position, ids, frames)
-        return effects + self._repair_ensemble()
+        alive = [p for p in range(self._metadata.ensemble_size) if p not in self._failed]
+        return self._send(alive, list(fresh)) + self._repair_ensemble()
 
     def distrust(self, bookie_id: BookieId) -> None:
         """This member returned a corrupt copy: it keeps that one, so its acks mean nothing."""
@@ -144,19 +146,20 @@ class WriteBack:
             self._chosen[position] = bookie_id  # a fragment needs an entry to start at: the next
         else:
             self._change(position, bookie_id)
-            effects = self._send(position, list(self._pending), {})
+            effects = self._send([position], list(self._pending))
         return effects + self._repair_ensemble()
 
     def _acknowledge(self, sent: _Op) -> None:
-        for entry_id in sent.entry_ids:
-            if entry_id in self._pending:
-                self._pending[entry_id].acked.add(sent.position)
+        self._acked[sent.position] |= self._pending.keys() & sent.entry_ids
         # In order, so that a local fragment can start at the first entry that is not safe yet.
-        while self._pending:
-            lowest = next(iter(self._pending))
-            if len(self._pending[lowest].acked) < self._metadata.ack_quorum:
-                break
-            self._pending_bytes -= len(self._pending.pop(lowest).entry)
+        safe = list(takewhile(self._is_safe, self._pending))
+        for entry_id in safe:
+            self._pending_bytes -= len(self._pending.pop(entry_id))
+        for acked in self._acked:
+            acked.difference_update(safe)
+
+    def _is_safe(self, entry_id: EntryId) -> bool:
+        return sum([entry_id in acked for acked in self._acked]) >= self._metadata.ack_quorum
 
     def _change(self, position: int, bookie_id: BookieId) -> None:
         self._refused.add(self.ensemble[position])
@@ -166,8 +169,7 @@ class WriteBack:
             replacements={position: bookie_id},
         )
         del self._failed[position]
-        for pending in self._pending.values():
-            pending.acked.discard(position)  # the new member has none of them
+        self._acked[position].clear()  # the new member has none of them
 
     def _repair_ensemble(self) -> list[WriteBackEffect]:
         """Ask for the next replacement, one at a time; give up when acks cannot be reached."""
@@ -179,15 +181,19 @@ class WriteBack:
             self._asking = wanted[0]
             taken = frozenset(self.ensemble) | self._refused | frozenset(self._chosen.values())
             return [Replace(wanted[0], self.ensemble, taken)]
+        if not self._failed:
+            return []
         stuck = next((i for i in self._pending if not self._can_be_acked(i)), None)
         if stuck is not None:
             self.failure = self._not_enough(stuck)
         return []
 
     def _can_be_acked(self, entry_id: EntryId) -> bool:
-        positions = self._write_set(entry_id)
-        alive = {position for position in positions if position not in self._failed}
-        return len(alive | self._pending[entry_id].acked) >= self._metadata.ack_quorum
+        possible = [
+            position not in self._failed or entry_id in self._acked[position]
+            for position in self._write_set(entry_id)
+        ]
+        return sum(possible) >= self._metadata.ack_quorum
 
     def _not_enough(self, entry_id: EntryId) -> NotEnoughBookiesError:
         said = ", ".join(
@@ -201,46 +207,58 @@ class WriteBack:
         )
 
     def _write_set(self, entry_id: EntryId) -> tuple[int, ...]:
-        return write_set_positions(
-            entry_id,
-            ensemble_size=self._metadata.ensemble_size,
-            write_quorum=self._metadata.write_quorum,
-        )
+        return self._write_sets[entry_id % len(self._write_sets)]
 
-    def _send(
-        self, position: int, ids: Sequence[EntryId], frames: dict[tuple[EntryId, ...], Buffer]
-    ) -> list[WriteBackEffect]:
-        """One position's share of these entries; `frames` lets positions share equal runs."""
-        share = [entry_id for entry_id in ids if position in self._write_set(entry_id)]
+    def _send(self, positions: Sequence[int], ids: Sequence[EntryId]) -> list[WriteBackEffect]:
+        """Each position's share of these entries; equal shares and equal runs are made once."""
         effects: list[WriteBackEffect] = []
-        for pattern, run_ids in self._runs(share):
-            if run_ids not in frames:
-                frames[run_ids] = build_run(
-                    self._metadata.ledger_id,
-                    run_ids[0],
-                    [self._pending[entry_id].entry for entry_id in run_ids],
-                    lac=self._lac,
-                    pattern=pattern,
-                    flags=FLAG_RECOVERY,
-                )
-            op = next(self._ops)
-            self._sent[op] = _Op(position, run_ids)
-            effects.append(AddRun(op, self.ensemble[position], frames[run_ids]))
+        runs: dict[tuple[EntryId, ...], list[_Run]] = {}
+        frames: dict[tuple[EntryId, ...], Buffer] = {}
+        for position in positions:
+            share = tuple(self._share(position, ids))
+            if share not in runs:
+                runs[share] = list(self._runs(share))
+            for pattern, run_ids in runs[share]:
+                if run_ids not in frames:
+                    frames[run_ids] = self._frame(pattern, run_ids)
+                op = next(self._ops)
+                self._sent[op] = _Op(position, run_ids)
+                effects.append(AddRun(op, self.ensemble[position], frames[run_ids]))
         return effects
 
-    def _runs(self, ids: Sequence[EntryId]) -> Iterator[tuple[Pattern, tuple[EntryId, ...]]]:
+    def _share(self, position: int, ids: Sequence[EntryId]) -> Sequence[EntryId]:
+        if self._pattern is CONSECUTIVE:
+            return ids
+        return [entry_id for entry_id in ids if position in self._write_set(entry_id)]
+
+    def _frame(self, pattern: Pattern, run_ids: tuple[EntryId, ...]) -> bytearray:
+        return build_run(
+            self._metadata.ledger_id,
+            run_ids[0],
+            [self._pending[entry_id] for entry_id in run_ids],
+            lac=self._lac,
+            pattern=pattern,
+            flags=FLAG_RECOVERY,
+        )
+
+    def _runs(self, ids: Sequence[EntryId]) -> Iterator[_Run]:
         """Cut a position's rising ids into as few runs as order, size and count allow."""
-        size, period = self._metadata.write_quorum, self._metadata.ensemble_size
-        striped = Pattern(size, period) if size < period else CONSECUTIVE
+        sizes = list(accumulate(map(len, map(self._pending.__getitem__, ids)), initial=0))
         at = 0
         while at < len(ids):
-            end, room = at + 1, RUN_BYTES_MAX - len(self._pending[ids[at]].entry)
-            while end < len(ids) and ids[end] == striped.id_at(ids[at], end - at):
-                room -= len(self._pending[ids[end]].entry)
-                if room < 0 or end - at == RUN_ENTRIES_MAX:
-                    break
-                end += 1
+            fit = bisect_right(sizes, sizes[at] + RUN_BYTES_MAX) - 1
+            end = max(self._row_end(ids, at, min(fit, at + RUN_ENTRIES_MAX)), at + 1)
             run_ids = tuple(ids[at:end])
             plain = run_ids[-1] - run_ids[0] == len(run_ids) - 1
-            yield CONSECUTIVE if plain else striped, run_ids
+            yield CONSECUTIVE if plain else self._pattern, run_ids
             at = end
+
+    def _row_end(self, ids: Sequence[EntryId], at: int, end: int) -> int:
+        """Up to where ids that start at `at` follow the pattern, `end` at most."""
+        if self._pattern is CONSECUTIVE:  # the distance from id to index grows at each gap
+            distance = ids[at] - at
+            return bisect_right(range(end), distance, lo=at, key=lambda k: ids[k] - k)
+        reached = at
+        while reached < end and ids[reached] == self._pattern.id_at(ids[at], reached - at):
+            reached += 1
+        return reached
