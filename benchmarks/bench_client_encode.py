@@ -5,8 +5,8 @@
 CPU microseconds per entry, the median of several rounds, E == Qw = 3 with CRC32C and, to show the
 cost of striping, E = 5, Qw = 3. The probe does what no writer can avoid: one crc32c and one joined
 copy per MiB of payload. The ratio is the figure to look at; absolute ones belong to this machine.
-Where the ratio grows with small payloads, the loop per entry of `EntryCodec.encode_many` is what
-is seen; with large ones, the second copy and checksum that the frame costs.
+Where the ratio grows with small payloads, the one checksum call for each entry is what is seen;
+with large ones, the second checksum that the frame costs.
 """
 
 import statistics

@@ -18,6 +18,7 @@ from bookie.client.writer import LedgerWriter, WriterSettings
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.entry import DigestType
 from bookie.protocol.errors import BadRequestError, MetadataConflictError
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 
@@ -56,6 +57,7 @@ class Client:
         self._peers = peers
         clock = asyncio.get_running_loop().time
         self._placement = Placement(store, rng=rng or random.Random(), clock=clock)
+        self._buffers = FrameBuffers()
         self._writers: WeakSet[LedgerWriter] = WeakSet()
 
     async def __aenter__(self) -> "Client":
@@ -122,6 +124,7 @@ class Client:
             peers=self._peers,
             placement=self._placement,
             settings=self._settings.writer,
+            buffers=self._buffers,
         )
         self._writers.add(writer)
         return writer

@@ -28,6 +28,7 @@ from bookie.protocol.errors import (
     NotEnoughBookiesError,
     UnavailableError,
 )
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
@@ -90,9 +91,16 @@ class LedgerWriter:
         peers: Peers,
         placement: Placement,
         settings: WriterSettings | None = None,
+        buffers: FrameBuffers | None = None,
     ) -> None:
+        """`buffers`: where frames are built, shared by the writers of a client."""
         self._settings = settings or WriterSettings()
-        self._core = Writer(metadata.value, version=metadata.version, limits=self._settings.limits)
+        self._core = Writer(
+            metadata.value,
+            version=metadata.version,
+            limits=self._settings.limits,
+            buffers=buffers,
+        )
         self._store = store
         self._peers = peers
         self._placement = placement

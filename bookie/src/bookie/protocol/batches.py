@@ -10,7 +10,12 @@ size, which no single pattern describes.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, takewhile
+from functools import partial
+from itertools import accumulate, takewhile
+from operator import add
+from typing import Final
+
+import numpy as np
 
 from bookie.protocol.entry import (
     DIGEST_BYTES,
@@ -20,17 +25,24 @@ from bookie.protocol.entry import (
     EntryCodec,
 )
 from bookie.protocol.errors import BadRequestError
+from bookie.protocol.frame_buffers import FrameBuffers
+from bookie.protocol.heads import EntryHeads
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.runs import (
     CONSECUTIVE,
+    FEW_ENTRIES_MAX,
     FRAME_BYTES_MAX,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
+    fill_run,
     join_run,
 )
+
+QUEUE_LIST_MAX: Final = 1024
+"""Payloads in one list of the queue: a batch cuts at most one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +88,23 @@ class Batch:
 class Gatherer:
     """The queue of payloads of one ledger; numbers and encodes them batch by batch."""
 
-    def __init__(self, metadata: LedgerMetadata, *, batch_bytes: int) -> None:
+    def __init__(
+        self, metadata: LedgerMetadata, *, batch_bytes: int, buffers: FrameBuffers | None = None
+    ) -> None:
         self.last_pushed = NO_ENTRY
         self.length_pushed = 0
         self.queued_bytes = 0
+        self._queued = 0
         self._ledger_id = metadata.ledger_id
         self._batch_bytes = batch_bytes
+        self._buffers = buffers or FrameBuffers()
         self._codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+        self._heads = EntryHeads(metadata.ledger_id, metadata.digest_type, metadata.password)
         self._overhead = ENTRY_HEADER_BYTES + DIGEST_BYTES[metadata.digest_type]
         self.payload_bytes_max = ENTRY_BYTES_MAX - self._overhead
         """The largest payload one entry of this ledger can carry."""
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[list[bytes]] = deque()
+        """Payloads in the order of their ids, in lists of at most QUEUE_LIST_MAX."""
         self._next_run_id = 0
         is_striped = metadata.ensemble_size > metadata.write_quorum
         self._stride = metadata.ensemble_size if is_striped else 1
@@ -104,7 +122,7 @@ class Gatherer:
     @property
     def last_appended(self) -> EntryId:
         """The id of the newest payload, pushed or still queued."""
-        return EntryId(self.last_pushed + len(self._queue))
+        return EntryId(self.last_pushed + self._queued)
 
     @property
     def is_empty(self) -> bool:
@@ -113,7 +131,7 @@ class Gatherer:
     @property
     def is_full(self) -> bool:
         """True when the queue fills a batch."""
-        return self.queued_bytes >= self._batch_bytes or len(self._queue) >= RUN_ENTRIES_MAX
+        return self.queued_bytes >= self._batch_bytes or self._queued >= RUN_ENTRIES_MAX
 
     def append(self, payloads: Sequence[bytes]) -> None:
         """All or none: BadRequestError when one is too large for an entry, or not bytes."""
@@ -123,68 +141,124 @@ class Gatherer:
             raise BadRequestError(
                 f"ledger {self._ledger_id}: payloads are bytes, found {names}; nothing was sent"
             )
-        largest = max(map(len, payloads), default=0)
+        lengths = list(map(len, payloads))
+        largest = max(lengths, default=0)
         if largest > self.payload_bytes_max:
             raise BadRequestError(
                 f"ledger {self._ledger_id}: a payload of {largest} bytes exceeds the "
                 f"{self.payload_bytes_max} that fit an entry; nothing was sent: split it"
             )
-        self._queue.extend(payloads)
-        self.queued_bytes += sum(map(len, payloads))
+        for start in range(0, len(payloads), QUEUE_LIST_MAX):
+            self._queue.append(list(payloads[start : start + QUEUE_LIST_MAX]))
+        self._queued += len(payloads)
+        self.queued_bytes += sum(lengths)
 
     def append_one(self, payload: bytes) -> None:
         """The same of one: most of what a future for each entry costs is here."""
         if type(payload) is not bytes or len(payload) > self.payload_bytes_max:
             self.append((payload,))
             return
-        self._queue.append(payload)
+        queue = self._queue
+        if queue and len(queue[-1]) < QUEUE_LIST_MAX:
+            queue[-1].append(payload)
+        else:
+            queue.append([payload])
+        self._queued += 1
         self.queued_bytes += len(payload)
 
     def clear(self) -> None:
         self._queue.clear()
-        self.queued_bytes = 0
+        self._queued = self.queued_bytes = 0
 
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
         payloads = self._take_payloads()
-        headers, digests = self._codec.encode_many(
-            first, payloads, lac=lac, length_before=self.length_pushed
-        )
+        few = len(payloads) <= FEW_ENTRIES_MAX
+        runs = (self._few if few else self._many)(first, payloads, lac)
         self.length_pushed += sum(map(len, payloads))
         self.last_pushed = EntryId(first + len(payloads) - 1)
-        columns = (headers, digests, payloads)
-        runs = [
-            self._build(EntryId(first + offset), [c[offset :: self._stride] for c in columns], lac)
-            for offset in range(min(self._stride, len(payloads)))
-        ]
         return Batch(self.last_pushed, self.length_pushed, runs)
 
     def _take_payloads(self) -> list[bytes]:
         """Until they fill a batch, or the next one would not fit the frame."""
-        queue, per_entry = self._queue, self._overhead + 4
-        bytes_before = accumulate(map(len, islice(queue, RUN_ENTRIES_MAX)), initial=0)
-        wanted = list(takewhile(self._batch_bytes.__gt__, bytes_before))
-        count = min(len(wanted), len(queue), RUN_ENTRIES_MAX)
-        payloads = [queue.popleft() for _ in range(count)]
-        taken = sum(map(len, payloads))
-        while FRAME_HEADER_BYTES + taken + len(payloads) * per_entry > FRAME_BYTES_MAX:
-            queue.appendleft(payloads.pop())
-            taken -= len(queue[0])
-        assert payloads, "one entry always fits a frame"
+        payloads: list[bytes] = []
+        taken = 0
+        while self._queue and taken < self._batch_bytes and len(payloads) < RUN_ENTRIES_MAX:
+            queued = self._queue.popleft()
+            size = sum(map(len, queued))
+            if taken + size >= self._batch_bytes or len(payloads) + len(queued) > RUN_ENTRIES_MAX:
+                count = min(self._fitting(queued, taken), RUN_ENTRIES_MAX - len(payloads))
+                if rest := queued[count:]:
+                    self._queue.appendleft(rest)
+                del queued[count:]
+                size = sum(map(len, queued))
+            payloads += queued
+            taken += size
+        self._queued -= len(payloads)
         self.queued_bytes -= taken
+        self._put_back_what_does_not_fit(payloads, taken)
         return payloads
 
-    def _build(
-        self, first: EntryId, columns: Sequence[Sequence[bytes]], lac: EntryId
-    ) -> PendingRun:
-        """`columns`: headers, digests and payloads of the run's entries."""
-        payloads = columns[-1]
-        is_consecutive = self._stride == 1 or len(payloads) == 1
-        pattern = CONSECUTIVE if is_consecutive else Pattern(1, self._stride)
-        parts = chain.from_iterable(zip(*columns, strict=True))
-        lengths = [self._overhead + len(payload) for payload in payloads]
-        frame = join_run(self._ledger_id, first, parts, lengths, lac=lac, pattern=pattern)
+    def _fitting(self, queued: list[bytes], taken: int) -> int:
+        """How many of them go into a batch that has `taken` bytes: until it is full."""
+        before = accumulate(map(len, queued), initial=taken)
+        return sum(1 for _ in takewhile(self._batch_bytes.__gt__, before))
+
+    def _put_back_what_does_not_fit(self, payloads: list[bytes], taken: int) -> None:
+        per_entry = self._overhead + 4
+        while FRAME_HEADER_BYTES + taken + len(payloads) * per_entry > FRAME_BYTES_MAX:
+            last = payloads.pop()
+            taken -= len(last)
+            self._queue.appendleft([last])
+            self._queued += 1
+            self.queued_bytes += len(last)
+        assert payloads, "one entry always fits a frame"
+
+    def _few(self, first: EntryId, payloads: list[bytes], lac: EntryId) -> list[PendingRun]:
+        headers, digests = self._codec.encode_many(
+            first, payloads, lac=lac, length_before=self.length_pushed
+        )
+        heads = list(map(add, headers, digests))
+        build = partial(join_run, self._ledger_id, lac=lac, buffers=self._buffers)
+        return [
+            self._run(
+                first + at,
+                build(
+                    EntryId(first + at),
+                    heads[at :: self._stride],
+                    payloads[at :: self._stride],
+                    pattern=self._pattern(len(payloads) - at),
+                ),
+            )
+            for at in range(min(self._stride, len(payloads)))
+        ]
+
+    def _many(self, first: EntryId, payloads: list[bytes], lac: EntryId) -> list[PendingRun]:
+        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+        heads = self._heads.of(first, payloads, lengths, lac=lac, length_before=self.length_pushed)
+        build = partial(fill_run, self._ledger_id, lac=lac, buffers=self._buffers)
+        return [
+            self._run(
+                first + at,
+                build(
+                    EntryId(first + at),
+                    heads[at :: self._stride],
+                    payloads[at :: self._stride],
+                    lengths[at :: self._stride],
+                    pattern=self._pattern(len(payloads) - at),
+                ),
+            )
+            for at in range(min(self._stride, len(payloads)))
+        ]
+
+    def _pattern(self, reach: int) -> Pattern:
+        """Of the run that has every `stride`-th of the next `reach` entries."""
+        return (
+            CONSECUTIVE if reach <= self._stride or self._stride == 1 else Pattern(1, self._stride)
+        )
+
+    def _run(self, first: int, frame: memoryview) -> PendingRun:
         self._next_run_id += 1
         members = self._write_sets[first % self._stride]
         return PendingRun(self._next_run_id, frame, len(frame), members)

@@ -11,9 +11,9 @@ mean consecutive ids.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 
 from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.errors import FrameError
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
+
+Octets = NDArray[np.uint8]
 
 FRAME_HEADER: Final = struct.Struct(">HBBIqqqIHHII")
 FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
@@ -136,38 +139,100 @@ def build_run(
     flags: int = 0,
 ) -> bytearray:
     """The frame of these entries, whose ids follow `pattern` from `first_entry_id`."""
-    lengths = list(map(len, entries))
-    return join_run(
-        ledger_id, first_entry_id, entries, lengths, lac=lac, pattern=pattern, flags=flags
+    header = _header(
+        ledger_id, first_entry_id, len(entries), sum(map(len, entries)), lac, pattern, flags
     )
+    column = struct.pack(f">{len(entries)}I", *map(len, entries))
+    frame = bytearray().join((header, column, *entries))
+    _seal(memoryview(frame))
+    return frame
 
 
 def join_run(
     ledger_id: LedgerId,
     first_entry_id: EntryId,
-    parts: Iterable[Buffer],
-    lengths: Sequence[int],
+    heads: Sequence[bytes],
+    payloads: Sequence[bytes],
     *,
     lac: EntryId,
     pattern: Pattern = CONSECUTIVE,
-    flags: int = 0,
-) -> bytearray:
-    """The same of entries in parts, which are copied once; `lengths`: of the whole entries."""
-    assert 0 < len(lengths) <= RUN_ENTRIES_MAX
-    body_bytes = sum(lengths)
-    header = FRAME_HEADER.pack(
-        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, first_entry_id, lac,
-        len(lengths), pattern.size, pattern.period, body_bytes, 0,
-    )  # fmt: skip
-    total = FRAME_HEADER_BYTES + 4 * len(lengths) + body_bytes
+    buffers: FrameBuffers,
+) -> memoryview:
+    """The same of a few entries: what stands before each payload, and the payloads."""
+    lengths = [len(head) + len(payload) for head, payload in zip(heads, payloads, strict=True)]
+    count = len(lengths)
+    header = _header(ledger_id, first_entry_id, count, sum(lengths), lac, pattern, 0)
+    column = struct.pack(f">{count}I", *lengths)
+    frame = buffers.take(len(header) + len(column) + sum(lengths))
+    at = 0
+    for part in chain((header, column), chain.from_iterable(zip(heads, payloads, strict=True))):
+        frame[at : at + len(part)] = part
+        at += len(part)
+    _seal(frame)
+    return frame
+
+
+def fill_run(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    heads: Octets,
+    payloads: Sequence[bytes],
+    lengths: NDArray[np.int64],
+    *,
+    lac: EntryId,
+    pattern: Pattern = CONSECUTIVE,
+    buffers: FrameBuffers,
+) -> memoryview:
+    """The same of many entries: a row of `heads` for each, and how long each payload is."""
+    count, width = heads.shape
+    sizes = lengths + width
+    body_bytes = int(sizes.sum())
+    start = FRAME_HEADER_BYTES + 4 * count
+    header = _header(ledger_id, first_entry_id, count, body_bytes, lac, pattern, 0)
+    frame = buffers.take(start + body_bytes)
+    frame[:FRAME_HEADER_BYTES] = header
+    frame[FRAME_HEADER_BYTES:start] = sizes.astype(_LENGTHS).tobytes()
+    _fill_body(frame[start:], heads, payloads, lengths)
+    _seal(frame)
+    return frame
+
+
+def _fill_body(
+    body: memoryview, heads: Octets, payloads: Sequence[bytes], lengths: NDArray[np.int64]
+) -> None:
+    count, width = heads.shape
+    if (lengths == lengths[0]).all() and lengths[0]:  # two copies of a rectangle
+        rows = np.frombuffer(body, np.uint8).reshape(count, -1)
+        rows[:, :width] = heads
+        rows[:, width:] = np.frombuffer(b"".join(payloads), np.uint8).reshape(count, -1)
+        return
+    each_head = chain.from_iterable(struct.iter_unpack(f"{width}s", heads.tobytes()))
+    body[:] = b"".join(chain.from_iterable(zip(each_head, payloads, strict=True)))
+
+
+def _header(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    count: int,
+    body_bytes: int,
+    lac: EntryId,
+    pattern: Pattern,
+    flags: int,
+) -> bytes:
+    """Without the checksum; FrameError when the frame would be too long."""
+    assert 0 < count <= RUN_ENTRIES_MAX
+    total = FRAME_HEADER_BYTES + 4 * count + body_bytes
     if total > FRAME_BYTES_MAX:
         raise FrameError(f"a run of {total} bytes exceeds {FRAME_BYTES_MAX}")
-    column = struct.pack(f">{len(lengths)}I", *lengths)
-    frame = bytearray().join((header, column, *parts))
-    assert len(frame) == total, "the parts are as long as the lengths say"
-    view = memoryview(frame)
-    view[_CRC_START:_CRC_END] = _checksum(view[:_CRC_START], view[_CRC_END:]).to_bytes(4, "big")
-    return frame
+    return FRAME_HEADER.pack(
+        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, first_entry_id, lac,
+        count, pattern.size, pattern.period, body_bytes, 0,
+    )  # fmt: skip
+
+
+def _seal(frame: memoryview) -> None:
+    found = _checksum(frame[:_CRC_START], frame[_CRC_END:])
+    frame[_CRC_START:_CRC_END] = found.to_bytes(4, "big")
 
 
 def _checksum(start: Buffer, tail: Buffer) -> int:
@@ -244,8 +309,7 @@ def _check_each(frame: RunFrame, body_bytes: int) -> None:
 def _check_together(frame: RunFrame, body_bytes: int) -> None:
     offsets = frame.offset_vector()
     _check_lengths(int(offsets[-1] - offsets[0]), body_bytes, int(np.diff(offsets).min()))
-    octets = np.frombuffer(frame.buffer, np.uint8)
-    heads = octets[offsets[:-1, None] + np.arange(16)].view(_IDS)
+    heads = _heads(np.frombuffer(frame.buffer, np.uint8), offsets)
     index = np.arange(frame.count, dtype=np.int64)
     pattern = frame.pattern
     if pattern.period:
@@ -254,6 +318,16 @@ def _check_together(frame: RunFrame, body_bytes: int) -> None:
         heads[:, 1] != frame.first_entry_id + index
     ).any():
         raise _strangers(frame)
+
+
+def _heads(octets: Octets, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ledger id and entry id that each entry says."""
+    lengths = np.diff(offsets)
+    if (lengths == lengths[0]).all():  # a rectangle: nothing to gather
+        rows = octets[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
+        return np.ascontiguousarray(rows[:, : _HEAD.size]).view(_IDS)
+    found: NDArray[np.int64] = octets[offsets[:-1, None] + np.arange(_HEAD.size)].view(_IDS)
+    return found
 
 
 def _check_lengths(found_bytes: int, body_bytes: int, shortest: int) -> None:

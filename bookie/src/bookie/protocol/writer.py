@@ -37,6 +37,7 @@ from bookie.protocol.errors import (
     MetadataConflictError,
     UnauthorizedError,
 )
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState, changed_ensemble
 from bookie.protocol.status import Status
@@ -72,12 +73,17 @@ class _Change:
 class Writer:
     """The add pipeline of one OPEN ledger, from its creation to its close.
 
-    `metadata` and `version` are what the store holds. Events return effects; after `Failed` or
-    `Closed` no event has any.
+    `metadata` and `version` are what the store holds. `buffers`: where frames are built, those of
+    several writers. Events return effects; after `Failed` or `Closed` no event has any.
     """
 
     def __init__(
-        self, metadata: LedgerMetadata, *, version: int, limits: WriterLimits | None = None
+        self,
+        metadata: LedgerMetadata,
+        *,
+        version: int,
+        limits: WriterLimits | None = None,
+        buffers: FrameBuffers | None = None,
     ) -> None:
         if metadata.state is not LedgerState.OPEN:
             raise LedgerClosedError(metadata.ledger_id)
@@ -87,7 +93,7 @@ class Writer:
         self.error: BookieError | None = None
         self.lac = NO_ENTRY
         self._limits = limits or WriterLimits()
-        self._gathered = Gatherer(metadata, batch_bytes=self._limits.batch_bytes)
+        self._gathered = Gatherer(metadata, batch_bytes=self._limits.batch_bytes, buffers=buffers)
         self._length_acked = 0
         self._batches: deque[Batch] = deque()
         self._runs: dict[int, PendingRun] = {}

@@ -1,0 +1,124 @@
+"""Batches: cut as the limits say, and the same bytes whichever way they were put together."""
+
+from itertools import accumulate
+
+import pytest
+from bookie.protocol.batches import QUEUE_LIST_MAX, Batch, Gatherer
+from bookie.protocol.entry import DigestType, EntryCodec
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.runs import FRAME_BYTES_MAX, parse_run
+from hypothesis import given
+from hypothesis import strategies as st
+
+LEDGER = LedgerId(7)
+LAC = EntryId(-1)
+each_digest = pytest.mark.parametrize("kind", DigestType, ids=lambda kind: kind.name)
+payload_lists = st.one_of(
+    st.lists(st.binary(max_size=40), min_size=1, max_size=80),
+    st.builds(lambda size, count: [bytes(size)] * count, st.integers(0, 30), st.integers(1, 600)),
+)
+
+
+def gatherer(
+    kind: DigestType = DigestType.CRC32C, *, size: int = 3, batch_bytes: int = 2**20
+) -> Gatherer:
+    ensemble = tuple(BookieId(f"bookie-{n}") for n in range(size))
+    fragments = (Fragment(EntryId(0), ensemble),)
+    metadata = LedgerMetadata(LEDGER, size, 3, 2, fragments, digest_type=kind, password=b"secret")
+    return Gatherer(metadata, batch_bytes=batch_bytes)
+
+
+def batches_of(made: Gatherer) -> list[Batch]:
+    found = []
+    while not made.is_empty:
+        found.append(made.take(lac=LAC))
+    return found
+
+
+def entries_of(batches: list[Batch]) -> dict[int, bytes]:
+    runs = [parse_run(run.frame) for batch in batches for run in batch.runs]
+    return {
+        i: bytes(e) for run in runs for i, e in zip(run.entry_ids(), run.entries(), strict=True)
+    }
+
+
+def plainly(kind: DigestType, payloads: list[bytes]) -> dict[int, bytes]:
+    codec, lengths = EntryCodec(LEDGER, kind, b"secret"), accumulate(map(len, payloads))
+    return {
+        i: codec.encode(EntryId(i), payload, lac=LAC, length=length)
+        for i, (payload, length) in enumerate(zip(payloads, lengths, strict=True))
+    }
+
+
+@each_digest
+@pytest.mark.parametrize("size", [3, 5])
+@given(payloads=payload_lists)
+def test_a_batch_holds_each_entry_as_if_made_alone(
+    kind: DigestType, size: int, payloads: list[bytes]
+) -> None:
+    made = gatherer(kind, size=size)
+    made.append(payloads)
+    assert entries_of(batches_of(made)) == plainly(kind, payloads)
+
+
+@given(payloads=payload_lists, batch_bytes=st.integers(1, 900))
+def test_lengths_and_ids_go_on_from_batch_to_batch(payloads: list[bytes], batch_bytes: int) -> None:
+    made = gatherer(batch_bytes=batch_bytes)
+    made.append(payloads)
+    batches = batches_of(made)
+    assert entries_of(batches) == plainly(DigestType.CRC32C, payloads)
+    assert batches[-1].last == made.last_appended == len(payloads) - 1
+    assert batches[-1].length == sum(map(len, payloads)) and made.queued_bytes == 0
+
+
+@given(
+    lists=st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=9), min_size=1, max_size=9),
+    batch_bytes=st.integers(1, 120),
+)
+def test_a_batch_ends_with_the_payload_that_fills_it(
+    lists: list[list[int]], batch_bytes: int
+) -> None:
+    made = gatherer(batch_bytes=batch_bytes)
+    for sizes in lists:
+        made.append([bytes(size) for size in sizes])
+    left, cuts = [size for sizes in lists for size in sizes], []
+    while left:
+        count = next((n for n in range(1, len(left)) if sum(left[:n]) >= batch_bytes), len(left))
+        cuts.append((cuts[-1] if cuts else -1) + count)
+        left = left[count:]
+    assert [batch.last for batch in batches_of(made)] == cuts
+
+
+def test_single_payloads_and_lists_keep_their_order() -> None:
+    made = gatherer()
+    payloads = [b"%d" % n for n in range(2 * QUEUE_LIST_MAX + 7)]
+    made.append_one(payloads[0])
+    made.append(payloads[1 : QUEUE_LIST_MAX + 5])
+    for payload in payloads[QUEUE_LIST_MAX + 5 :]:
+        made.append_one(payload)
+    assert entries_of(batches_of(made)) == plainly(DigestType.CRC32C, payloads)
+
+
+def test_what_does_not_fit_the_frame_waits_for_the_next_batch() -> None:
+    made = gatherer(batch_bytes=FRAME_BYTES_MAX)
+    made.append([bytes(2_000_000)] * 5)
+    assert [batch.last for batch in batches_of(made)] == [1, 3, 4]
+
+
+def test_a_list_may_be_changed_by_its_owner_after_the_append() -> None:
+    made, payloads = gatherer(), [b"one", b"two"]
+    made.append(payloads)
+    payloads.clear()
+    assert made.take(lac=NO_ENTRY).last == 1
+
+
+def test_the_heads_of_a_ledger_far_along_are_right() -> None:
+    made = gatherer()
+    made.last_pushed, made.length_pushed = EntryId(2**40 - 9), 2**50 - 3
+    made.append([bytes(3)] * 20)
+    run = parse_run(made.take(lac=LAC).runs[0].frame)
+    codec = EntryCodec(LEDGER, DigestType.CRC32C, b"secret")
+    heads = [codec.decode(entry)[0] for entry in run.entries()]
+    assert [head.length for head in heads] == [2**50 + 3 * n for n in range(20)]
+    assert [head.entry_id for head in heads] == [2**40 - 8 + n for n in range(20)]
