@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -82,11 +83,28 @@ class Client:
         return await self.reader.read()
 
 
+NARROW_BYTES = 64 * 1024
+"""What either socket keeps: by itself it grows, on some machines to more than a reply."""
+
+
+class NarrowConnection(RunConnection):
+    """Its socket takes little at a time."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        own = transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
+        super().connection_made(transport)
+
+
 @asynccontextmanager
 async def connected(service: EchoService) -> AsyncIterator[Client]:
-    server = RunServer(lambda: RunConnection(service))
+    server = RunServer(lambda: NarrowConnection(service))
     port = await server.start("127.0.0.1", 0)
-    client = Client(*await asyncio.open_connection("127.0.0.1", port))
+    own = socket.socket()
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_BYTES)
+    own.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", port))
+    client = Client(*await asyncio.open_connection(sock=own))
     try:
         yield client
     finally:
