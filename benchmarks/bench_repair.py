@@ -123,7 +123,8 @@ async def _repair(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
 def _figures(result: dict[str, Any], *, seconds: float, cpu_s: float, case: Case) -> Repeat:
     # What a recovery has written back is on the new disk as well, and no copy any more.
     entries = result["entries_copied"] + result["entries_recovered"]
-    assert entries == case.ledgers * case.payload // SIZE
+    # A writer closes at its ack quorum: another member may lack the last ones, and gets them too.
+    assert entries >= case.ledgers * case.payload // SIZE
     return {
         "seconds": seconds,
         "mib_per_s": entries * SIZE / MIB / seconds,

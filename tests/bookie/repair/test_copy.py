@@ -7,8 +7,27 @@ import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.entry import DigestType, EntryCodec
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import FRAME_BYTES_MAX, build_run, parse_run
-from bookie.repair.copy import ByteBudget, Copied, Copier, CopySettings, Entries, runs_of, spans
+from bookie.protocol.runs import (
+    CONSECUTIVE,
+    FRAME_BYTES_MAX,
+    Pattern,
+    RunFrame,
+    build_run,
+    parse_run,
+)
+from bookie.protocol.status import Status
+from bookie.repair.copy import (
+    WINDOWS_AHEAD_MAX,
+    ByteBudget,
+    Copied,
+    Copier,
+    CopySettings,
+    Entries,
+    runs_of,
+    spans,
+    verified,
+    whole,
+)
 from bookie.wire.native import Op
 from repair_lab import PASSWORD, RepairLab
 
@@ -109,8 +128,99 @@ async def test_a_rate_spreads_copies_over_time() -> None:
 
 async def test_what_is_in_flight_is_bounded() -> None:
     budget = ByteBudget(CopySettings(read_bytes=10, in_flight_bytes=25))
-    async with budget.window(), budget.window():
-        third = asyncio.ensure_future(budget.window().__aenter__())
-        await asyncio.sleep(0)
-        assert not third.done()
-        third.cancel()
+    await budget.enter()
+    await budget.enter()
+    third = asyncio.ensure_future(budget.enter())
+    await asyncio.sleep(0)
+    assert not third.done()
+    budget.leave()
+    await third
+
+
+# Whole frames
+def frame_of(
+    count: int, *, size: int = 1024, lacs: int = -1, pattern: Pattern = CONSECUTIVE
+) -> RunFrame:
+    bodies = [
+        CODEC.encode(EntryId(pattern.id_at(0, i)), b"x" * size, lac=EntryId(lacs), length=1)
+        for i in range(count)
+    ]
+    return parse_run(build_run(LedgerId(1), EntryId(0), bodies, lac=EntryId(99), pattern=pattern))
+
+
+ALL = EntrySet.from_ranges([(0, 10**6)])
+
+
+@pytest.mark.parametrize("pattern", [CONSECUTIVE, Pattern(2, 3)])
+def test_a_frame_that_is_wanted_in_full_goes_on_as_a_recovery_add(pattern: Pattern) -> None:
+    run = frame_of(100, lacs=7, pattern=pattern)
+    frame = whole(run, ALL, CODEC)
+    assert frame is not None
+    sent = parse_run(frame)
+    assert list(sent.entries()) == list(run.entries()) and sent.pattern == pattern
+    assert sent.is_recovery and sent.lac == 7, "never a LAC beyond what its entries carry"
+
+
+def test_a_frame_is_cut_when_one_entry_is_not_wanted_or_it_is_small() -> None:
+    assert whole(frame_of(100), ALL - EntrySet.from_ranges([(50, 50)]), CODEC) is None
+    assert whole(frame_of(100), EntrySet.from_ranges([(0, 98)]), CODEC) is None
+    assert whole(frame_of(10), ALL, CODEC) is None
+
+
+def test_a_frame_with_one_entry_that_is_not_right_goes_on_in_parts() -> None:
+    bodies = list(map(bytearray, frame_of(100).entries()))
+    bodies[40][-1] ^= 1
+    run = parse_run(build_run(LedgerId(1), EntryId(0), bodies, lac=EntryId(-1)))
+    found, corrupt = verified([run], ALL, CODEC)
+    assert whole(run, ALL, CODEC) is None and corrupt == [40] and len(found) == 99
+
+
+# Windows in flight
+def tiny(ahead: int) -> CopySettings:
+    return CopySettings(read_bytes=100, frame_bytes=100, in_flight_bytes=100 * ahead)
+
+
+def reads(lab: RepairLab) -> int:
+    return sum(call.op is Op.READ for call in lab.fleet.calls)
+
+
+async def to_copy(lab: RepairLab) -> LedgerId:
+    """A ledger of which bookie 1 lacks everything, and bookie 2 has nothing to offer."""
+    ledger = await lab.ledger(entries=100, last=99)
+    for number in (1, 2):
+        lab.fleet[number].lose(ledger.ledger_id, range(100))
+    lab.fleet.calls.clear()
+    return ledger.ledger_id
+
+
+@pytest.mark.parametrize(("ahead", "most"), [(3, 3), (50, WINDOWS_AHEAD_MAX)])
+async def test_reads_go_on_while_stores_wait_up_to_the_budget(
+    lab: RepairLab, ahead: int, most: int
+) -> None:
+    ledger_id = await to_copy(lab)
+    lab.fleet.hold(1, only=lambda call: call.op is Op.ADD_RUN)
+    copying = asyncio.ensure_future(copy(lab, ledger_id, tiny(ahead)))
+    await lab.fleet.settle()
+    assert reads(lab) == most
+    lab.fleet.heal(1)
+    lab.fleet.release(1)
+    assert not (await copying).left
+
+
+async def test_a_refusal_stops_the_windows_in_flight_as_well(lab: RepairLab) -> None:
+    ledger_id = await to_copy(lab)
+    lab.fleet[1].refuse_adds = Status.READ_ONLY
+    copied = await copy(lab, ledger_id, tiny(4))
+    assert not copied.entries and len(copied.left) == 100 and "READ_ONLY" in copied.why
+    assert reads(lab) <= WINDOWS_AHEAD_MAX
+
+
+async def test_a_cancelled_copy_leaves_nothing_behind(lab: RepairLab) -> None:
+    ledger_id = await to_copy(lab)
+    lab.fleet.hold(1, only=lambda call: call.op is Op.ADD_RUN)
+    before = len(asyncio.all_tasks())
+    copying = asyncio.ensure_future(copy(lab, ledger_id, tiny(4)))
+    await lab.fleet.settle()
+    copying.cancel()
+    await asyncio.gather(copying, return_exceptions=True)
+    assert len(asyncio.all_tasks()) == before

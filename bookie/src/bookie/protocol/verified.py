@@ -9,11 +9,16 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Final
 
 from bookie.protocol.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, EntryCodec
 from bookie.protocol.errors import DigestError
-from bookie.protocol.ids import EntryId
+from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.runs import RunFrame
+
+_LAC: Final = struct.Struct(">16xq")
+"""In an entry's header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,12 @@ class VerifiedRun:
     def entries(self) -> Sequence[memoryview]:
         """Verbatim, as long as the frame's buffer is there."""
         return list(map(self._buffer.__getitem__, map(slice, self._starts, self._ends)))
+
+    @property
+    def lac(self) -> EntryId:
+        """The highest LAC that one of them carries."""
+        lacs = chain.from_iterable(map(_LAC.unpack_from, repeat(self._buffer), self._starts))
+        return EntryId(max(lacs, default=NO_ENTRY))
 
 
 def payloads_of(run: VerifiedRun) -> Sequence[bytes]:
@@ -69,9 +80,12 @@ def _together(run: RunFrame, codec: EntryCodec, bounds: list[int]) -> tuple[byte
     if min(sizes) < ahead:
         return None
     # Header, digest, payload of each: one call cuts them all.
-    shape = "".join(
-        map(f"{ENTRY_HEADER_BYTES}s{digest_bytes}s%ds".__mod__, map((-ahead).__add__, sizes))
-    )
+    each = f"{ENTRY_HEADER_BYTES}s{digest_bytes}s%ds"
+    shortest = min(sizes) - ahead
+    if shortest == max(sizes) - ahead:
+        shape = each % shortest * len(sizes)
+    else:
+        shape = "".join(map(each.__mod__, map((-ahead).__add__, sizes)))
     parts = struct.Struct(shape).unpack_from(run.buffer, bounds[0])
     headers, digests, payloads = parts[0::3], parts[1::3], parts[2::3]
     return payloads if codec.are_right(headers, digests, payloads) else None

@@ -1,17 +1,20 @@
 """Copies entries that a bookie lacks: read from peers, digest checked, sent as recovery adds.
 
 Safe to run twice, at once and half-way: the bytes are those the writer made, a bookie keeps the
-first copy of an id, and nothing here changes metadata or marks. What is read and not yet stored is
-bounded for the whole process by one `ByteBudget`.
+first copy of an id, and nothing here changes metadata or marks. The next read goes out while the
+last ones are being verified and stored; what is read and not yet stored is bounded for the whole
+process by one `ByteBudget`. A frame that is wanted in full goes on as it is, under a new header,
+once each of its entries has verified; all else is cut into entries and put together anew.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from crc32c import crc32c
 
 from bookie.client.peers import Peers
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -23,6 +26,7 @@ from bookie.protocol.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
+    FRAME_HEADER,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
@@ -31,9 +35,17 @@ from bookie.protocol.runs import (
     parse_run,
 )
 from bookie.protocol.status import Status
+from bookie.protocol.verified import verify_run
 from bookie.repair.expect import Holding
 from bookie.wire.native import ReadReply, ReadRequest
 
+WINDOWS_AHEAD_MAX: Final = 8
+"""Of one copy: read, and being verified or stored."""
+WHOLE_BYTES_MIN: Final = 64 * 1024
+"""Smaller frames are joined with their neighbours rather than passed on."""
+CHECKSUM_START: Final = 4
+CHECKSUM_END: Final = 8
+"""Where a frame's header has the checksum of all the rest of the frame (`protocol.runs`)."""
 SPAN_GAP_ENTRIES: Final = 16
 """Wanted ranges this close are read in one go: striped shares, single holes."""
 
@@ -43,7 +55,10 @@ Entries = dict[int, tuple[EntryHeader, Buffer]]
 
 @dataclass(frozen=True, slots=True)
 class CopySettings:
-    """Bounds of copying, in bytes. `bytes_per_second`: None = as fast as the budget lets it."""
+    """Bounds of copying, in bytes. `bytes_per_second`: None = as fast as the budget lets it.
+
+    `frame_bytes`: of what is put together here; frames that go on whole keep their size.
+    """
 
     read_bytes: int = 1024 * 1024
     frame_bytes: int = 1024 * 1024
@@ -61,11 +76,13 @@ class ByteBudget:
         self._free_at = 0.0
         self._sleep = sleep
 
-    @asynccontextmanager
-    async def window(self) -> AsyncIterator[None]:
-        """Room for one read and for storing what it returns."""
-        async with self._windows:
-            yield
+    async def enter(self) -> None:
+        """Take room for one read and for storing what it returns; give it back with `leave`."""
+        await self._windows.acquire()
+
+    def leave(self) -> None:
+        """All that was read is stored, or dropped."""
+        self._windows.release()
 
     async def spend(self, copied_bytes: int) -> None:
         """Wait until the rate allows this many bytes more."""
@@ -140,38 +157,75 @@ class Copier:
         return others[turn:] + others[:turn]
 
     async def _copy_from(self, job: _Job, source: BookieId, offered: EntrySet) -> None:
-        for first, last in spans(offered):
-            wanted = offered.clip(first, last)
-            at: EntryId | None = wanted.first
-            while at is not None and at <= wanted.last:
-                async with self._budget.window():
-                    at, found = await self._read(job, source, wanted.clip(at, wanted.last))
-                    await self._store(job, found)
-                if job.refused is not None:
-                    return
-            if at is None:
-                return
+        storing: deque[asyncio.Task[None]] = deque()
+        try:
+            for first, last in spans(offered):
+                if not await self._copy_span(job, source, offered.clip(first, last), storing):
+                    break
+            while storing:
+                await storing[0]
+                storing.popleft()
+        finally:
+            for task in storing:
+                task.cancel()
+            await asyncio.gather(*storing, return_exceptions=True)
 
-    async def _read(
-        self, job: _Job, source: BookieId, wanted: EntrySet
-    ) -> tuple[EntryId | None, Entries]:
-        """Where to read on, None when this source is of no more use; and the verified entries."""
+    async def _copy_span(
+        self, job: _Job, source: BookieId, wanted: EntrySet, storing: "deque[asyncio.Task[None]]"
+    ) -> bool:
+        """Window by window; False when there is no use in asking this source for more."""
+        at = wanted.first
+        while at <= wanted.last and job.refused is None:
+            while len(storing) >= WINDOWS_AHEAD_MAX:
+                await storing[0]
+                storing.popleft()
+            await self._budget.enter()
+            try:
+                reply = await self._read(job, source, wanted.clip(at, wanted.last))
+            except BaseException:
+                self._budget.leave()
+                raise
+            # Without progress a defective peer is not asked again.
+            if reply is None or reply.answered_through < at:
+                self._budget.leave()
+                return False
+            store = asyncio.create_task(
+                self._store(job, source, reply, wanted.clip(at, wanted.last))
+            )
+            store.add_done_callback(lambda _task: self._budget.leave())
+            storing.append(store)
+            at = EntryId(reply.answered_through + 1)
+        return job.refused is None
+
+    async def _read(self, job: _Job, source: BookieId, wanted: EntrySet) -> ReadReply | None:
+        """None when this source is of no more use."""
         request = ReadRequest(
             job.metadata.ledger_id, wanted.first, wanted.last, self._settings.read_bytes, job.key
         )
         status, reply = await self._peers.read(source, request)
         if status is not Status.OK or reply is None:
             job.why = job.why or f"{source} answered {status.name} to a read"
-            return None, {}
-        found, corrupt = verified(reply, wanted, job.codec)
+            return None
+        return reply
+
+    # Storing
+    async def _store(self, job: _Job, source: BookieId, reply: ReadReply, wanted: EntrySet) -> None:
+        wanted = wanted.clip(0, reply.answered_through)
+        rest: list[RunFrame] = []
+        for run in _parsed(reply):
+            frame = whole(run, wanted, job.codec)
+            if frame is None:
+                rest.append(run)
+                continue
+            wanted -= _ids_of(run)
+            await self._send(job, frame, (run.first_entry_id, run.count, run.pattern))
+        found, corrupt = verified(rest, wanted, job.codec)
         if corrupt:
             job.corrupt.update({(source, entry_id): None for entry_id in corrupt})
             job.why = job.why or f"{source} holds a corrupt copy of entry {corrupt[0]}"
-        if reply.answered_through < wanted.first:
-            return None, found  # no progress: a defective peer must not be asked for ever
-        return EntryId(reply.answered_through + 1), found
+        await self._store_found(job, found)
 
-    async def _store(self, job: _Job, found: Entries) -> None:
+    async def _store_found(self, job: _Job, found: Entries) -> None:
         for first, pattern, entry_ids in runs_of(found, frame_bytes=self._settings.frame_bytes):
             bodies = [found[entry_id][1] for entry_id in entry_ids]
             # The LAC of a copy never exceeds what its own entries carry (R16).
@@ -179,14 +233,19 @@ class Copier:
             frame = build_run(
                 job.metadata.ledger_id, first, bodies, lac=lac, pattern=pattern, flags=FLAG_RECOVERY
             )
-            await self._budget.spend(len(frame))
-            status = await self._add(job, frame)
-            if status is not Status.OK:
-                job.refused = status
-                job.why = f"{job.target} answered {status.name} to a recovery add"
-                return
-            job.done.append((first, len(entry_ids), pattern))
-            job.bytes_copied += sum(map(len, bodies))
+            await self._send(job, frame, (first, len(entry_ids), pattern))
+
+    async def _send(self, job: _Job, frame: bytearray, run: tuple[int, int, Pattern]) -> None:
+        await self._budget.spend(len(frame))
+        if job.refused is not None:
+            return
+        status = await self._add(job, frame)
+        if status is not Status.OK:
+            job.refused = job.refused or status
+            job.why = job.why or f"{job.target} answered {status.name} to a recovery add"
+            return
+        job.done.append(run)
+        job.bytes_copied += len(frame) - FRAME_HEADER_BYTES - 4 * run[1]
 
     async def _add(self, job: _Job, frame: Buffer) -> Status:
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
@@ -209,20 +268,46 @@ def spans(wanted: EntrySet) -> list[tuple[EntryId, EntryId]]:
     return [(EntryId(a), EntryId(b)) for a, b in zip(firsts, lasts, strict=True)]
 
 
-def verified(
-    reply: ReadReply, wanted: EntrySet, codec: EntryCodec
-) -> tuple[Entries, list[EntryId]]:
-    """The wanted entries of a reply whose digests are right, and the ids of those that are not."""
-    found: Entries = {}
-    corrupt: list[EntryId] = []
+def _parsed(reply: ReadReply) -> Iterator[RunFrame]:
     for buffer in reply.runs:
         try:
-            run = parse_run(buffer)
+            yield parse_run(buffer)
         except FrameError:
             continue  # cut or garbled on its way: its entries count as not sent
+
+
+def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> bytearray | None:
+    """The recovery add of a frame, None unless all of it is wanted and each entry is right."""
+    first, last = run.first_entry_id, run.last_entry_id
+    if len(run.buffer) < WHOLE_BYTES_MIN or not _ids_of(run) <= wanted:
+        return None
+    entries = verify_run(run, codec, first=first, last=last)
+    if entries.corrupt:
+        return None
+    return recovery_add(run, lac=entries.lac)  # never more than its own entries carry (R16)
+
+
+def recovery_add(run: RunFrame, *, lac: EntryId) -> bytearray:
+    """The same entries under a header that says so, its checksum made anew."""
+    frame = bytearray(run.buffer)
+    magic, version, _flags, _crc, ledger, first, _lac, *shape = FRAME_HEADER.unpack_from(frame)
+    FRAME_HEADER.pack_into(frame, 0, magic, version, FLAG_RECOVERY, 0, ledger, first, lac, *shape)
+    with memoryview(frame) as view:
+        crc = crc32c(view[CHECKSUM_END:], crc32c(view[:CHECKSUM_START]))
+    frame[CHECKSUM_START:CHECKSUM_END] = crc.to_bytes(4, "big")
+    return frame
+
+
+def verified(
+    frames: Iterable[RunFrame], wanted: EntrySet, codec: EntryCodec
+) -> tuple[Entries, list[EntryId]]:
+    """The wanted entries of frames whose digests are right, and the ids of those that are not."""
+    found: Entries = {}
+    corrupt: list[EntryId] = []
+    for run in frames:
         asked = _asked_of(run, wanted)
         for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
-            if entry_id in found or entry_id > reply.answered_through or entry_id not in asked:
+            if entry_id in found or entry_id not in asked:
                 continue
             try:
                 header, _payload = codec.decode(entry, entry_id=entry_id)
@@ -233,9 +318,13 @@ def verified(
     return found, [entry_id for entry_id in corrupt if entry_id not in found]
 
 
+def _ids_of(run: RunFrame) -> EntrySet:
+    return EntrySet.from_runs([(run.first_entry_id, run.count, run.pattern)])
+
+
 def _asked_of(run: RunFrame, wanted: EntrySet) -> set[int]:
     """The wanted ones among a run's ids, to be looked up one by one."""
-    asked = EntrySet.from_runs([(run.first_entry_id, run.count, run.pattern)]) & wanted
+    asked = _ids_of(run) & wanted
     return {entry_id for low, high in asked.ranges() for entry_id in range(low, high + 1)}
 
 
