@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -20,9 +21,16 @@ from typing import Any, Final
 
 from bookie.testing.figures import code_revision
 
-from benchmarks import bench_append, bench_boot, bench_read, bench_recovery, bench_repair
+from benchmarks import (
+    bench_apache,
+    bench_append,
+    bench_boot,
+    bench_read,
+    bench_recovery,
+    bench_repair,
+)
 from benchmarks.gates import judge, read_gates
-from benchmarks.report import publish
+from benchmarks.report import RATIOS, publish
 from benchmarks.rows import Options, Row
 
 RESULTS: Final = Path(__file__).with_name("results.json")
@@ -32,21 +40,25 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "recovery": bench_recovery.rows,
     "boot": bench_boot.rows,
     "repair": bench_repair.rows,
+    "apache": bench_apache.rows,
 }
+FULL_ONLY: Final = frozenset({"apache"})
+"""Not measured without `--full`, unless `--only` names them."""
 ROUNDS: Final = 5
 
 
 def main() -> int:
     chosen = _arguments()
+    # Children are ended by their context managers, which an ordinary SIGTERM would skip.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     loop_name, loop = loop_factory(chosen.loop)
     options = Options(chosen.dir, chosen.rounds, chosen.full, loop)
     began, rows = time.time(), list[Row]()
     machine = {**_machine(), "loop": loop_name}
-    for name, benchmark in BENCHMARKS.items():
-        if chosen.only in name:
-            for row in benchmark(options):
-                print(line_of(row), flush=True)
-                rows.append(row)
+    for name in names_of(chosen.only, is_full=chosen.full):
+        for row in BENCHMARKS[name](options):
+            print(line_of(row), flush=True)
+            rows.append(row)
     seconds = round(time.time() - began, 1)
     results = {"machine": machine, "seconds": seconds, "rows": [row.json() for row in rows]}
     chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -54,6 +66,15 @@ def main() -> int:
         publish(results)
     print(f"{len(rows)} rows in {seconds:.0f} s ({chosen.json})")
     return _gate(rows) if chosen.gate else 0
+
+
+def names_of(only: str, *, is_full: bool) -> list[str]:
+    """The benchmarks to run, in order."""
+    return [
+        name
+        for name in BENCHMARKS
+        if only in name and (is_full or name not in FULL_ONLY or only == name)
+    ]
 
 
 def _gate(rows: Sequence[Row]) -> int:
@@ -101,11 +122,11 @@ def loop_factory(name: str) -> tuple[str, Callable[[], asyncio.AbstractEventLoop
 
 
 def line_of(row: Row) -> str:
-    """Medians, with the spread of the ratio."""
+    """Medians, with the spread of the ratios."""
     shown = []
     for figure in row.figures:
         values = row.values(figure)
-        spread = f" ({min(values):.2f}-{max(values):.2f})" if figure == "ratio" else ""
+        spread = f" ({min(values):.2f}-{max(values):.2f})" if figure in RATIOS else ""
         shown.append(f"{figure} {row.median(figure):.4g}{spread}")
     return f"{row.name}: {', '.join(shown)}"
 

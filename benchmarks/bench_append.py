@@ -124,7 +124,7 @@ async def _round(
     for case in cases:
         if (case.depth == 1) not in probes:
             probes[case.depth == 1] = _probe(case, sinks)
-        ours = await _turn(case, clients[case.mode], fleets[case.mode])
+        ours = await turn(case, clients[case.mode], fleets[case.mode])
         await asyncio.sleep(SETTLE_S)
         found.append((case, _compared(case, ours, probe=probes[case.depth == 1])))
     return found
@@ -156,7 +156,7 @@ def wire_block(size: int, count: int) -> tuple[bytes, int]:
 
 
 # Our side
-async def _turn(case: Case, client: Client, fleet: Fleet) -> Repeat:
+async def turn(case: Case, client: Client, fleet: Fleet) -> Repeat:
     """Append to a new ledger until the last entry is acknowledged."""
     ensemble, write, ack = FANS[case.bookies]
     writer = await client.create_ledger(ensemble_size=ensemble, write_quorum=write, ack_quorum=ack)

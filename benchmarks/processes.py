@@ -1,7 +1,9 @@
 """Child processes of a benchmark: how they are ended, and what they used."""
 
+import select
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +13,25 @@ STOP_WAIT_S: Final = 20.0
 
 
 class Process:
-    """A child that is ended with SIGTERM, and with SIGKILL when it does not listen."""
+    """A child that is ended with SIGTERM, and with SIGKILL when it does not listen.
 
-    def __init__(self, arguments: list[str], *, log: Path) -> None:
+    `is_asked`: it reads from a pipe, not from our stdin.
+    """
+
+    def __init__(
+        self,
+        arguments: list[str],
+        *,
+        log: Path,
+        program: str = sys.executable,
+        is_asked: bool = False,
+    ) -> None:
         with log.open("ab") as words:
             self.child = subprocess.Popen(
-                [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=words
+                [program, *arguments],
+                stdin=subprocess.PIPE if is_asked else None,
+                stdout=subprocess.PIPE,
+                stderr=words,
             )
         self._seen = psutil.Process(self.child.pid)
 
@@ -32,15 +47,26 @@ class Process:
         except subprocess.TimeoutExpired:
             self.child.kill()
             self.child.wait()
-        assert self.child.stdout is not None
-        self.child.stdout.close()
+        self._close_pipes()
 
     def kill(self) -> None:
         """Without a word, as a crash."""
         self.child.kill()
         self.child.wait()
-        assert self.child.stdout is not None
-        self.child.stdout.close()
+        self._close_pipes()
+
+    def ask(self, words: str, *, wait_s: float) -> str:
+        """The line that it answers with; empty when it ended instead, or was silent for so long."""
+        assert self.child.stdin is not None and self.child.stdout is not None
+        with suppress(BrokenPipeError):
+            self.child.stdin.write(words.encode() + b"\n")
+            self.child.stdin.flush()
+        readable, _, _ = select.select([self.child.stdout], [], [], wait_s)
+        line = self.first_line() if readable else ""
+        if readable and not line:  # its end of the pipe is closed: it is about to end
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(STOP_WAIT_S)
+        return line
 
     @property
     def has_ended(self) -> bool:
@@ -57,3 +83,9 @@ class Process:
 
     def resident_bytes(self) -> int:
         return int(self._seen.memory_info().rss)
+
+    def _close_pipes(self) -> None:
+        for pipe in (self.child.stdin, self.child.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # it ended before it read all
+                    pipe.close()

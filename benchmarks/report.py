@@ -24,8 +24,12 @@ UNITS: Final = {
     "disk_bytes_per_byte": "disk bytes per byte and copy", "resident_mib": "MiB a bookie",
     "p50_us": "p50 us", "p99_us": "p99 us", "probe_p50_us": "probe p50 us",
     "seconds": "s", "ledgers_per_s": "ledgers/s", "ms": "ms",
+    "ours_entries_per_s": "our entries/s", "ours_over_apache": "ours over Apache",
+    "memory_over_apache": "our memory mode over Apache",
 }  # fmt: skip
 """How a figure is headed; any other by its own name."""
+RATIOS: Final = frozenset({"ratio", "ours_over_apache", "memory_over_apache"})
+"""Shown first, and with their spread."""
 
 
 def publish(results: Mapping[str, Any]) -> None:
@@ -60,9 +64,9 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    """One column for each figure that any of the rows has; the ratio first, with its spread."""
+    """One column for each figure that any of the rows has; the ratios first, with their spread."""
     figures = list(dict.fromkeys(figure for row in rows for figure in row.figures))
-    figures.sort(key=lambda figure: figure != "ratio")
+    figures.sort(key=lambda figure: figure not in RATIOS)
     lines = [f"| what | {' | '.join(UNITS.get(figure, figure) for figure in figures)} |"]
     lines.append("|---" * (len(figures) + 1) + "|")
     for row in rows:
@@ -74,7 +78,7 @@ def _cell(row: Row, figure: str) -> str:
     if figure not in row.figures:
         return ""
     values = row.values(figure)
-    if figure == "ratio":
+    if figure in RATIOS:
         return f"**{row.median(figure):.2f}** ({min(values):.2f}-{max(values):.2f})"
     median = row.median(figure)
     return f"{median:,.0f}" if median >= 100 else f"{median:.3g}"

@@ -1,0 +1,106 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Random;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.bookkeeper.client.AsyncCallback.AddCallback;
+import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.conf.ClientConfiguration;
+
+/**
+ * Appends with the stock client: one turn for each line on stdin, answered by one line of JSON.
+ *
+ * <p>Arguments: ZOOKEEPER/ROOT v2|v3 ENTRY_SIZE COUNT WINDOW LEDGERS. A turn creates LEDGERS new
+ * ledgers (3/3/2, CRC32C), adds COUNT entries to them in turn with at most WINDOW of them open, and
+ * deletes them. Timed is what lies between the first add and the last acknowledgement. A turn ends
+ * with the first add that fails. The end of stdin ends the program.
+ */
+public final class Append {
+    private static final byte[] PASSWORD = new byte[0];
+    private static final long REGISTER_WAIT_NS = 60_000_000_000L;
+
+    private final BookKeeper client;
+    private final byte[] entry;
+    private final int count;
+    private final int window;
+    private final LedgerHandle[] ledgers;
+    private final Semaphore open;
+    private final AtomicInteger failed = new AtomicInteger(BKException.Code.OK);
+
+    private Append(BookKeeper client, int size, int count, int window, int ledgers) {
+        this.client = client;
+        this.entry = new byte[size];
+        this.count = count;
+        this.window = window;
+        this.ledgers = new LedgerHandle[ledgers];
+        this.open = new Semaphore(window);
+        new Random().nextBytes(entry);
+    }
+
+    public static void main(String[] args) throws Exception {
+        ClientConfiguration settings = new ClientConfiguration();
+        settings.setMetadataServiceUri("zk+hierarchical://" + args[0]);
+        settings.setUseV2WireProtocol(args[1].equals("v2"));
+        settings.setThrottleValue(0); // by default no ledger may have 5,000 adds a second
+        try (BookKeeper client = new BookKeeper(settings)) {
+            Append append = new Append(
+                    client, Integer.parseInt(args[2]), Integer.parseInt(args[3]),
+                    Integer.parseInt(args[4]), Integer.parseInt(args[5]));
+            BufferedReader turns = new BufferedReader(new InputStreamReader(System.in));
+            while (turns.readLine() != null) {
+                System.out.println(append.turn());
+                System.out.flush();
+            }
+        }
+    }
+
+    private String turn() throws Exception {
+        failed.set(BKException.Code.OK);
+        for (int i = 0; i < ledgers.length; i++) {
+            ledgers[i] = create();
+        }
+        long began = System.nanoTime();
+        addAll();
+        double seconds = (System.nanoTime() - began) / 1e9;
+        if (failed.get() != BKException.Code.OK) {
+            return "{\"error\": \"" + BKException.getMessage(failed.get()) + "\"}";
+        }
+        for (LedgerHandle ledger : ledgers) {
+            ledger.close();
+            client.deleteLedger(ledger.getId());
+        }
+        return "{\"entries\": " + count + ", \"seconds\": " + seconds + "}";
+    }
+
+    /** Waits for bookies that have not registered yet. */
+    private LedgerHandle create() throws Exception {
+        long deadline = System.nanoTime() + REGISTER_WAIT_NS;
+        while (true) {
+            try {
+                return client.createLedger(3, 3, 2, BookKeeper.DigestType.CRC32C, PASSWORD);
+            } catch (BKException.BKNotEnoughBookiesException error) {
+                if (System.nanoTime() > deadline) {
+                    throw error;
+                }
+                Thread.sleep(200);
+            }
+        }
+    }
+
+    private void addAll() throws Exception {
+        AddCallback added = (code, ledger, entryId, context) -> {
+            if (code != BKException.Code.OK) {
+                failed.compareAndSet(BKException.Code.OK, code);
+            }
+            open.release();
+        };
+        for (int i = 0; i < count && failed.get() == BKException.Code.OK; i++) {
+            open.acquire();
+            ledgers[i % ledgers.length].asyncAddEntry(entry, added, null);
+        }
+        open.acquire(window);
+        open.release(window);
+    }
+}
