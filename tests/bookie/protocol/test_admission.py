@@ -1,7 +1,5 @@
 """What one bookie may answer for one ledger (R7, R9, R24-R26)."""
 
-from dataclasses import replace
-
 import pytest
 from bookie.protocol.admission import (
     LedgerFacts,
@@ -20,13 +18,13 @@ KEY = b"k" * 20
 OTHER = b"o" * 20
 NEVER_SEEN = LedgerFacts()
 ORDINARY = LedgerFacts(is_known=True, master_key=KEY, lac=EntryId(4), last_entry_id=EntryId(5))
-FENCED = replace(ORDINARY, fenced=True)
-BEHIND = replace(ORDINARY, behind_boundary=True)
-LIMBO = replace(ORDINARY, fenced=True, limbo=True, behind_boundary=True)
+FENCED = ORDINARY._replace(fenced=True)
+BEHIND = ORDINARY._replace(behind_boundary=True)
+LIMBO = ORDINARY._replace(fenced=True, limbo=True, behind_boundary=True)
 LIMBO_UNSEEN = LedgerFacts(is_known=True, fenced=True, limbo=True, behind_boundary=True)
-UNCHECKED = replace(BEHIND, unchecked=True)
+UNCHECKED = BEHIND._replace(unchecked=True)
 UNCHECKED_UNSEEN = LedgerFacts(unchecked=True, behind_boundary=True)
-DELETED = replace(ORDINARY, fenced=True, deleted=True)
+DELETED = ORDINARY._replace(fenced=True, deleted=True)
 
 
 def add(facts: LedgerFacts, *, recovery: bool = False, writable: bool = True) -> Ruling:
@@ -103,7 +101,7 @@ def test_a_plain_read_changes_nothing() -> None:
     assert rule_read(NEVER_SEEN, master_key=KEY, fence=False) == Ruling(Status.OK)
 
 
-@pytest.mark.parametrize("facts", [NEVER_SEEN, LIMBO_UNSEEN, replace(ORDINARY, master_key=b"")])
+@pytest.mark.parametrize("facts", [NEVER_SEEN, LIMBO_UNSEEN, ORDINARY._replace(master_key=b"")])
 def test_the_first_key_is_learned(facts: LedgerFacts) -> None:
     assert add(facts, recovery=True) == Ruling(Status.OK, learn_key=True)
 

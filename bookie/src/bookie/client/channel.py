@@ -117,7 +117,7 @@ class Channel(asyncio.BufferedProtocol):
             larger = bytearray(needed)
             larger[:rest] = self._buffer[consumed : self._filled]
             self._buffer = larger
-        elif consumed:
+        elif consumed and rest:
             self._buffer[:rest] = self._buffer[consumed : self._filled]
         self._filled = rest
 
@@ -125,7 +125,7 @@ class Channel(asyncio.BufferedProtocol):
         """Bytes consumed, and the size of the message that is not whole yet (0 = unknown)."""
         view, at = memoryview(self._buffer)[: self._filled], 0
         while self._filled - at >= ENVELOPE_BYTES:
-            size = message_bytes(view[at : at + ENVELOPE_BYTES])
+            size = message_bytes(view, at)
             if self._filled - at < size:
                 return at, size
             self._on_message(parse_envelope(view[at : at + size]))

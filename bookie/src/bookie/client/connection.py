@@ -58,6 +58,7 @@ class PoolSettings:
 Reply = TypeVar("Reply")
 OnAnswer = Callable[[Status, memoryview], None]
 _NOTHING: Final = memoryview(b"")
+_STATUSES: Final = {int(status): status for status in Status}
 WORDS_BYTES_MAX: Final = 1024
 """Of a refused greeting, for the log."""
 
@@ -233,10 +234,7 @@ class _Link:
             )
         self._forget(envelope.request_id)
         self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
-        status = Status.UNREACHABLE
-        if envelope.code in Status._value2member_map_:
-            status = Status(envelope.code)
-        request.on_answer(status, envelope.body)
+        request.on_answer(_STATUSES.get(envelope.code, Status.UNREACHABLE), envelope.body)
 
     def _forget(self, request_id: int) -> None:
         self._in_flight_bytes -= self._requests.pop(request_id).size

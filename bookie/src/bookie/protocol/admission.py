@@ -14,8 +14,7 @@ A ledger here is in one of these states; each row says what a request meets:
 | deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER |
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
@@ -24,8 +23,7 @@ EMPTY_KEY: Final = b""
 """A ledger that was marked before its first request has no key yet; the first one teaches it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFacts:
+class LedgerFacts(NamedTuple):
     """What this bookie knows of one ledger at this moment.
 
     `is_known`: any record or entry of it is here. `behind_boundary`: it existed at an unclean boot.
@@ -57,8 +55,7 @@ class LedgerFacts:
         return self.fenced or self.limbo or self.behind_boundary or self.deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(NamedTuple):
     """The answer, and what must be durable before it is given."""
 
     status: Status

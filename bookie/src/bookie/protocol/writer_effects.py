@@ -3,7 +3,8 @@
 From `protocol.writer` to `client.writer`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import BookieError
@@ -11,19 +12,17 @@ from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 
 
-@dataclass(frozen=True, slots=True)
-class SendRun:
+class SendRun(NamedTuple):
     """Send `frame` to `bookie_id`; hand its status to `replied` together with this effect."""
 
     bookie_id: BookieId
     position: int
     generation: int
     run_id: int
-    frame: Buffer = field(repr=False)
+    frame: Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Acked:
+class Acked(NamedTuple):
     """Every entry up to and including `last` is durable on its ack quorum."""
 
     last: EntryId

@@ -147,7 +147,7 @@ class RunConnection(asyncio.BufferedProtocol):
             held = self._end - self._start
             if held < ENVELOPE_BYTES:
                 break
-            size = message_bytes(view[self._start : self._start + ENVELOPE_BYTES])
+            size = message_bytes(view, self._start)
             if held < size:
                 self._grow_for(size)
                 break

@@ -174,6 +174,8 @@ class RunService:
 
     def _apply(self, ledger_id: LedgerId, ruling: Ruling, master_key: bytes) -> None:
         """Write what the ruling says must be durable; in memory it counts from now on."""
+        if not (ruling.learn_key or ruling.fence):
+            return
         record = self._storage.record(ledger_id) or LedgerRecord(ledger_id)
         changed = record
         if ruling.learn_key:

@@ -11,7 +11,7 @@ What may be wrong and what it means:
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bookie.protocol.errors import CorruptError, FrameError
 from bookie.protocol.runs import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RunFrame, parse_run
@@ -25,8 +25,7 @@ SCAN_BYTES: Final = 2 * FRAME_BYTES_MAX
 OnDamage = Callable[[CorruptError], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where one frame lies, verbatim: bytes [offset, offset + length) of a file."""
 
     file_id: int

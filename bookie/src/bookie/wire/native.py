@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
@@ -52,8 +52,7 @@ FLAG_FENCE: Final = 1
 """READ, READ_LAC: fence the ledger first, durably."""
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """One message, request or reply. `code`: flags of a request, Status of a reply."""
 
     op: Op
@@ -68,9 +67,9 @@ def envelope_header(op: Op, code: int, request_id: int, body_bytes: int) -> byte
     return ENVELOPE.pack(body_bytes, op, code, 0, request_id)
 
 
-def message_bytes(header: Buffer) -> int:
-    """Whole length of the message that starts with these 16 bytes; FrameError when oversize."""
-    body_bytes = int(ENVELOPE.unpack_from(header)[0])
+def message_bytes(buffer: Buffer, at: int = 0) -> int:
+    """Whole length of the message whose 16 bytes start at `at`; FrameError when oversize."""
+    body_bytes = int(ENVELOPE.unpack_from(buffer, at)[0])
     if body_bytes > MESSAGE_BYTES_MAX:
         raise FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
     return ENVELOPE_BYTES + body_bytes
