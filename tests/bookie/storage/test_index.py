@@ -149,6 +149,26 @@ def test_a_healing_copy_takes_over_only_the_ids_it_holds(index: Index) -> None:
     assert left == [ids((0, 3)), ids((6, 9))] or left == [ids((0, 3), (6, 9))]
 
 
+def test_ledgers_that_share_a_commit_keep_first_copies_of_their_own(index: Index) -> None:
+    ledgers = range(1, 1301)  # more than one statement takes
+    commit(index, {n: run(n, 0, n % 7 + 1) for n in ledgers})
+    commit(index, {2000 + n: run(n, 3, 9) for n in ledgers})
+    for n in ledgers:
+        first, *later = index.all_rows(LedgerId(n))
+        assert (first.first, first.last, first.offset) == (0, n % 7, n)
+        assert [(row.first, row.last, row.offset) for row in later] == [
+            (max(3, n % 7 + 1), 11, 2000 + n)
+        ]
+
+
+def test_a_late_row_is_cut_against_earlier_ones_of_its_own_commit(index: Index) -> None:
+    commit(index, {1: run(7, 10, 5), 2: run(8, 0, 5), 3: run(7, 8, 4), 4: run(9, 0, 5)})
+    assert [(row.first, row.last, row.offset) for row in index.all_rows(L7)] == [
+        (8, 9, 3),
+        (10, 14, 1),
+    ]
+
+
 def test_interleaved_stripes_are_all_found_though_their_rows_begin_far_before(index: Index) -> None:
     stripes = {n: run(7, n, 300, pattern=Pattern(1, 3)) for n in range(3)}
     commit(index, stripes)

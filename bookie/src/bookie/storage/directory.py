@@ -17,11 +17,11 @@ from typing import Final
 from bookie.points import passing
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, StorageError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import RunFrame
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
-from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
+from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow, entries_of
@@ -38,14 +38,6 @@ beside it, the rebuild has not ended."""
 
 _MOVED_RETRIES: Final = 3
 """How often one read follows a frame that compaction moves under it."""
-
-
-@dataclass(slots=True)
-class LedgerTail:
-    """Highest entry id held and highest LAC seen of one ledger; kept in memory for all ledgers."""
-
-    last: EntryId = NO_ENTRY
-    lac: EntryId = NO_ENTRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +60,7 @@ class LedgerDirectory:
         self._active = Memtable()
         self._frozen: Memtable | None = None
         self.facts = DirectoryFacts.decode(index.facts())
-        self._tails = {
-            ledger_id: LedgerTail(tail.last, tail.lac) for ledger_id, tail in index.tails().items()
-        }
+        self._tails = index.tails()
         self.has_garbage = True
         """Frames may have died since the last compaction (after an open: unknown)."""
 
@@ -138,7 +128,7 @@ class LedgerDirectory:
         row = self._active.add(frame, position)
         tail = self._tails.get(frame.ledger_id)
         if tail is None:
-            tail = self._tails[frame.ledger_id] = LedgerTail()
+            tail = self._tails[frame.ledger_id] = Tail()
         if row.last > tail.last:
             tail.last = EntryId(row.last)
         if frame.lac > tail.lac:
@@ -155,7 +145,7 @@ class LedgerDirectory:
         frozen = self._frozen
         return self._active.count + (frozen.count if frozen is not None else 0)
 
-    def tail(self, ledger_id: LedgerId) -> LedgerTail | None:
+    def tail(self, ledger_id: LedgerId) -> Tail | None:
         """Cheap; from any thread."""
         return self._tails.get(ledger_id)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, FrameError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import FLAG_RECOVERY
 from bookie.storage.disk import Disk
 from bookie.storage.memtable import LedgerRows
@@ -54,17 +54,22 @@ SET last = max(last, excluded.last), lac = max(lac, excluded.lac), span = max(sp
 """
 _REPLACE_RECORD: Final = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _REPLACE_FACT: Final = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+_LEDGERS_TOGETHER: Final = 500
+_ROWS_PER_INSERT: Final = 1000
 
 IsReadable = Callable[[LedgerId, RunRow], bool]
 """Reads the row's frame from the log and checks it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tail:
-    """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen."""
+    """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen.
 
-    last: EntryId
-    lac: EntryId
+    Kept in memory for all ledgers, hence no more than that.
+    """
+
+    last: EntryId = NO_ENTRY
+    lac: EntryId = NO_ENTRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +198,9 @@ class Index:
         Rows are taken in the order of their place in the log: the first copy of an id stays, unless
         a later one was written by recovery and the stored one is not `is_readable` any more.
         """
-        dead = 0
         with self._database.transaction("commit to the index") as connection:
             _forget(connection, batch.forget)
-            for ledger_id, rows in batch.rows.items():
-                dead += _Insertion(connection, ledger_id, rows.span, is_readable).insert(rows)
-                connection.execute(_UPSERT_TAIL, (ledger_id, rows.last, rows.lac, rows.span))
+            dead = _Insertion(connection, is_readable).insert(batch.rows)
             connection.executemany(_REPLACE_RECORD, map(_record_values, batch.records))
             connection.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?)",
@@ -228,66 +230,75 @@ class Index:
 
 
 class _Insertion:
-    """Rows of one ledger on their way into the table, cut against what is there."""
+    """Rows on their way into the table, cut against what is there of their ledger.
 
-    def __init__(
-        self, connection: sqlite3.Connection, ledger_id: LedgerId, span: int,
-        is_readable: IsReadable,
-    ) -> None:  # fmt: skip
+    Nearly every row lies beyond all of that and needs no look at it. With many ledgers in a
+    commit each has few rows, so statements are made for all ledgers together.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, is_readable: IsReadable) -> None:
         self._connection = connection
-        self._ledger_id = ledger_id
-        self._span = span
         self._is_readable = is_readable
-        self._plain: list[RunRow] = []
+        self._plain: list[tuple[int, ...]] = []
+        """Values of rows that overlap nothing."""
         self._dead = 0
 
-    def insert(self, rows: LedgerRows) -> int:
-        reach = self._prepare_tail()
-        for row in sorted(rows.rows, key=_place):
-            if row.first > reach:
-                self._plain.append(row)  # beyond all that is stored: nothing to cut
-            else:
-                self._flush()
-                self._insert_among(row)
-            reach = max(reach, row.last)
-        self._flush()
+    def insert(self, tables: Mapping[LedgerId, LedgerRows]) -> int:
+        ledger_ids = sorted(tables)  # the order of the table: its pages are met one after another
+        for start in range(0, len(ledger_ids), _LEDGERS_TOGETHER):
+            self._insert_together(ledger_ids[start : start + _LEDGERS_TOGETHER], tables)
         return self._dead
 
-    def _prepare_tail(self) -> int:
-        """Highest id stored; widens the span first, since lookups of this commit rely on it."""
-        self._connection.execute(_UPSERT_TAIL, (self._ledger_id, -1, -1, self._span))
-        found = self._connection.execute(
-            "SELECT last FROM tails WHERE ledger = ?", (self._ledger_id,)
-        )
-        return int(found.fetchone()[0])
+    def _insert_together(
+        self, ledger_ids: Sequence[LedgerId], tables: Mapping[LedgerId, LedgerRows]
+    ) -> None:
+        marks = ", ".join("?" * len(ledger_ids))
+        query = f"SELECT ledger, last FROM tails WHERE ledger IN ({marks})"
+        reaches: dict[LedgerId, int] = dict(self._connection.execute(query, ledger_ids))
+        # Before the rows, since lookups of this commit rely on the spans.
+        tails = ((i, tables[i].last, tables[i].lac, tables[i].span) for i in ledger_ids)
+        self._connection.executemany(_UPSERT_TAIL, tails)
+        for ledger_id in ledger_ids:
+            self._insert_ledger(ledger_id, tables[ledger_id], reaches.get(ledger_id, NO_ENTRY))
+        self._flush()
+
+    def _insert_ledger(self, ledger_id: LedgerId, rows: LedgerRows, reach: int) -> None:
+        for row in sorted(rows.rows, key=_place):
+            if row.first > reach:
+                self._plain.append((ledger_id, *row))
+            else:
+                self._flush()
+                self._insert_among(ledger_id, row)
+            reach = max(reach, row.last)
+            if len(self._plain) >= _ROWS_PER_INSERT:
+                self._flush()
 
     def _flush(self) -> None:
-        if self._plain:
-            values = [(self._ledger_id, *row) for row in self._plain]
-            self._connection.executemany(_INSERT_RUN, values)
-            self._plain.clear()
+        self._connection.executemany(_INSERT_RUN, self._plain)
+        self._plain.clear()
 
-    def _insert_among(self, row: RunRow) -> None:
-        others = _select_rows(self._connection, self._ledger_id, first=row.first, last=row.last)
+    def _insert_among(self, ledger_id: LedgerId, row: RunRow) -> None:
+        others = _select_rows(self._connection, ledger_id, first=row.first, last=row.last)
         missing = row.entries()
         for other in others:
             shared = other.entries() & missing
             if not shared:
                 continue
-            if row.flags & FLAG_RECOVERY and not self._is_readable(self._ledger_id, other):
-                self._shrink(other, without=shared)
+            if row.flags & FLAG_RECOVERY and not self._is_readable(ledger_id, other):
+                self._shrink(ledger_id, other, without=shared)
             else:
                 missing -= shared
                 self._dead += 1
-        self._plain.extend(rows_of(missing, row))
+        self._plain.extend((ledger_id, *part) for part in rows_of(missing, row))
         self._flush()
 
-    def _shrink(self, row: RunRow, *, without: EntrySet) -> None:
+    def _shrink(self, ledger_id: LedgerId, row: RunRow, *, without: EntrySet) -> None:
         """The good copy takes these ids over; what else the bad frame held stays unreadable."""
         self._connection.execute(
-            "DELETE FROM runs WHERE ledger = ? AND first = ?", (self._ledger_id, row.first)
+            "DELETE FROM runs WHERE ledger = ? AND first = ?", (ledger_id, row.first)
         )
-        self._plain.extend(rows_of(row.entries() - without, row))
+        left = rows_of(row.entries() - without, row)
+        self._plain.extend((ledger_id, *part) for part in left)
         self._dead += 1
 
 

@@ -23,15 +23,31 @@ class Ledgers:
         self.unchecked: Boundary | None = None
         self.dirty: set[LedgerId] = set()
         """Records that no index has in their present state."""
+        self._limbo: set[LedgerId] = set()
+        """Those whose record says so: asked on every probe, and few of many."""
 
     def merge(self, record: LedgerRecord) -> LedgerRecord:
         """Merges a state into what is known; the result."""
         known = self.records.get(record.ledger_id)
         merged = record if known is None else known.merged(record)
         if merged != known:
-            self.records[record.ledger_id] = merged
+            self._put(merged)
             self.dirty.add(record.ledger_id)
         return merged
+
+    def mark(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord:
+        """In limbo since the boot `epoch`; the caller makes it durable."""
+        known = self.records.get(ledger_id) or LedgerRecord(ledger_id)
+        marked = known.marked(epoch)
+        self._put(marked)
+        return marked
+
+    def _put(self, record: LedgerRecord) -> None:
+        self.records[record.ledger_id] = record
+        if record.limbo:
+            self._limbo.add(record.ledger_id)
+        else:
+            self._limbo.discard(record.ledger_id)
 
     def is_deleted(self, ledger_id: LedgerId) -> bool:
         record = self.records.get(ledger_id)
@@ -41,7 +57,7 @@ class Ledgers:
         return frozenset(r.ledger_id for r in list(self.records.values()) if r.deleted)
 
     def limbo(self) -> list[LedgerId]:
-        return sorted(r.ledger_id for r in list(self.records.values()) if r.limbo)
+        return sorted(self._limbo.copy())
 
     def is_unchecked(self, ledger_id: LedgerId) -> bool:
         boundary = self.unchecked

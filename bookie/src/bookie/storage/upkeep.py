@@ -114,8 +114,9 @@ class Upkeep:
         try:
             for directory in self._directories:
                 directory.log.request_sync()  # all disks at once; commit waits for each
-            for index, directory in enumerate(self._directories):
-                directory.commit(captures[index], records=self._routed(records, index))
+            routed = self._routed(records)
+            for directory, capture, own in zip(self._directories, captures, routed, strict=True):
+                directory.commit(capture, records=own)
         except BaseException:
             with self._lock:
                 self._ledgers.give_back(records)
@@ -123,9 +124,12 @@ class Upkeep:
         passing("checkpoint: indexes committed, journal not trimmed")
         return sequence
 
-    def _routed(self, records: Iterable[LedgerRecord], index: int) -> list[LedgerRecord]:
-        count = len(self._directories)
-        return [record for record in records if route(record.ledger_id, count) == index]
+    def _routed(self, records: Iterable[LedgerRecord]) -> list[list[LedgerRecord]]:
+        """The records of each directory's ledgers."""
+        routed: list[list[LedgerRecord]] = [[] for _ in self._directories]
+        for record in records:
+            routed[route(record.ledger_id, len(routed))].append(record)
+        return routed
 
     # ---- marks ----------------------------------------------------------------------------------
 
@@ -133,21 +137,16 @@ class Upkeep:
         """See Storage.mark."""
         with self._maintenance, self._operation():
             with self._lock:
-                marked = [self._marked(ledger_id, boundary.epoch) for ledger_id in limbo]
+                marked = [self._ledgers.mark(ledger_id, boundary.epoch) for ledger_id in limbo]
                 self._ledgers.cover(boundary, unchecked=unchecked)
-            for index, directory in enumerate(self._directories):
+            for directory, own in zip(self._directories, self._routed(marked), strict=True):
                 facts = replace(
                     directory.facts, fence=self._ledgers.fence, unchecked=self._ledgers.unchecked
                 )
-                directory.write(facts=facts, records=self._routed(marked, index))
+                directory.write(facts=facts, records=own)
                 passing("boot: one directory of several is marked")
             # Only now: a crash before this line must find the suspicions again.
             self._settle()
-
-    def _marked(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord:
-        record = self._ledgers.records.get(ledger_id) or LedgerRecord(ledger_id)
-        marked = self._ledgers.records[ledger_id] = record.marked(epoch)
-        return marked
 
     def settle(self) -> None:
         """See Storage.settle."""
@@ -187,9 +186,9 @@ class Upkeep:
         with self._maintenance, self._operation():
             with self._lock:
                 tombstones = [self._ledgers.bury(ledger_id) for ledger_id in ledger_ids]
-            for index, directory in enumerate(self._directories):
+            for directory, own in zip(self._directories, self._routed(tombstones), strict=True):
                 # Loss records lie in every directory, so every directory forgets every ledger.
-                directory.forget(ledger_ids, self._routed(tombstones, index))
+                directory.forget(ledger_ids, own)
 
     # ---- space and the end ----------------------------------------------------------------------
 
