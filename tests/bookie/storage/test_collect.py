@@ -111,7 +111,8 @@ def test_a_reader_follows_a_frame_that_moves_under_it(kit: StorageKit) -> None:
     stale, _ = directory._lookup(L1, 0, 0)
     kit.storage.delete_ledger(L2)
     kit.storage.compact()
-    assert directory._fetch(L1, stale[0]) == bytes(run(1, 0, 1, fill=ENTRY).buffer)
+    found = directory._fetch(L1, stale[0])
+    assert found is not None and found.buffer == run(1, 0, 1, fill=ENTRY).buffer
 
 
 def test_a_crash_before_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow, entries_of
-from bookie.storage.reading import RangeRead, StoredRead, read_frame
+from bookie.storage.reading import RangeRead, StoredRead, cut, read_frame
 from bookie.storage.records import LedgerRecord
 
 ROWS_PER_READ: Final = 1024
@@ -157,12 +157,12 @@ class LedgerDirectory:
     def read(self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: int) -> StoredRead:
         """See Storage.read."""
         rows, horizon = self._lookup(ledger_id, first, last)
-        reading = RangeRead(
-            first=first,
-            last=horizon,
-            bytes_max=bytes_max,
-            fetch=lambda row: self._fetch(ledger_id, row),
-        )
+
+        def fetch(row: RunRow) -> bytes | None:
+            frame = self._fetch(ledger_id, row)
+            return cut(frame, first=first, last=horizon) if frame is not None else None
+
+        reading = RangeRead(first=first, last=horizon, bytes_max=bytes_max, fetch=fetch)
         return reading.collect(rows)
 
     def _lookup(self, ledger_id: LedgerId, first: int, last: int) -> tuple[list[RunRow], int]:
@@ -180,11 +180,11 @@ class LedgerDirectory:
         horizon = stored[-1].first - 1 if len(stored) == limit else last
         return rows + stored, horizon
 
-    def _fetch(self, ledger_id: LedgerId, row: RunRow) -> bytes | None:
+    def _fetch(self, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
         for _ in range(_MOVED_RETRIES):
             frame = read_frame(self.log, ledger_id, row)
             if frame is not None:
-                return bytes(frame.buffer)
+                return frame
             moved = self._moved(ledger_id, row)
             if moved is None:
                 break

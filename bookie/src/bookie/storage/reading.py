@@ -7,22 +7,27 @@ out would be a denial of entries this bookie has accepted (R8, R10).
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import FrameError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import RunFrame, parse_run
+from bookie.protocol.runs import RunFrame, build_run, parse_run
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.pieces import RunRow
+
+CUT_BYTES_MIN: Final = 32 * 1024
+"""Shorter frames are sent as they are: making another costs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRead:
     """What this bookie has of a range.
 
-    `runs`: frames verbatim that hold at least one entry of the range; they may reach beyond it and
-    an id may come twice. `answered_through`: the last id this speaks of. `unreadable`: inclusive
-    ranges up to there that are stored but cannot be read. All else up to there is absent.
+    `runs`: frames that hold at least one entry of the range, verbatim unless little of them is
+    wanted (`cut`); they may reach beyond it and an id may come twice. `answered_through`: the last
+    id this speaks of. `unreadable`: inclusive ranges up to there that are stored but cannot be
+    read. All else up to there is absent.
     """
 
     runs: tuple[bytes, ...]
@@ -36,7 +41,7 @@ class RangeRead:
     def __init__(
         self, *, first: int, last: int, bytes_max: int, fetch: Callable[[RunRow], bytes | None]
     ) -> None:
-        """`fetch` gives the checked frame of a row, None when it cannot be read."""
+        """`fetch` gives what to send of the checked frame of a row, None if it cannot be read."""
         self._first = first
         self._last = last
         self._bytes_max = bytes_max
@@ -109,6 +114,41 @@ class RangeRead:
 def _are_apart(rows: Sequence[RunRow]) -> bool:
     """True when the spans of these rows, sorted by first id, do not overlap."""
     return all(row.last < following.first for row, following in itertools.pairwise(rows))
+
+
+def cut(frame: RunFrame, *, first: int, last: int) -> bytes:
+    """The frame; or, when it is long and at most half of it is wanted, one of these entries alone.
+
+    A writer's runs are long: without this a reader at random is sent a thousand entries for each.
+    """
+    if len(frame.buffer) < CUT_BYTES_MIN:
+        return bytes(frame.buffer)
+    size = frame.pattern.size or 1
+    # Down to the start of a stripe, so that the pattern fits what is left.
+    low = _index_from(frame, first) // size * size
+    high = min(_index_from(frame, last + 1), frame.count)
+    if not 0 < (high - low) * 2 <= frame.count:
+        return bytes(frame.buffer)
+    offsets = frame.offset_vector()[low : high + 1].tolist()
+    return bytes(
+        build_run(
+            frame.ledger_id,
+            EntryId(frame.pattern.id_at(frame.first_entry_id, low)),
+            [frame.buffer[start:end] for start, end in itertools.pairwise(offsets)],
+            lac=frame.lac,
+            pattern=frame.pattern,
+            flags=frame.flags,
+        )
+    )
+
+
+def _index_from(frame: RunFrame, entry_id: int) -> int:
+    """How many entries a run of this pattern has before that id."""
+    distance, pattern = max(entry_id - frame.first_entry_id, 0), frame.pattern
+    if pattern.period == 0:
+        return distance
+    group, within = divmod(distance, pattern.period)
+    return group * pattern.size + min(within, pattern.size)
 
 
 def read_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
