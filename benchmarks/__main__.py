@@ -28,6 +28,7 @@ from benchmarks import (
     bench_read,
     bench_recovery,
     bench_repair,
+    bench_scale,
 )
 from benchmarks.gates import judge, read_gates
 from benchmarks.report import RATIOS, publish
@@ -40,9 +41,10 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "recovery": bench_recovery.rows,
     "boot": bench_boot.rows,
     "repair": bench_repair.rows,
+    "scale": bench_scale.rows,
     "apache": bench_apache.rows,
 }
-FULL_ONLY: Final = frozenset({"apache"})
+FULL_ONLY: Final = frozenset({"apache", "scale"})
 """Not measured without `--full`, unless `--only` names them."""
 ROUNDS: Final = 5
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -42,11 +42,19 @@ class Fleet:
     """
 
     def __init__(
-        self, folder: Path, *, zookeeper: str, mode: str = "memory", count: int = BOOKIES
+        self,
+        folder: Path,
+        *,
+        zookeeper: str,
+        mode: str = "memory",
+        count: int = BOOKIES,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
+        """`more`: sections of every bookie's settings beside those that are written here."""
         self._folder = folder / mode
         self._mode = mode
         self._count = count
+        self._more = dict(more or {})
         self.url = f"zk://{zookeeper}/{mode}"
         self.bookies: list[Process] = []
 
@@ -117,6 +125,7 @@ class Fleet:
                 "journalWriteData": self._mode == "journal",
                 "ack": "sync" if self._mode == "sync" else "memory",
             },
+            **self._more,
         }
         for name in ("journal", "ledger-0"):
             (own / name).mkdir()
@@ -125,12 +134,16 @@ class Fleet:
 
 @contextmanager
 def lone_fleet(
-    directory: Path, *, count: int = BOOKIES, heap_mb: int = HEAP_MB
+    directory: Path,
+    *,
+    count: int = BOOKIES,
+    heap_mb: int = HEAP_MB,
+    more: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Path, Fleet]]:
     """One fleet in memory mode with a ZooKeeper and a folder of its own; all ends with it."""
     with (
         workplace(directory, heap_mb=heap_mb) as (folder, zookeeper),
-        Fleet(folder, zookeeper=zookeeper, count=count) as fleet,
+        Fleet(folder, zookeeper=zookeeper, count=count, more=more) as fleet,
     ):
         yield folder, fleet
 
