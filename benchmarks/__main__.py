@@ -25,6 +25,7 @@ from benchmarks import (
     bench_apache,
     bench_append,
     bench_boot,
+    bench_latency,
     bench_read,
     bench_recovery,
     bench_repair,
@@ -41,6 +42,7 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "recovery": bench_recovery.rows,
     "boot": bench_boot.rows,
     "repair": bench_repair.rows,
+    "latency": bench_latency.rows,
     "scale": bench_scale.rows,
     "apache": bench_apache.rows,
 }

@@ -82,7 +82,7 @@ async def _measure(case: Case, options: Options) -> Row:
             await _write(store, case, ledgers=case.ledgers - case.open_ledgers, is_open=False)
             for _ in range(min(options.rounds, ROUNDS_MAX)):
                 left = await _write(store, case, ledgers=case.open_ledgers, is_open=True)
-                await _lose_disk(fleet, store)
+                await lose_disk(fleet, store)
                 ours = await _repair(fleet, store, case)
                 probe = BIG_BYTES / MIB / relay(source, sinks.ports[0])
                 is_big = case.ledgers == 1
@@ -93,7 +93,7 @@ async def _measure(case: Case, options: Options) -> Row:
 
 
 # The loss
-async def _lose_disk(fleet: Fleet, store: MetadataStore) -> None:
+async def lose_disk(fleet: Fleet, store: MetadataStore) -> None:
     """Stop, empty disk, start: as a platform does that replaces a volume."""
     fleet.bookies[VICTIM].stop()
     directory = fleet.ledger_directory(VICTIM)

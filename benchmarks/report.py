@@ -23,6 +23,7 @@ UNITS: Final = {
     "client_us": "client us/entry", "bookies_us": "bookies us/entry",
     "disk_bytes_per_byte": "disk bytes per byte and copy", "resident_mib": "MiB a bookie",
     "p50_us": "p50 us", "p99_us": "p99 us", "probe_p50_us": "probe p50 us",
+    "second_p99_us": "p99 us, median second", "background_mib_per_s": "MiB/s beside",
     "seconds": "s", "ledgers_per_s": "ledgers/s", "ms": "ms",
     "ours_entries_per_s": "our entries/s", "ours_over_apache": "ours over Apache",
     "memory_over_apache": "our memory mode over Apache",

@@ -26,6 +26,7 @@ from bookie.server.collect import collect_deleted
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
 from bookie.server.marks import Marks
+from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import Bounds, RunService
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
@@ -58,6 +59,12 @@ TURNS: Final = 8
 """Turns of the event loop after which nothing more follows from what was done."""
 PORTS: Final = {"run": 1, "admin": 2}
 BOUNDS: Final = Bounds(connections=10, reads_in_flight=10)
+
+
+def unhurried() -> Pacing:
+    """Answers nothing later than it may."""
+    return Pacing(BusyRates(), clock=lambda: 0.0)
+
 
 Result = TypeVar("Result")
 
@@ -168,7 +175,9 @@ class RecordedBookie:
 
     def _serve(self, booted: Booted) -> None:
         self.state = BookieState(ME, phase=Phase.SERVING)
-        self.service = RunService(booted.storage, self.state, reader=self._reader, bounds=BOUNDS)
+        self.service = RunService(
+            booted.storage, self.state, reader=self._reader, bounds=BOUNDS, pacing=unhurried()
+        )
         self.marks = Marks(
             booted.storage, self.store, bookie_id=ME, state=self.state, unchecked=booted.unchecked
         )

@@ -17,7 +17,7 @@ from bookie.server.requests import RunService
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted
 from bookie.testing.inline import InlineDisk, InlineLoop
-from crash_bookie import BOUNDS, call_soon, refuse_to_wait
+from crash_bookie import BOUNDS, call_soon, refuse_to_wait, unhurried
 from crash_choices import made
 from crash_claims import After, broken_claims
 from crash_promises import ME
@@ -86,7 +86,7 @@ def _service(booted: Booted) -> RunService:
     """What gathers the facts on which a request is judged."""
     state = BookieState(ME, phase=Phase.SERVING)
     reader = cast(ThreadPoolExecutor, None)  # the loop asks no executor
-    return RunService(booted.storage, state, reader=reader, bounds=BOUNDS)
+    return RunService(booted.storage, state, reader=reader, bounds=BOUNDS, pacing=unhurried())
 
 
 def same_words(why: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from pathlib import Path
 
 import pytest
 from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER
@@ -9,6 +10,7 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import ExitCode
+from bookie.server.pacing import ANSWER_DELAY_S_MAX
 from bookie.server.requests import READS_PER_CONNECTION_MAX
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.storage.marker import MARKER_NAME
@@ -115,6 +117,63 @@ async def test_many_reads_at_once_are_all_answered(server: ServerLab) -> None:
     await server.add(ledger, 0, 3)
     reads = [server.held(ledger, 0, 2) for _ in range(4 * READS_PER_CONNECTION_MAX)]
     assert set(map(tuple, await asyncio.gather(*reads))) == {(0, 1, 2)}
+
+
+# ---- beside clients that append ----------------------------------------------------------------
+
+
+@pytest.fixture
+async def slow_server(idle_server: ServerLab) -> ServerLab:
+    """One that lets recovery adds and compaction hardly do anything beside clients."""
+    idle_server.tree["limits"] = {"recoveryBytesPerSecondBusy": 1}
+    idle_server.tree["storage"] = {
+        "compactionBytesPerSecondBusy": 1,
+        "collectIntervalSeconds": 0.01,
+        "compactionIntervalSeconds": 0.01,
+    }
+    idle_server.tree["ledgers"] = idle_server.tree["ledgers"][:1]
+    idle_server.sizes |= {"log_file_bytes": 64 * KIB, "ring_bytes": 256 * KIB}
+    await idle_server.start()
+    return idle_server
+
+
+def log_files(server: ServerLab) -> set[Path]:
+    return set(server.root.glob("ledger-0/log/*.log"))
+
+
+async def test_a_recovery_add_counts_at_once_and_is_answered_once_when_a_stop_comes(
+    slow_server: ServerLab,
+) -> None:
+    ledger = await slow_server.ledger()
+    assert await slow_server.add(ledger, 0) is Status.OK
+    copied = asyncio.create_task(slow_server.add(ledger, 1, recovery=True))
+    while await slow_server.held(ledger, 0, 1) != [0, 1]:
+        assert await slow_server.add(ledger, 0) is Status.OK
+    assert not copied.done()
+    assert await slow_server.stop() is ExitCode.CLEAN
+    assert await copied is Status.OK
+
+
+async def test_without_clients_a_recovery_add_is_answered_at_once(slow_server: ServerLab) -> None:
+    ledger, loop = await slow_server.ledger(), asyncio.get_running_loop()
+    began = loop.time()
+    assert await slow_server.add(ledger, 0, 100, recovery=True) is Status.OK
+    assert loop.time() - began < ANSWER_DELAY_S_MAX
+
+
+async def test_a_stop_does_not_wait_for_a_compaction_that_rests(slow_server: ServerLab) -> None:
+    kept, dead = [await slow_server.ledger() for _ in range(2)]
+    body = bytes(10 * KIB)
+    for number in range(40):
+        ledger = dead if number % 4 else kept
+        run = build_run(ledger, EntryId(number), [entry(ledger, number, body)], lac=EntryId(-1))
+        assert await slow_server.send(run) is Status.OK
+    await slow_server.flush()
+    before = log_files(slow_server)
+    await slow_server.store.delete_ledger(dead)
+    await slow_server.until(lambda: bool(before - log_files(slow_server)))
+    assert await slow_server.stop() is ExitCode.CLEAN
+    assert len(before & log_files(slow_server)) > len(before) // 2
 
 
 # ---- keys ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from bookie.protocol.ids import LedgerId
+from bookie.storage import collect
 from bookie.storage.engine import CompactReport
 from bookie.storage.index import Index
 from storage_kit import ScarceDisk, StorageKit, ids, interrupted, run
@@ -113,6 +114,60 @@ def test_a_reader_follows_a_frame_that_moves_under_it(kit: StorageKit) -> None:
     kit.storage.compact()
     found = directory._fetch(L1, stale[0])
     assert found is not None and found.buffer == run(1, 0, 1, fill=ENTRY).buffer
+
+
+def in_pieces(kit: StorageKit, monkeypatch: pytest.MonkeyPatch) -> list[CompactReport]:
+    """A compaction that rests after each frame has begun, and done what it does before a rest."""
+    monkeypatch.setattr(collect, "SLICE_BYTES", 1)
+    fill(kit)
+    kit.storage.delete_ledger(L2)
+    pieces = [kit.storage.compact_some() for _ in range(10)]
+    assert sum(piece.files_deleted for piece in pieces if piece is not None) > 0
+    return [piece for piece in pieces if piece is not None]
+
+
+def test_pieces_say_together_what_was_done(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = in_pieces(kit, monkeypatch)
+    while (piece := kit.storage.compact_some()) is not None:
+        pieces.append(piece)
+    assert all(piece.frames_copied <= 1 for piece in pieces)
+    assert sum(piece.frames_copied for piece in pieces) >= 35
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
+
+
+def test_what_is_deleted_between_two_pieces_does_not_come_back(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_pieces(kit, monkeypatch)
+    kit.storage.delete_ledger(L1)
+    kit.storage.compact()
+    assert kit.held(1) == ids()
+    kit = kit.after_power_cut()
+    assert kit.held(1) == ids()
+    kit.storage.close()
+
+
+def test_a_stop_between_two_pieces_waits_for_none_and_loses_nothing(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_pieces(kit, monkeypatch)
+    kit.storage.close()
+    kit = kit.after_power_cut()
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
+    kit.storage.close()
+
+
+def test_a_crash_between_two_pieces_loses_nothing(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_pieces(kit, monkeypatch)
+    kit.storage.checkpoint()
+    kit = kit.after_power_cut()
+    kit.storage.compact()
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
+    kit.storage.close()
 
 
 def test_a_crash_before_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:

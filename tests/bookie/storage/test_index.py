@@ -210,6 +210,19 @@ def test_a_row_changed_meanwhile_is_not_moved(index: Index) -> None:
     assert index.all_rows(L7) == [row]
 
 
+def test_rows_of_a_file_come_page_by_page(index: Index) -> None:
+    rows = Memtable()
+    for number in range(10):
+        rows.add(run(7 + number % 2, 10 * number, 1), Position(number // 9, number, 100))
+    index.commit(Batch(rows=rows.ledgers), is_readable=everything_is_readable)
+    found = page = index.rows_in_file(0, limit=4)
+    while page:
+        page = index.rows_in_file(0, behind=(page[-1][0], page[-1][1].first), limit=4)
+        found = found + page
+    keys = [(ledger_id, row.first) for ledger_id, row in found]
+    assert keys == sorted(keys) and len(set(keys)) == len(keys) == 9
+
+
 def test_an_error_within_a_commit_leaves_everything_as_it_was(index: Index) -> None:
     commit(index, {1: run(7, 0, 5)})
 

@@ -18,6 +18,7 @@ from bookie.server.announce import Announcer
 from bookie.server.collect import collect_deleted
 from bookie.server.drain import Drain
 from bookie.server.marks import Marks
+from bookie.server.pacing import Pacing
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState
 from bookie.storage.engine import Storage
@@ -56,6 +57,7 @@ class Housekeeping:
         state: BookieState,
         announcer: Announcer,
         drain: Drain,
+        pacing: Pacing,
         boot_epoch: int,
     ) -> None:
         self._settings = settings
@@ -65,6 +67,7 @@ class Housekeeping:
         self._state = state
         self._announcer = announcer
         self._drain = drain
+        self._pacing = pacing
         self._boot_epoch = boot_epoch
         self._leave: Callable[[str], None] = lambda _reason: None
 
@@ -116,7 +119,12 @@ class Housekeeping:
         await collect_deleted(self._store, self._storage)
 
     async def _compact(self) -> None:
-        await asyncio.to_thread(self._storage.compact)
+        # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.
+        while True:
+            done = await asyncio.to_thread(self._storage.compact_some)
+            if done is None:
+                return
+            await asyncio.sleep(self._pacing.compaction_delay_s(done.bytes_copied))
 
     async def _finish_unchecked(self) -> None:
         if await self._marks.finish_unchecked():

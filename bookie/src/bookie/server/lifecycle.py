@@ -27,6 +27,7 @@ from bookie.server.drain import Drain
 from bookie.server.housekeeping import Ends, Housekeeping
 from bookie.server.http import Gauges, ProbeServer
 from bookie.server.marks import Marks
+from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import Bounds, RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.settings import BookieSettings
@@ -282,7 +283,12 @@ class Bookie:
     async def _serve(self, store: MetadataStore, booted: Booted, reader: Executor) -> None:
         limits, state = self._settings.limits, self.state
         bounds = Bounds(limits.connections, limits.reads_in_flight)
-        service = RunService(booted.storage, state, reader=reader, bounds=bounds)
+        rates = BusyRates(
+            recovery=limits.recovery_bytes_per_second_busy,
+            compaction=self._settings.storage.compaction_bytes_per_second_busy,
+        )
+        pacing = Pacing(rates, clock=self._loop.time)
+        service = RunService(booted.storage, state, reader=reader, bounds=bounds, pacing=pacing)
         service.on_storage_failure = self._fail
         marks = Marks(
             booted.storage,
@@ -304,7 +310,8 @@ class Bookie:
         )  # fmt: skip
         housekeeping = Housekeeping(
             self._settings, booted.storage, store,
-            marks=marks, state=state, announcer=announcer, drain=drain, boot_epoch=epoch,
+            marks=marks, state=state, announcer=announcer, drain=drain, pacing=pacing,
+            boot_epoch=epoch,
         )  # fmt: skip
         self.control.serve(booted, marks, announcer=announcer, drain=drain)
         state.phase, state.message = Phase.SERVING, ""

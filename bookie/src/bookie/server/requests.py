@@ -31,6 +31,8 @@ from bookie.protocol.runs import RunFrame
 from bookie.protocol.status import Status
 from bookie.server.connections import RunConnection
 from bookie.server.durable import DurableFacts
+from bookie.server.later import Later
+from bookie.server.pacing import Pacing
 from bookie.server.state import BookieState
 from bookie.server.waits import LacWaits
 from bookie.storage.engine import Storage, StoredRead
@@ -69,12 +71,20 @@ class RunService:
     """Answers the native port of one bookie."""
 
     def __init__(
-        self, storage: Storage, state: BookieState, *, reader: Executor, bounds: Bounds
+        self,
+        storage: Storage,
+        state: BookieState,
+        *,
+        reader: Executor,
+        bounds: Bounds,
+        pacing: Pacing,
     ) -> None:
         self._storage = storage
         self._state = state
         self._reader = reader
         self._bounds = bounds
+        self._pacing = pacing
+        self._later = Later()
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(self._lac_reply, state.traffic)
         self._reads_in_flight = 0
@@ -111,7 +121,11 @@ class RunService:
         self._state.traffic.connections = len(self._connections)
 
     async def end_connections(self) -> None:
-        """Close all; whoever does not take its last replies in time is cut off."""
+        """Close all; whoever does not take its last replies in time is cut off.
+
+        Answers that were put off are given now: what they say is true, and a stop does not wait.
+        """
+        self._later.end()
         for connection in list(self._connections):
             connection.close()
         with contextlib.suppress(TimeoutError):
@@ -199,9 +213,12 @@ class RunService:
             self._refuse(connection, envelope, ruling.status, f"ledger {frame.ledger_id}")
             return True
         self._apply(frame.ledger_id, ruling, master_key)
-        stored = partial(self._added, connection, envelope.request_id, frame.ledger_id)
+        bulk_bytes = len(frame.buffer) if frame.is_recovery else 0
+        stored = partial(self._added, connection, envelope.request_id, frame.ledger_id, bulk_bytes)
         if not self._storage.add_run(frame, done=stored):
             return False
+        if not frame.is_recovery:
+            self._pacing.normal_add()
         self._count_add(frame)
         self._waits.lac_moved(frame.ledger_id, frame.lac)
         return True
@@ -211,11 +228,20 @@ class RunService:
         connection: RunConnection,
         request_id: int,
         ledger_id: LedgerId,
+        bulk_bytes: int,
         error: StorageError | None,
     ) -> None:
         if error is not None:
             self._failed(connection, Op.ADD_RUN, request_id, error)
             return
+        if not bulk_bytes:
+            self._stored(connection, request_id, ledger_id)
+            return
+        # Who repairs has so much unanswered at a time: late answers are what holds it back.
+        delay_s = self._pacing.recovery_delay_s(bulk_bytes)
+        self._later.call(delay_s, partial(self._stored, connection, request_id, ledger_id))
+
+    def _stored(self, connection: RunConnection, request_id: int, ledger_id: LedgerId) -> None:
         passing("add: stored, not answered")
         self._facts.when_durable(
             ledger_id, partial(self._answer, connection, Op.ADD_RUN, request_id)

@@ -76,12 +76,14 @@ class CookieFix(_Section):
 
 
 class StorageOptions(_Section):
-    """Sizes of one ledger directory's log and memory; all bytes."""
+    """Sizes of one ledger directory's log and memory, in bytes; what is done to it, how often."""
 
     ring_bytes: Annotated[int, Field(ge=12 * MIB, le=1024 * MIB)] = 32 * MIB
     log_file_bytes: Annotated[int, Field(ge=16 * MIB, le=4096 * MIB)] = 128 * MIB
     direct_io: Literal["auto", "on", "off"] = "auto"
     compaction_interval_seconds: PositiveFloat = 60.0
+    compaction_bytes_per_second_busy: PositiveInt = 32 * MIB
+    """What compaction copies while normal adds come; without them as much as it can."""
     collect_interval_seconds: PositiveFloat = 60.0
 
 
@@ -91,6 +93,8 @@ class Limits(_Section):
     connections: PositiveInt = 4096
     read_threads: Annotated[int, Field(ge=1, le=64)] = 4
     reads_in_flight: PositiveInt = 256
+    recovery_bytes_per_second_busy: PositiveInt = 32 * MIB
+    """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
 
 
 def _metadata_url(url: str) -> str:

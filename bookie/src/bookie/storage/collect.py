@@ -4,10 +4,14 @@ Crash-safe by order: copy -> sync the log -> point the rows at the copies (one t
 delete the file. Before the transaction the copies are dead weight that a scan recognises as known
 entries; after it the file is. Only files before the last checkpoint are touched: no row in memory
 and no later scan needs them.
+
+It is done in pieces, so that who asks for it may rest between them: no lock, no snapshot of the
+index and no memory but the moves of one batch are held then, and it may as well go no further.
 """
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bookie.points import passing
@@ -21,6 +25,10 @@ from bookie.storage.reading import read_frame
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Copied between two syncs."""
 BATCH_ROWS: Final = 4096
+PAGE_ROWS: Final = 1024
+"""Looked up at a time."""
+SLICE_BYTES: Final = 1024 * 1024
+"""Copied between two rests; a frame more at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +56,13 @@ class CompactReport:
 
 def compact_directory(
     directory: LedgerDirectory, *, live_below: float, lock: threading.Lock
-) -> CompactReport:
-    """Compacts every file of which less than `live_below` (0..1) is live; blocking.
+) -> Iterator[CompactReport]:
+    """Compacts every file of which less than `live_below` (0..1) is live; blocking, in pieces.
 
     Files without any live frame go first: that frees space for the copies of the others.
     """
-    report = CompactReport()
     if not directory.has_garbage:
-        return report
+        return
     directory.has_garbage = False  # what dies from now on is for the next time
     checkpoint_file = directory.facts.indexed_to[0]
     live = directory.index.live_bytes()
@@ -66,13 +73,13 @@ def compact_directory(
     ]
     for live_bytes, file in sorted(found, key=lambda item: item[0]):
         if live_bytes == 0:
-            report += _delete(directory, file)
+            yield _delete(directory, file)
         elif live_bytes < live_below * file.size_bytes:
-            report += _Copying(directory, file, lock).run()
-            if report.stopped_by_full_disk:
+            copying = _Copying(directory, file, lock)
+            yield from copying.run()
+            if copying.is_stopped:
                 directory.has_garbage = True
                 break
-    return report
 
 
 def _delete(directory: LedgerDirectory, file: LogFile) -> CompactReport:
@@ -91,25 +98,39 @@ class _Copying:
         """Offset of a frame -> its copy; None = unreadable. Several rows may share a frame."""
         self._moves: list[tuple[LedgerId, RunRow, RunRow]] = []
         self._pending_bytes = 0
-        self._copied_bytes = 0
+        self._frames_copied = self._bytes_copied = 0
+        """Since the last report."""
+        self.is_stopped = False
+        """There was no space for another copy."""
 
-    def run(self) -> CompactReport:
-        is_full = False
+    def run(self) -> Iterator[CompactReport]:
+        """A report for each piece; the last one says whether the file went."""
         try:
-            for ledger_id, row in self._directory.index.rows_in_file(self._file.file_id):
+            for ledger_id, row in self._rows():
                 self._take(ledger_id, row)
+                if self._bytes_copied >= SLICE_BYTES:
+                    yield self._report()
             self._move()
         except DiskFullError:
             self._move()  # what was copied so far is as good as ever
-            is_full = True
+            self.is_stopped = True
         bad = sum(place is None for place in self._places.values())
-        done = CompactReport(
-            frames_copied=len(self._places) - bad,
-            bytes_copied=self._copied_bytes,
-            unreadable_frames=bad,
-            stopped_by_full_disk=is_full,
-        )
-        return done if bad or is_full else done + self._delete_if_empty()
+        done = replace(self._report(), unreadable_frames=bad, stopped_by_full_disk=self.is_stopped)
+        yield done if bad or self.is_stopped else done + self._delete_if_empty()
+
+    def _report(self) -> CompactReport:
+        done = CompactReport(frames_copied=self._frames_copied, bytes_copied=self._bytes_copied)
+        self._frames_copied = self._bytes_copied = 0
+        return done
+
+    def _rows(self) -> Iterator[tuple[LedgerId, RunRow]]:
+        page = self._directory.index.rows_in_file(self._file.file_id, limit=PAGE_ROWS)
+        while page:
+            yield from page
+            ledger_id, row = page[-1]
+            page = self._directory.index.rows_in_file(
+                self._file.file_id, behind=(ledger_id, row.first), limit=PAGE_ROWS
+            )
 
     def _take(self, ledger_id: LedgerId, row: RunRow) -> None:
         if row.offset not in self._places:
@@ -130,7 +151,8 @@ class _Copying:
                 place = self._directory.log.append(frame.buffer)
             if place is not None:
                 self._pending_bytes += place.length
-                self._copied_bytes += place.length
+                self._bytes_copied += place.length
+                self._frames_copied += 1
                 return place
             self._directory.log.sync()  # makes room
 
@@ -144,7 +166,7 @@ class _Copying:
 
     def _delete_if_empty(self) -> CompactReport:
         # Asked again rather than concluded: a row changed meanwhile was not moved.
-        if next(self._directory.index.rows_in_file(self._file.file_id), None) is not None:
+        if self._directory.index.rows_in_file(self._file.file_id, limit=1):
             self._directory.has_garbage = True
             return CompactReport()
         return _delete(self._directory, self._file)

@@ -354,9 +354,20 @@ class Storage:
 
     # ---- space ----------------------------------------------------------------------------------
 
+    def compact_some(self) -> CompactReport | None:
+        """Frees log files that are mostly dead: copies what lives, then deletes them. Blocking.
+
+        A piece at a time, of about `collect.SLICE_BYTES`; None when there is no more to do. What
+        lies between two calls is the caller's: a piece that never comes costs what was copied.
+        """
+        return self._upkeep.compact_some(live_below=self._settings.compact_below)
+
     def compact(self) -> CompactReport:
-        """Frees log files that are mostly dead: copies what lives, then deletes them. Blocking."""
-        return self._upkeep.compact(live_below=self._settings.compact_below)
+        """All pieces at once. Blocking."""
+        report = CompactReport()
+        while (done := self.compact_some()) is not None:
+            report += done
+        return report
 
     def usage(self) -> list[DirectoryUsage]:
         """Of the journal directory, then of the ledger directories. Blocking, measured now."""

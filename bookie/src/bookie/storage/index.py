@@ -7,9 +7,8 @@ interleave though (striped runs), hence the largest span of a row is kept per le
 row that may hold an id.
 """
 
-import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,6 +46,10 @@ _SELECT_RUNS: Final = f"""
 SELECT {_ROW} FROM runs WHERE ledger = :ledger AND last >= :first AND first <= :last
 AND first >= :first - coalesce((SELECT span FROM tails WHERE ledger = :ledger), 0)
 ORDER BY first LIMIT :limit
+"""
+_SELECT_FILE: Final = f"""
+SELECT ledger, {_ROW} FROM runs WHERE file = ? AND (ledger, first) > (?, ?)
+ORDER BY ledger, first LIMIT ?
 """
 _UPSERT_TAIL: Final = """
 INSERT INTO tails (ledger, last, lac, span) VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE
@@ -179,16 +182,16 @@ class Index:
                 ).fetchall()
             )
 
-    def rows_in_file(self, file_id: int) -> Iterator[tuple[LedgerId, RunRow]]:
-        """Every row that points into a log file, ledger by ledger. Reads the whole table.
+    def rows_in_file(
+        self, file_id: int, *, behind: tuple[int, int] = (-1, -1), limit: int
+    ) -> list[tuple[LedgerId, RunRow]]:
+        """Rows that point into a log file, by ledger and first id; only those `behind` that pair.
 
-        A snapshot: what is committed while the caller iterates does not show.
+        Reads the table from there on until it has so many: no snapshot is held between two pages.
         """
         with self._database.reading("find the rows of a log file") as connection:
-            query = f"SELECT ledger, {_ROW} FROM runs WHERE file = ?"
-            with contextlib.closing(connection.execute(query, (file_id,))) as found:
-                for row in found:
-                    yield LedgerId(row[0]), RunRow(*row[1:])
+            found = connection.execute(_SELECT_FILE, (file_id, *behind, limit)).fetchall()
+        return [(LedgerId(row[0]), RunRow(*row[1:])) for row in found]
 
     # ---- writing --------------------------------------------------------------------------------
 

@@ -48,6 +48,8 @@ class Upkeep:
         self._spaces = spaces
         self._maintenance = threading.Lock()
         self._compacting = threading.Lock()
+        self._compaction: Iterator[CompactReport] | None = None
+        """The one under way; changed with `_compacting` held."""
         self.own_failure: StorageError | None = None
         """What a blocking operation met; `failure` knows those of log and journal as well."""
         self._closed = False
@@ -192,15 +194,22 @@ class Upkeep:
 
     # ---- space and the end ----------------------------------------------------------------------
 
-    def compact(self, *, live_below: float) -> CompactReport:
-        """See Storage.compact. Checkpoints go on meanwhile."""
-        report = CompactReport()
+    def compact_some(self, *, live_below: float) -> CompactReport | None:
+        """See Storage.compact_some. Checkpoints go on meanwhile."""
         with self._compacting, self._operation():
-            for directory in self._directories:
-                report += compact_directory(directory, live_below=live_below, lock=self._lock)
-        if report.files_deleted:
+            self._compaction = self._compaction or self._compact(live_below)
+            # After an error it has ended, too: the next call begins another one.
+            compaction, self._compaction = self._compaction, None
+            done = next(compaction, None)
+            if done is not None:
+                self._compaction = compaction
+        if done is not None and done.files_deleted:
             self._progress.notify()
-        return report
+        return done
+
+    def _compact(self, live_below: float) -> Iterator[CompactReport]:
+        for directory in self._directories:
+            yield from compact_directory(directory, live_below=live_below, lock=self._lock)
 
     def close(self) -> None:
         """See Storage.close."""
