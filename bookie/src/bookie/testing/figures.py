@@ -13,16 +13,25 @@ from typing import Any
 
 
 def code_revision() -> str:
-    """The commit that is checked out, with `+` when files differ from it; `unknown` without git."""
-    here = Path(__file__).parent
-    found = subprocess.run(
-        ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],
-        cwd=here,
+    """The commit that is checked out, with `+` when files differ from it; `unknown` without git.
+
+    Pages do not count: one command writes its figures there before the next one asks.
+    """
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    but_pages = (":/", ":(exclude,top)docs")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *but_pages)
+    return f"{commit}+" if changed else commit or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    return found.stdout.strip() or "unknown"
+    return done.stdout.strip()
 
 
 def tell(command: str, figures: Mapping[str, Any], *, path: Path, line: str) -> None:
