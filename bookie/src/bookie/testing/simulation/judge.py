@@ -108,8 +108,19 @@ class Judge:
             decision = await accept_loss(cluster, ledger_id, by="judge", reason="beyond the budget")
         except BookieError as error:
             self._history.note(f"a loss of ledger {ledger_id} is not accepted: {error}")
+            self._replace_what_is_unreadable(str(error))
         else:
             self._history.note(f"accepted: ledger {ledger_id} from {decision.lost_from}")
+
+    def _replace_what_is_unreadable(self, refusal: str) -> None:
+        """What a disk shows and cannot give bars a decision; a person does what is asked for."""
+        for bookie in self._bookies:
+            if bookie.is_up and f"{bookie.name} lists " in refusal:
+                self._history.note(f"a person replaces the ledger disks of {bookie.name}")
+                bookie.crash(lambda disk: disk.kill())
+                for place in range(1, len(bookie.directories)):
+                    bookie.wipe(place)
+                bookie.start()
 
     async def _until_unmarked(self) -> None:
         while marks := {b.name: b.marks for b in self._bookies if b.marks != 0}:
