@@ -8,12 +8,12 @@ size, which no single pattern describes.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, takewhile
 from operator import add
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -219,37 +219,31 @@ class Gatherer:
         headers, digests = self._codec.encode_many(
             first, payloads, lac=lac, length_before=self.length_pushed
         )
-        heads = list(map(add, headers, digests))
-        build = partial(join_run, self._ledger_id, lac=lac, buffers=self._buffers)
-        return [
-            self._run(
-                first + at,
-                build(
-                    EntryId(first + at),
-                    heads[at :: self._stride],
-                    payloads[at :: self._stride],
-                    pattern=self._pattern(len(payloads) - at),
-                ),
-            )
-            for at in range(min(self._stride, len(payloads)))
-        ]
+        columns = (list(map(add, headers, digests)), payloads)
+        return self._runs(first, columns, partial(join_run, lac=lac))
 
     def _many(self, first: EntryId, payloads: list[bytes], lac: EntryId) -> list[PendingRun]:
         lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
         heads = self._heads.of(first, payloads, lengths, lac=lac, length_before=self.length_pushed)
-        build = partial(fill_run, self._ledger_id, lac=lac, buffers=self._buffers)
+        return self._runs(first, (heads, payloads, lengths), partial(fill_run, lac=lac))
+
+    def _runs(
+        self, first: EntryId, columns: Sequence[Any], build: Callable[..., memoryview]
+    ) -> list[PendingRun]:
+        """One run per write set; `columns`: what `build` takes of each entry, for all of them."""
+        count, stride, buffers = len(columns[0]), self._stride, self._buffers
         return [
             self._run(
                 first + at,
                 build(
+                    self._ledger_id,
                     EntryId(first + at),
-                    heads[at :: self._stride],
-                    payloads[at :: self._stride],
-                    lengths[at :: self._stride],
-                    pattern=self._pattern(len(payloads) - at),
+                    *(column[at::stride] for column in columns),
+                    pattern=self._pattern(count - at),
+                    buffers=buffers,
                 ),
             )
-            for at in range(min(self._stride, len(payloads)))
+            for at in range(min(stride, count))
         ]
 
     def _pattern(self, reach: int) -> Pattern:

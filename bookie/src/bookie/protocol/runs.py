@@ -197,6 +197,19 @@ def fill_run(
     return frame
 
 
+def recovery_add(run: RunFrame, *, lac: EntryId) -> bytearray:
+    """The same entries under a header that says so, its checksum made anew."""
+    frame = bytearray(run.buffer)
+    start = FRAME_HEADER_BYTES + 4 * run.count
+    frame[:FRAME_HEADER_BYTES] = _header(
+        run.ledger_id, run.first_entry_id, run.count, len(frame) - start, lac, run.pattern,
+        FLAG_RECOVERY,
+    )  # fmt: skip
+    with memoryview(frame) as view:
+        _seal(view)
+    return frame
+
+
 def _fill_body(
     body: memoryview, heads: Octets, payloads: Sequence[bytes], lengths: NDArray[np.int64]
 ) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
 from bookie.client.peers import Peers
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -26,13 +25,13 @@ from bookie.protocol.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
-    FRAME_HEADER,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
     RunFrame,
     build_run,
     parse_run,
+    recovery_add,
 )
 from bookie.protocol.status import Status
 from bookie.protocol.verified import verify_run
@@ -43,9 +42,6 @@ WINDOWS_AHEAD_MAX: Final = 8
 """Of one copy: read, and being verified or stored."""
 WHOLE_BYTES_MIN: Final = 64 * 1024
 """Smaller frames are joined with their neighbours rather than passed on."""
-CHECKSUM_START: Final = 4
-CHECKSUM_END: Final = 8
-"""Where a frame's header has the checksum of all the rest of the frame (`protocol.runs`)."""
 SPAN_GAP_ENTRIES: Final = 16
 """Wanted ranges this close are read in one go: striped shares, single holes."""
 
@@ -285,17 +281,6 @@ def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> bytearray | Non
     if entries.corrupt:
         return None
     return recovery_add(run, lac=entries.lac)  # never more than its own entries carry (R16)
-
-
-def recovery_add(run: RunFrame, *, lac: EntryId) -> bytearray:
-    """The same entries under a header that says so, its checksum made anew."""
-    frame = bytearray(run.buffer)
-    magic, version, _flags, _crc, ledger, first, _lac, *shape = FRAME_HEADER.unpack_from(frame)
-    FRAME_HEADER.pack_into(frame, 0, magic, version, FLAG_RECOVERY, 0, ledger, first, lac, *shape)
-    with memoryview(frame) as view:
-        crc = crc32c(view[CHECKSUM_END:], crc32c(view[:CHECKSUM_START]))
-    frame[CHECKSUM_START:CHECKSUM_END] = crc.to_bytes(4, "big")
-    return frame
 
 
 def verified(
