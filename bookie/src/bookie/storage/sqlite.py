@@ -95,15 +95,8 @@ class DatabaseFile:
         """All or nothing, durable when the block has ended without an error."""
         with self._writing, mapped(action, self.path):
             self._refuse_closed()
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
+            with all_or_nothing(self._writer):
                 yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                # After some errors SQLite has rolled back by itself already.
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def reading(self, action: str) -> Iterator[sqlite3.Connection]:
@@ -146,3 +139,17 @@ class DatabaseFile:
             if not was_closed:
                 with mapped("close the index", self.path):
                     self._writer.close()
+
+
+@contextlib.contextmanager
+def all_or_nothing(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction: committed at the end of the block, rolled back on an error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After some errors SQLite has rolled back by itself already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.protocol.errors import StorageError
-from bookie.storage.sqlite import mapped
+from bookie.storage.sqlite import all_or_nothing, mapped
 
 PAGE_BYTES: Final = 512
 """SQLite's smallest: images are copied at every commit."""
@@ -50,14 +50,8 @@ class SimDatabase:
         """See Database."""
         with self._writing, mapped(action, self.path):
             self._refuse_closed()
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
+            with all_or_nothing(self._writer):
                 yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
             self._publish()
 
     def _publish(self) -> None:
