@@ -26,8 +26,10 @@ from bookie.server.collect import collect_deleted
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
 from bookie.server.marks import Marks
+from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
-from bookie.server.requests import Bounds, RunService
+from bookie.server.requests import RunService
+from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.engine import Storage, StorageSettings
@@ -58,7 +60,7 @@ KIB: Final = 1024
 TURNS: Final = 8
 """Turns of the event loop after which nothing more follows from what was done."""
 PORTS: Final = {"run": 1, "admin": 2}
-BOUNDS: Final = Bounds(connections=10, reads_in_flight=10)
+READS_MAX: Final = 10
 
 
 def unhurried() -> Pacing:
@@ -175,9 +177,11 @@ class RecordedBookie:
 
     def _serve(self, booted: Booted) -> None:
         self.state = BookieState(ME, phase=Phase.SERVING)
-        self.service = RunService(
-            booted.storage, self.state, reader=self._reader, bounds=BOUNDS, pacing=unhurried()
-        )
+        operations = Operations(
+            booted.storage, self.state,
+            reader=self._reader, reads_in_flight_max=READS_MAX, pacing=unhurried(),
+        )  # fmt: skip
+        self.service = RunService(operations, Sessions(self.state.traffic, connections_max=1))
         self.marks = Marks(
             booted.storage, self.store, bookie_id=ME, state=self.state, unchecked=booted.unchecked
         )

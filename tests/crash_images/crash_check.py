@@ -13,11 +13,11 @@ from unittest import mock
 
 from bookie.metadata.memory import MemoryStore
 from bookie.protocol.errors import BookieError
-from bookie.server.requests import RunService
+from bookie.server.operations import Operations
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted
 from bookie.testing.inline import InlineDisk, InlineLoop
-from crash_bookie import BOUNDS, call_soon, refuse_to_wait, unhurried
+from crash_bookie import READS_MAX, call_soon, refuse_to_wait, unhurried
 from crash_choices import made
 from crash_claims import After, broken_claims
 from crash_promises import ME
@@ -70,7 +70,7 @@ async def _check(point: CrashPoint, disk: InlineDisk) -> Outcome:
     except Exception as error:
         return Outcome(Verdict.WRONG, f"the boot failed: {error!r}")
     after = After(
-        point.promises, point.settings, booted.record, booted.storage, _service(booted), cluster,
+        point.promises, point.settings, booted.record, booted.storage, _operations(booted), cluster,
         epoch.value if epoch else 0, disk.durable(),
     )  # fmt: skip
     try:
@@ -82,11 +82,13 @@ async def _check(point: CrashPoint, disk: InlineDisk) -> Outcome:
     return Outcome(Verdict.RIGHT, booted.record.reason)
 
 
-def _service(booted: Booted) -> RunService:
+def _operations(booted: Booted) -> Operations:
     """What gathers the facts on which a request is judged."""
     state = BookieState(ME, phase=Phase.SERVING)
     reader = cast(ThreadPoolExecutor, None)  # the loop asks no executor
-    return RunService(booted.storage, state, reader=reader, bounds=BOUNDS, pacing=unhurried())
+    return Operations(
+        booted.storage, state, reader=reader, reads_in_flight_max=READS_MAX, pacing=unhurried()
+    )
 
 
 def same_words(why: str) -> str:

@@ -15,7 +15,7 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
-from bookie.server.requests import RunService
+from bookie.server.operations import Operations
 from bookie.storage.boot import BootRecord, BootSettings
 from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import Storage
@@ -38,7 +38,7 @@ class After:
     settings: BootSettings
     record: BootRecord
     storage: Storage
-    service: RunService
+    operations: Operations
     cluster: MemoryCluster
     epoch_before: int
     """In the metadata, when the boot began."""
@@ -46,7 +46,7 @@ class After:
     _reads: dict[LedgerId, tuple[Entries, EntrySet]] = field(default_factory=dict)
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts:
-        return self.service.facts_of(ledger_id)
+        return self.operations.facts_of(ledger_id)
 
     def served(self, ledger_id: LedgerId) -> Entries:
         """The entries that were ever acknowledged, as far as reads give them."""

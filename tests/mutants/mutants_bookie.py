@@ -13,7 +13,7 @@ MARKS: Final = "bookie/src/bookie/server/marks.py"
 MEMTABLE: Final = "bookie/src/bookie/storage/memtable.py"
 READING: Final = "bookie/src/bookie/storage/reading.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
-REQUESTS: Final = "bookie/src/bookie/server/requests.py"
+OPERATIONS: Final = "bookie/src/bookie/server/operations.py"
 UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
 
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "the fencing LAC read answers before the fence is durable",
         stands_for=("fence answered before durable", "S44 early fence reply"),
-        file=REQUESTS,
+        file=OPERATIONS,
         old="        if ruling.fence:\n"
         "            self._facts.when_durable(request.ledger_id, answer)\n"
         "        else:\n            answer(None)",
@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "a fencing read answers before the fence is durable",
         stands_for=("fence answered before durable", "S44 early fence reply"),
-        file=REQUESTS,
+        file=OPERATIONS,
         old="        if fence:\n            self._facts.when_durable(request.ledger_id, start)\n"
         "        else:\n            start(None)",
         new="        start(None)",
@@ -121,7 +121,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "what the storage calls unreadable is not said to the client",
         stands_for=("NSE from an I/O error", "S9 EIO mapped to NSE"),
-        file=REQUESTS,
+        file=OPERATIONS,
         old="            unknown=tuple(found.unreadable),\n",
         new="            unknown=(),\n",
         seeds=("hunt:3",),

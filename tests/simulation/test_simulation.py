@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.status import Status
-from bookie.server import requests
+from bookie.server import operations
 from bookie.storage.engine import Storage
 from bookie.testing.simulation import judge
 from bookie.testing.simulation.loop import SimLoop, Stuck
@@ -75,7 +75,7 @@ def test_a_bookie_that_denies_what_it_forgot_is_caught(monkeypatch: pytest.Monke
     def deny(facts: LedgerFacts) -> Status:
         return Status.NO_SUCH_ENTRY
 
-    monkeypatch.setattr(requests, "absent_status", deny)
+    monkeypatch.setattr(operations, "absent_status", deny)
     assert any("denied" in violation for violation in simulate(FORGETFUL).violations)
 
 

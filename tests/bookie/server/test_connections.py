@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from bookie.protocol.entry import Buffer
 from bookie.protocol.status import Status
-from bookie.server.connections import BUFFER_BYTES, RunConnection, RunServer
+from bookie.server.connections import BUFFER_BYTES, DataServer, RunConnection
 from bookie.wire.native import (
     ENVELOPE,
     ENVELOPE_BYTES,
@@ -98,7 +98,7 @@ class NarrowConnection(RunConnection):
 
 @asynccontextmanager
 async def connected(service: EchoService) -> AsyncIterator[Client]:
-    server = RunServer(lambda: NarrowConnection(service))
+    server = DataServer(lambda: NarrowConnection(service))
     port = await server.start("127.0.0.1", 0)
     own = socket.socket()
     own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_BYTES)
@@ -250,7 +250,7 @@ async def test_a_closed_connection_takes_nothing_more() -> None:
     def close_at_two(envelope: Envelope, connection: RunConnection) -> bool:
         service.taken.append(envelope.request_id)
         if envelope.request_id == 2:
-            connection.refuse(envelope, Status.BAD_REQUEST, "enough")
+            connection.reply(envelope.op, Status.BAD_REQUEST, envelope.request_id, (b"enough",))
             connection.close()
         return True
 

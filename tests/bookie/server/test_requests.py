@@ -10,8 +10,8 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import ExitCode
+from bookie.server.operations import READS_PER_CONNECTION_MAX
 from bookie.server.pacing import ANSWER_DELAY_S_MAX
-from bookie.server.requests import READS_PER_CONNECTION_MAX
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.storage.marker import MARKER_NAME
 from server_lab import KIB, ME, ServerLab, frame

@@ -1,9 +1,9 @@
-"""Native port: bytes of one connection to messages and back, with back-pressure both ways.
+"""Data ports: bytes of one connection to messages and back, with back-pressure both ways.
 
 Bytes land in one reused buffer; each whole message goes to the service, which takes it or says
 "no room now". Then the message stays where it is, the socket is not read, and the service calls
 `resume` when there is room: nothing is parked twice, nothing is judged before it is taken.
-Replies of one loop turn leave in one vectored write.
+Replies of one loop turn leave in one vectored write. `RunConnection` speaks native messages.
 """
 
 import asyncio
@@ -29,52 +29,74 @@ log = logging.getLogger(__name__)
 
 BUFFER_BYTES: Final = 2 * 1024 * 1024
 BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
+"""Longest message of any wire."""
 READ_BYTES_MIN: Final = 256 * 1024
 """Free room below which unparsed bytes move to the front before the next read."""
 
 
-class Service(Protocol):
-    """Handles messages. `connection` is where the reply goes, at once or later."""
+class DataConnection(asyncio.BufferedProtocol):
+    """One client of a data port; what its messages look like is the subclass's matter."""
 
-    def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
-        """False: no room now, nothing happened; the service will call `connection.resume`."""
-
-    def opened(self, connection: "RunConnection") -> None: ...
-
-    def closed(self, connection: "RunConnection") -> None: ...
-
-
-class RunConnection(asyncio.BufferedProtocol):
-    """One client on the native port."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self) -> None:
         self._buffer = bytearray(BUFFER_BYTES)
         self._start = 0
         self._end = 0
         self._blocked = False
         self._write_paused = False
         self._is_closing = False
-        self.is_greeted = False
-        """The client said that it means this bookie."""
         self.reads_under_way = 0
-        """Kept by the service, which bounds it: replies may be large and the client slow."""
+        """See `operations.Asker`."""
         self._replies: list[Buffer] = []
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+
+    # For the subclass
+    def _opened(self) -> None:
+        """Connected."""
+        raise NotImplementedError
+
+    def _closed(self) -> None:
+        """The connection is gone."""
+        raise NotImplementedError
+
+    def _take_next(self, view: memoryview) -> int:
+        """Take what comes first in `view`, unparsed bytes; how many of them that were.
+
+        None of them: no room (`_block` was called), or not a whole message (`_expect` was).
+        FrameError when they make no sense.
+        """
+        raise NotImplementedError
+
+    def _block(self) -> None:
+        """The service has no room; it calls `resume`."""
+        self._blocked = True
+
+    def _expect(self, size: int) -> None:
+        """The first message has this many bytes, more than are here."""
+        assert size <= BUFFER_BYTES_MAX
+        if len(self._buffer) - self._start < size:
+            self._make_room(size)
+
+    def _send(self, buffers: Sequence[Buffer]) -> None:
+        """Queue a reply; it leaves with the others of this loop turn."""
+        if self._transport is None:
+            return
+        if not self._replies:
+            self._loop.call_soon(self._flush)
+        self._replies.extend(buffers)
 
     # Socket events
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No isinstance check: uvloop's transports are no subclasses of asyncio's.
         transport = cast(asyncio.Transport, transport)
         self._transport = transport
-        self._service.opened(self)
+        self._opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
         self._transport = None
         self._replies.clear()
-        self._service.closed(self)
+        self._closed()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if len(self._buffer) - self._end < READ_BYTES_MIN:
@@ -100,21 +122,6 @@ class RunConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._take_messages()
             self._steer_reading()
-
-    def reply(
-        self, op: Op, status: Status, request_id: int, buffers: Sequence[Buffer] = ()
-    ) -> None:
-        """Queue one reply; it leaves with the others of this loop turn."""
-        if self._transport is None:
-            return
-        if not self._replies:
-            self._loop.call_soon(self._flush)
-        self._replies.append(envelope_header(op, status, request_id, total_bytes(buffers)))
-        self._replies.extend(buffers)
-
-    def refuse(self, envelope: Envelope, status: Status, message: str) -> None:
-        """A reply that carries its reason as text."""
-        self.reply(envelope.op, status, envelope.request_id, (message.encode(),))
 
     def close(self) -> None:
         """Send what was answered, take nothing more."""
@@ -143,27 +150,16 @@ class RunConnection(asyncio.BufferedProtocol):
 
     def _take_whole_messages(self) -> None:
         view = memoryview(self._buffer)
-        while not (self._blocked or self._write_paused or self._is_closing):
-            held = self._end - self._start
-            if held < ENVELOPE_BYTES:
+        while self._start < self._end:
+            if self._blocked or self._write_paused or self._is_closing:
                 break
-            size = message_bytes(view, self._start)
-            if held < size:
-                self._grow_for(size)
+            taken = self._take_next(view[self._start : self._end])
+            if not taken:
                 break
-            envelope = parse_envelope(view[self._start : self._start + size])
-            if not self._service.handle(envelope, self):
-                self._blocked = True
-                break
-            self._start += size
+            self._start += taken
         if self._start == self._end:
             self._start = self._end = 0
         self._steer_reading()
-
-    def _grow_for(self, size: int) -> None:
-        assert size <= BUFFER_BYTES_MAX
-        if len(self._buffer) - self._start < size:
-            self._make_room(size)
 
     def _make_room(self, size: int = 0) -> None:
         """Unparsed bytes to the front; into another buffer only when this one has the wrong size.
@@ -197,10 +193,55 @@ class RunConnection(asyncio.BufferedProtocol):
         return str(self._transport.get_extra_info("peername"))
 
 
-class RunServer:
-    """Listens on the native port."""
+class Service(Protocol):
+    """Handles messages. `connection` is where the reply goes, at once or later."""
 
-    def __init__(self, make: Callable[[], RunConnection]) -> None:
+    def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
+        """False: no room now, nothing happened; the service will call `connection.resume`."""
+
+    def opened(self, connection: "RunConnection") -> None: ...
+
+    def closed(self, connection: "RunConnection") -> None: ...
+
+
+class RunConnection(DataConnection):
+    """One client on the native port."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__()
+        self._service = service
+        self.is_greeted = False
+        """The client said that it means this bookie."""
+
+    def reply(
+        self, op: Op, status: Status, request_id: int, buffers: Sequence[Buffer] = ()
+    ) -> None:
+        """Queue one reply; it leaves with the others of this loop turn."""
+        self._send((envelope_header(op, status, request_id, total_bytes(buffers)), *buffers))
+
+    def _opened(self) -> None:
+        self._service.opened(self)
+
+    def _closed(self) -> None:
+        self._service.closed(self)
+
+    def _take_next(self, view: memoryview) -> int:
+        if len(view) < ENVELOPE_BYTES:
+            return 0
+        size = message_bytes(view)
+        if len(view) < size:
+            self._expect(size)
+            return 0
+        if not self._service.handle(parse_envelope(view[:size]), self):
+            self._block()
+            return 0
+        return size
+
+
+class DataServer:
+    """Listens on a data port."""
+
+    def __init__(self, make: Callable[[], DataConnection]) -> None:
         self._make = make
         self._server: asyncio.Server | None = None
 

@@ -21,15 +21,17 @@ from bookie.protocol.errors import BookieError, BootRefusedError, StorageError, 
 from bookie.protocol.ids import BookieId
 from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
-from bookie.server.connections import RunConnection, RunServer
+from bookie.server.connections import DataServer, RunConnection
 from bookie.server.control import Control
 from bookie.server.drain import Drain
 from bookie.server.housekeeping import Ends, Housekeeping
 from bookie.server.http import Gauges, ProbeServer
 from bookie.server.marks import Marks
+from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
-from bookie.server.requests import Bounds, RunService
+from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
+from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings
 from bookie.server.state import DRAIN_REASON, BookieState, Phase
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
@@ -282,14 +284,21 @@ class Bookie:
 
     async def _serve(self, store: MetadataStore, booted: Booted, reader: Executor) -> None:
         limits, state = self._settings.limits, self.state
-        bounds = Bounds(limits.connections, limits.reads_in_flight)
         rates = BusyRates(
             recovery=limits.recovery_bytes_per_second_busy,
             compaction=self._settings.storage.compaction_bytes_per_second_busy,
         )
         pacing = Pacing(rates, clock=self._loop.time)
-        service = RunService(booted.storage, state, reader=reader, bounds=bounds, pacing=pacing)
-        service.on_storage_failure = self._fail
+        operations = Operations(
+            booted.storage,
+            state,
+            reader=reader,
+            reads_in_flight_max=limits.reads_in_flight,
+            pacing=pacing,
+        )
+        operations.on_storage_failure = self._fail
+        sessions = Sessions(state.traffic, connections_max=limits.connections)
+        service = RunService(operations, sessions)
         marks = Marks(
             booted.storage,
             store,
@@ -297,7 +306,7 @@ class Bookie:
             state=state,
             unchecked=booted.unchecked,
         )
-        server = RunServer(lambda: RunConnection(service))
+        server = DataServer(lambda: RunConnection(service))
         await self._listen("run", server.start, self._settings.ports.run)
         self._runtime.write()
         epoch = booted.record.boot_epoch
@@ -325,7 +334,8 @@ class Bookie:
             state.phase, state.message = Phase.STOPPING, "flushing"
             server.stop()
             await announcer.withdraw()
-            await service.end_connections()
+            operations.end()
+            await sessions.end()
 
     def _fail(self, error: StorageError) -> None:
         """A disk failed: answer nothing more, keep the markers, let the platform restart us."""

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.status import Status
-from bookie.server.connections import RunConnection
 from bookie.server.state import Traffic
-from bookie.wire.native import LacRequest, Op
+from bookie.wire.native import LacRequest
 
 WAITS_MAX = 10_000
 TIMEOUT_MS_MAX = 60_000
@@ -18,25 +16,27 @@ TIMEOUT_MS_MAX = 60_000
 class _Wait:
     ledger_id: LedgerId
     lac: EntryId
-    connection: RunConnection
-    request_id: int
+    asker: object
+    then: Callable[[], None]
     timer: asyncio.TimerHandle | None = None
 
 
 class LacWaits:
-    """The long polls of all connections; `reply` makes the body for a ledger."""
+    """The long polls of all connections."""
 
-    def __init__(self, reply: Callable[[LedgerId], bytes], traffic: Traffic) -> None:
-        self._reply = reply
+    def __init__(self, traffic: Traffic) -> None:
         self._waits: dict[LedgerId, dict[_Wait, None]] = {}
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
 
-    def add(self, request: LacRequest, connection: RunConnection, request_id: int) -> bool:
-        """Keep a request until its ledger's LAC exceeds `request.lac`; False when too many wait."""
+    def add(self, asker: object, request: LacRequest, then: Callable[[], None]) -> bool:
+        """Call `then` once the ledger's LAC exceeds `request.lac`, or when the time is over.
+
+        False when too many wait.
+        """
         if self._traffic.long_polls >= WAITS_MAX:
             return False
-        wait = _Wait(request.ledger_id, request.lac, connection, request_id)
+        wait = _Wait(request.ledger_id, request.lac, asker, then)
         seconds = max(1, min(request.timeout_ms, TIMEOUT_MS_MAX)) / 1000
         wait.timer = self._loop.call_later(seconds, self._finish, wait)
         self._waits.setdefault(request.ledger_id, {})[wait] = None
@@ -50,16 +50,15 @@ class LacWaits:
             for wait in [wait for wait in waits if wait.lac < lac]:
                 self._finish(wait)
 
-    def forget(self, connection: RunConnection) -> None:
+    def forget(self, asker: object) -> None:
         """The connection is gone: nobody to answer."""
         for waits in list(self._waits.values()):
-            for wait in [wait for wait in waits if wait.connection is connection]:
+            for wait in [wait for wait in waits if wait.asker is asker]:
                 self._remove(wait)
 
     def _finish(self, wait: _Wait) -> None:
         self._remove(wait)
-        body = self._reply(wait.ledger_id)
-        wait.connection.reply(Op.WAIT_LAC, Status.OK, wait.request_id, (body,))
+        wait.then()
 
     def _remove(self, wait: _Wait) -> None:
         assert wait.timer is not None
