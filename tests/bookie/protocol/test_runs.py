@@ -20,6 +20,7 @@ from bookie.protocol.runs import (
     Pattern,
     build_run,
     frame_bytes,
+    lone_run,
     parse_run,
 )
 from crc32c import crc32c
@@ -191,6 +192,13 @@ def test_a_run_of_exactly_the_frame_limit_is_fine() -> None:
 def test_a_run_of_the_most_entries_is_fine() -> None:
     frame = run_of(range(RUN_ENTRIES_MAX), body=b"")
     assert parse_run(frame).last_entry_id == RUN_ENTRIES_MAX - 1
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", bytes(70_000)])
+def test_a_run_of_one_entry_is_the_same_bytes_as_any_other(payload: bytes) -> None:
+    head = ENTRY_HEADER.pack(7, 9, 5, 1000) + b"sum."
+    alone = lone_run(LedgerId(7), EntryId(9), head, payload, lac=EntryId(5))
+    assert alone == build_run(LedgerId(7), EntryId(9), [head + payload], lac=EntryId(5))
 
 
 def test_the_layout_of_the_header_does_not_drift() -> None:

@@ -11,12 +11,7 @@ from typing import Final, cast
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
-from bookie.wire.native import (
-    ENVELOPE_BYTES,
-    Envelope,
-    message_bytes,
-    parse_envelope,
-)
+from bookie.wire.native import Envelope, next_message
 
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
 JOIN_BYTES_MAX: Final = 16 * 1024
@@ -36,9 +31,10 @@ class Channel(asyncio.BufferedProtocol):
         on_message: Callable[[Envelope], None],
         on_lost: Callable[["Channel", Exception | None], None],
     ) -> None:
-        self._on_message = on_message
+        self.on_message = on_message
+        """May be changed between two messages."""
         self._on_lost = on_lost
-        self._buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self._filled = 0
         self._outbox: deque[Buffer] = deque()
         self._is_paused = False
@@ -53,10 +49,13 @@ class Channel(asyncio.BufferedProtocol):
 
     def send(self, head: bytes, body: Buffer) -> None:
         """Queue one message; `body` must not change afterwards. Nothing is sent once lost."""
-        if len(head) + len(body) <= JOIN_BYTES_MAX:
+        if len(head) + len(body) > JOIN_BYTES_MAX:
+            self._outbox.extend((head, body))
+        elif self._is_paused or self._outbox or self._transport is None:
             self._outbox.append(b"".join((head, body)))
         else:
-            self._outbox.extend((head, body))
+            self._transport.write(b"".join((head, body)))
+            return
         if not self._is_paused:
             self._flush()
 
@@ -102,7 +101,7 @@ class Channel(asyncio.BufferedProtocol):
         self._on_lost(self, self._error or exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(self._buffer)[self._filled :]
+        return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_at = self._loop.time()
@@ -112,22 +111,27 @@ class Channel(asyncio.BufferedProtocol):
         except FrameError as error:
             self.abort(error)
             return
+        if consumed == self._filled:
+            self._filled = 0
+        else:
+            self._keep(consumed, needed)
+
+    def _keep(self, consumed: int, needed: int) -> None:
+        """The first bytes of a message of `needed` bytes (0 = unknown) wait for the rest."""
         rest = self._filled - consumed
+        kept = self._buffer[consumed : self._filled]
         if needed > len(self._buffer):
-            larger = bytearray(needed)
-            larger[:rest] = self._buffer[consumed : self._filled]
-            self._buffer = larger
-        elif consumed and rest:
-            self._buffer[:rest] = self._buffer[consumed : self._filled]
+            self._buffer = memoryview(bytearray(needed))
+        self._buffer[:rest] = kept  # they may overlap: copied as if in one go
         self._filled = rest
 
     def _take_messages(self) -> tuple[int, int]:
         """Bytes consumed, and the size of the message that is not whole yet (0 = unknown)."""
-        view, at = memoryview(self._buffer)[: self._filled], 0
-        while self._filled - at >= ENVELOPE_BYTES:
-            size = message_bytes(view, at)
-            if self._filled - at < size:
+        at, end = 0, self._filled
+        while at < end:
+            size, envelope = next_message(self._buffer, at, end)
+            if envelope is None:
                 return at, size
-            self._on_message(parse_envelope(view[at : at + size]))
+            self.on_message(envelope)
             at += size
         return at, 0

@@ -175,6 +175,7 @@ class _Link:
         channel.send(envelope_header(Op.HELLO, 0, 0, len(body)), body)
         try:
             await greeting
+            channel.on_message = self._answered
         except BaseException:
             channel.abort(UnavailableError("not greeted"))
             raise

@@ -48,13 +48,8 @@ log = logging.getLogger(__name__)
 
 LacFuture = asyncio.Future[EntryId]
 
-NOT_THE_BOOKIES_FAULT: Final = (
-    Status.OK,
-    Status.FENCED,
-    Status.UNAUTHORIZED,
-    Status.BAD_REQUEST,
-)
-"""Answers that say nothing against the bookie that gave them."""
+NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
+"""Refusals that say nothing against the bookie that gave them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +260,7 @@ class LedgerWriter:
         )
 
     def _replied(self, sent: SendRun, status: Status) -> None:
-        if status not in NOT_THE_BOOKIES_FAULT:
+        if status is not Status.OK and status not in NOT_THE_BOOKIES_FAULT:
             self._placement.note_failure(sent.bookie_id)
         try:
             self._perform(self._core.replied(sent, status))

@@ -10,7 +10,7 @@ size, which no single pattern describes.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, takewhile
 from operator import add
 from typing import Any, Final
@@ -39,6 +39,7 @@ from bookie.protocol.runs import (
     Pattern,
     fill_run,
     join_run,
+    lone_run,
 )
 
 QUEUE_LIST_MAX: Final = 1024
@@ -82,6 +83,8 @@ class Batch:
     runs: list[PendingRun]
 
     def is_stored(self, ack_quorum: int) -> bool:
+        if len(self.runs) == 1:  # mostly, and asked at every reply
+            return self.runs[0].stored.bit_count() >= ack_quorum
         return all(run.stored.bit_count() >= ack_quorum for run in self.runs)
 
 
@@ -173,12 +176,23 @@ class Gatherer:
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
+        if self._queued == 1:
+            return self._take_one(first, lac)
         payloads = self._take_payloads()
         few = len(payloads) <= FEW_ENTRIES_MAX
         runs = (self._few if few else self._many)(first, payloads, lac)
         self.length_pushed += sum(map(len, payloads))
         self.last_pushed = EntryId(first + len(payloads) - 1)
         return Batch(self.last_pushed, self.length_pushed, runs)
+
+    def _take_one(self, entry_id: EntryId, lac: EntryId) -> Batch:
+        (payload,) = self._queue.popleft()
+        self._queued = self.queued_bytes = 0
+        length = self.length_pushed + len(payload)
+        head = self._codec.head(entry_id, payload, lac=lac, length=length)
+        frame = lone_run(self._ledger_id, entry_id, head, payload, lac=lac)
+        self.last_pushed, self.length_pushed = entry_id, length
+        return Batch(entry_id, length, [self._run(entry_id, frame)])
 
     def _take_payloads(self) -> list[bytes]:
         """Until they fill a batch, or the next one would not fit the frame."""
@@ -252,7 +266,7 @@ class Gatherer:
             CONSECUTIVE if reach <= self._stride or self._stride == 1 else Pattern(1, self._stride)
         )
 
-    def _run(self, first: int, frame: memoryview) -> PendingRun:
+    def _run(self, first: int, frame: Buffer) -> PendingRun:
         self._next_run_id += 1
         members = self._write_sets[first % self._stride]
         return PendingRun(self._next_run_id, frame, len(frame), members)
@@ -263,6 +277,7 @@ def bits(positions: Iterable[int]) -> int:
     return sum(1 << position for position in positions)
 
 
-def positions_of(mask: int) -> list[int]:
+@lru_cache(maxsize=1024)
+def positions_of(mask: int) -> tuple[int, ...]:
     """The positions in a bit mask, rising."""
-    return [position for position in range(mask.bit_length()) if mask >> position & 1]
+    return tuple(position for position in range(mask.bit_length()) if mask >> position & 1)

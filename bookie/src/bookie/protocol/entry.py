@@ -105,8 +105,12 @@ class EntryCodec:
 
     def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
         """One entry; `length` is the ledger's payload bytes including this payload."""
+        return self.head(entry_id, payload, lac=lac, length=length) + payload
+
+    def head(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
+        """What stands before the payload of one entry: its header and its digest."""
         header = ENTRY_HEADER.pack(self.ledger_id, entry_id, lac, length)
-        return b"".join((header, self._digest(header, payload), payload))
+        return header + self._digest(header, payload)
 
     def encode_many(
         self, first: EntryId, payloads: Sequence[bytes], *, lac: EntryId, length_before: int

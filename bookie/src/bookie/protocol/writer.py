@@ -128,7 +128,7 @@ class Writer:
     @property
     def missing(self) -> tuple[int, ...]:
         """Positions whose member has failed and is not replaced, rising."""
-        return tuple(positions_of(self._down))
+        return positions_of(self._down)
 
     @property
     def is_stalled(self) -> bool:
@@ -166,6 +166,8 @@ class Writer:
 
     def pump(self) -> list[Effect]:
         """Send what is queued as far as the limits let it."""
+        if self._gathered.is_empty:
+            return []
         effects: list[Effect] = []
         while self._may_push():
             batch = self._gathered.take(lac=self.lac)
@@ -186,14 +188,11 @@ class Writer:
 
     def _send(self, run: PendingRun, positions: int) -> list[Effect]:
         run.waiting |= positions
+        ensemble, generations, run_id, frame = (
+            self._ensemble, self._generations, run.run_id, run.frame,
+        )  # fmt: skip
         return [
-            SendRun(
-                self._ensemble[position],
-                position,
-                self._generations[position],
-                run.run_id,
-                run.frame,
-            )
+            SendRun(ensemble[position], position, generations[position], run_id, frame)
             for position in positions_of(positions)
         ]
 
@@ -213,8 +212,11 @@ class Writer:
         if status is Status.OK:
             run.waiting &= ~bit
             run.stored |= bit
+            if not run.is_acked:
+                return self._advance()
+            # Acknowledged before: all that this answer may bring is room for more.
             self._forget_if_done(run)
-            return self._advance()
+            return self.pump()
         if status is Status.FENCED:
             return self.fail(LedgerFencedError(self.metadata.ledger_id))
         if status is Status.UNAUTHORIZED:
@@ -239,8 +241,9 @@ class Writer:
             for run in batch.runs:
                 run.is_acked, run.frame = True, b""
                 self._forget_if_done(run)
-        acked: list[Effect] = [Acked(self.lac)] if self.lac > before else []
-        return acked + self.pump()
+        if self.lac == before:
+            return self.pump()
+        return [Acked(self.lac), *self.pump()]
 
     def _forget_if_done(self, run: PendingRun) -> None:
         if run.is_acked and not run.waiting:

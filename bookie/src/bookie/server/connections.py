@@ -20,8 +20,7 @@ from bookie.wire.native import (
     Envelope,
     Op,
     envelope_header,
-    message_bytes,
-    parse_envelope,
+    next_message,
     total_bytes,
 )
 
@@ -43,6 +42,8 @@ class DataConnection(asyncio.BufferedProtocol):
         self._end = 0
         self._blocked = False
         self._write_paused = False
+        self._is_paused = False
+        """The socket is not read."""
         self._is_closing = False
         self.reads_under_way = 0
         """See `operations.Asker`."""
@@ -72,7 +73,7 @@ class DataConnection(asyncio.BufferedProtocol):
         self._blocked = True
 
     def _expect(self, size: int) -> None:
-        """The first message has this many bytes, more than are here."""
+        """The first message has this many bytes, more than are here; 0 = not known yet."""
         assert size <= BUFFER_BYTES_MAX
         if len(self._buffer) - self._start < size:
             self._make_room(size)
@@ -176,9 +177,11 @@ class DataConnection(asyncio.BufferedProtocol):
         self._start, self._end = 0, held
 
     def _steer_reading(self) -> None:
-        if self._transport is None or self._transport.is_closing():
+        pauses = self._blocked or self._write_paused
+        if pauses == self._is_paused or self._transport is None or self._transport.is_closing():
             return
-        if self._blocked or self._write_paused:
+        self._is_paused = pauses
+        if pauses:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -226,13 +229,11 @@ class RunConnection(DataConnection):
         self._service.closed(self)
 
     def _take_next(self, view: memoryview) -> int:
-        if len(view) < ENVELOPE_BYTES:
-            return 0
-        size = message_bytes(view)
-        if len(view) < size:
+        size, envelope = next_message(view, 0, len(view))
+        if envelope is None:
             self._expect(size)
             return 0
-        if not self._service.handle(parse_envelope(view[:size]), self):
+        if not self._service.handle(envelope, self):
             self._block()
             return 0
         return size

@@ -113,6 +113,20 @@ class Operations:
             last_entry_id=last,
         )
 
+    def _add_facts(self, ledger_id: LedgerId) -> LedgerFacts:
+        """As much of them as `rule_add` looks at: asked for each run that comes."""
+        record, boundary = self._storage.record(ledger_id), self._storage.boundary()
+        is_behind = boundary is not None and boundary.covers(ledger_id)
+        if record is None:
+            return LedgerFacts(behind_boundary=is_behind)
+        return LedgerFacts(
+            master_key=record.master_key,
+            fenced=record.fenced,
+            limbo=record.limbo,
+            deleted=record.deleted,
+            behind_boundary=is_behind,
+        )
+
     def lac_of(self, ledger_id: LedgerId) -> LacReply:
         """The LAC and the last entry, as far as they are known here."""
         return LacReply(self._storage.lac(ledger_id), self._storage.last_entry_id(ledger_id))
@@ -135,7 +149,7 @@ class Operations:
     def add(self, asker: Asker, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
         """Store a run. FrameError when it is too long for the log."""
         ruling = rule_add(
-            self.facts_of(frame.ledger_id),
+            self._add_facts(frame.ledger_id),
             master_key=master_key,
             is_recovery=frame.is_recovery,
             is_writable=self.state.is_writable,

@@ -63,9 +63,14 @@ class Upkeep:
     @property
     def failure(self) -> StorageError | None:
         """Sticky: a disk failed, nothing is promised any more."""
-        found = [self.own_failure, self._journal.failure()]
-        found += [directory.log.failure() for directory in self._directories]
-        return next((failure for failure in found if failure is not None), None)
+        # Without a list of all: asked before every answer.
+        failure = self.own_failure or self._journal.failure()
+        if failure is not None:
+            return failure
+        for directory in self._directories:
+            if (failure := directory.log.failure()) is not None:
+                return failure
+        return None
 
     @contextlib.contextmanager
     def _operation(self) -> Iterator[None]:

@@ -71,17 +71,40 @@ def message_bytes(buffer: Buffer, at: int = 0) -> int:
     """Whole length of the message whose 16 bytes start at `at`; FrameError when oversize."""
     body_bytes = int(ENVELOPE.unpack_from(buffer, at)[0])
     if body_bytes > MESSAGE_BYTES_MAX:
-        raise FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
+        raise _oversize(body_bytes)
     return ENVELOPE_BYTES + body_bytes
+
+
+def _oversize(body_bytes: int) -> FrameError:
+    return FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
 
 
 def parse_envelope(message: Buffer) -> Envelope:
     """One whole message; FrameError when the op is unknown."""
-    _length, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
+    _size, envelope = next_message(memoryview(message), 0, len(message))
+    assert envelope is not None
+    return envelope
+
+
+def next_message(view: memoryview, at: int, stop: int) -> tuple[int, Envelope | None]:
+    """Whole length of the message that starts at `at`, and the message if it ends before `stop`.
+
+    The length is 0 while not even the envelope is. FrameError when it is oversize or its op is
+    unknown.
+    """
+    start = at + ENVELOPE_BYTES
+    if start > stop:
+        return 0, None
+    body_bytes, op, code, _zero, request_id = ENVELOPE.unpack_from(view, at)
+    if body_bytes > MESSAGE_BYTES_MAX:
+        raise _oversize(body_bytes)
+    end = start + body_bytes
+    if end > stop:
+        return end - at, None
     known = _OPS.get(op)
     if known is None:
         raise FrameError(f"unknown operation {op}, expected {', '.join(map(str, _OPS))}")
-    return Envelope(known, code, request_id, memoryview(message)[ENVELOPE_BYTES:])
+    return end - at, Envelope(known, code, request_id, view[start:end])
 
 
 def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
