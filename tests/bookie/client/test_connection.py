@@ -110,6 +110,20 @@ async def test_a_reply_larger_than_the_receive_buffer_comes_whole(bench: Bench) 
         assert (bytes(found.runs[0]), found.unknown, found.lac) == (run, ((5, 6),), 3)
 
 
+def run_of(octet: int, *, size: int) -> bytes:
+    return bytes(build_run(LedgerId(1), EntryId(0), [bytes([octet]) * size], lac=EntryId(-1)))
+
+
+@pytest.mark.parametrize("size", [1000, 300_000, 2_000_000])
+async def test_a_reply_stays_as_it_is_while_others_come(bench: Bench, size: int) -> None:
+    runs = [run_of(octet, size=size) for octet in range(10)]
+    ahead = iter([ReadReply(*[EntryId(0)] * 3, Status.UNKNOWN, (), (run,)) for run in runs])
+    bench.server.script = lambda request: reply_to(request, 0, *next(ahead).encode())
+    request = ReadRequest(LedgerId(1), EntryId(0), EntryId(0), 1, KEY)
+    answers = await asyncio.gather(*(bench.pool.read(B0, request) for _ in runs))
+    assert [bytes(reply.runs[0]) for _status, reply in answers if reply is not None] == runs
+
+
 async def test_lac_requests_and_their_flags(bench: Bench) -> None:
     body = LacReply(EntryId(7), EntryId(9)).encode()
     bench.server.script = lambda request: reply_to(request, 0, body if request.code == 1 else b"")

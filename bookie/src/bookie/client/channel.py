@@ -11,9 +11,12 @@ from typing import Final, cast
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.wire.native import Envelope, next_message
 
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
+LENT_BYTES_MIN: Final = 256 * 1024
+"""From here on another buffer is cheaper than a copy."""
 JOIN_BYTES_MAX: Final = 16 * 1024
 """Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
 _VECTORED_HIGH_BYTES: Final = 4 * 1024 * 1024
@@ -22,7 +25,8 @@ _VECTORED_HIGH_BYTES: Final = 4 * 1024 * 1024
 class Channel(asyncio.BufferedProtocol):
     """Calls `on_message` for each whole message and `on_lost` once at the end.
 
-    A message's body is valid only during the call: the buffer is used again.
+    A message's body is valid only during the call, since the buffer is used again; but a body of
+    `LENT_BYTES_MIN` or more is the receiver's to keep: what follows it lands in another buffer.
     """
 
     def __init__(
@@ -30,12 +34,17 @@ class Channel(asyncio.BufferedProtocol):
         *,
         on_message: Callable[[Envelope], None],
         on_lost: Callable[["Channel", Exception | None], None],
+        buffers: FrameBuffers,
     ) -> None:
+        """`buffers`: where messages land, shared by the channels of a pool."""
         self.on_message = on_message
         """May be changed between two messages."""
         self._on_lost = on_lost
+        self._buffers = buffers
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self._filled = 0
+        self._is_lent = False
+        """Somebody may keep a body that lies in the buffer."""
         self._outbox: deque[Buffer] = deque()
         self._is_paused = False
         self._is_vectored = False
@@ -111,7 +120,7 @@ class Channel(asyncio.BufferedProtocol):
         except FrameError as error:
             self.abort(error)
             return
-        if consumed == self._filled:
+        if consumed == self._filled and not self._is_lent:
             self._filled = 0
         else:
             self._keep(consumed, needed)
@@ -120,8 +129,9 @@ class Channel(asyncio.BufferedProtocol):
         """The first bytes of a message of `needed` bytes (0 = unknown) wait for the rest."""
         rest = self._filled - consumed
         kept = self._buffer[consumed : self._filled]
-        if needed > len(self._buffer):
-            self._buffer = memoryview(bytearray(needed))
+        if self._is_lent or needed > len(self._buffer):
+            self._buffer = self._buffers.take(max(needed, len(self._buffer)))
+            self._is_lent = False
         self._buffer[:rest] = kept  # they may overlap: copied as if in one go
         self._filled = rest
 
@@ -132,6 +142,7 @@ class Channel(asyncio.BufferedProtocol):
             size, envelope = next_message(self._buffer, at, end)
             if envelope is None:
                 return at, size
+            self._is_lent |= size >= LENT_BYTES_MIN
             self.on_message(envelope)
             at += size
         return at, 0

@@ -15,10 +15,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from bookie.client.addresses import AddressBook
-from bookie.client.channel import Channel
+from bookie.client.channel import LENT_BYTES_MIN, Channel
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError, UnavailableError
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
@@ -76,9 +77,15 @@ class _Link:
     """All that is under way with one bookie, over the connections it has one after another."""
 
     def __init__(
-        self, bookie_id: BookieId, *, addresses: AddressBook, settings: PoolSettings
+        self,
+        bookie_id: BookieId,
+        *,
+        addresses: AddressBook,
+        settings: PoolSettings,
+        buffers: FrameBuffers,
     ) -> None:
         self._bookie_id = bookie_id
+        self._buffers = buffers
         self._addresses = addresses
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -162,6 +169,7 @@ class _Link:
                 lambda: Channel(
                     on_message=partial(self._heard, greeting),
                     on_lost=partial(self._ended, greeting),
+                    buffers=self._buffers,
                 ),
                 endpoint.host,
                 endpoint.port,
@@ -260,6 +268,7 @@ class BookiePool:
         self._settings = settings or PoolSettings()
         self._addresses = AddressBook(store, ttl_s=self._settings.address_ttl_s)
         self._links: dict[BookieId, _Link] = {}
+        self._buffers = FrameBuffers()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -342,7 +351,12 @@ class BookiePool:
             return
         link = self._links.get(bookie_id)
         if link is None:
-            link = _Link(bookie_id, addresses=self._addresses, settings=self._settings)
+            link = _Link(
+                bookie_id,
+                addresses=self._addresses,
+                settings=self._settings,
+                buffers=self._buffers,
+            )
             self._links[bookie_id] = link
         link.request(
             op,
@@ -363,8 +377,8 @@ class BookiePool:
 
         def resolve(status: Status, reply: memoryview) -> None:
             if not answer.done():  # the caller may have been cancelled
-                # The receive buffer is used again after this call.
-                answer.set_result((status, memoryview(bytes(reply))))
+                is_ours = len(reply) >= LENT_BYTES_MIN
+                answer.set_result((status, reply if is_ours else memoryview(bytes(reply))))
 
         self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, on_answer=resolve)
         return await answer

@@ -1,4 +1,4 @@
-"""Memory for the big frames of writers, used again when nobody looks at it any more.
+"""Memory for big frames, sent or received, used again when nobody looks at it any more.
 
 A fresh MiB is 256 page faults and as many pages to clear: for 1 KiB entries as much work as their
 digests. Whoever still holds a view of a frame (a run not answered by all, a socket that has not
@@ -18,7 +18,7 @@ LOOKED_AT_MAX: Final = 2
 
 
 class FrameBuffers:
-    """Shared by the writers of one client, within one thread. Keeps at most `bytes_max`."""
+    """Shared by writers or by channels, within one thread. Keeps at most `bytes_max`."""
 
     def __init__(self, *, bytes_max: int = 48 * 1024 * 1024) -> None:
         self._bytes_max = bytes_max

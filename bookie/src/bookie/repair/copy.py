@@ -275,7 +275,7 @@ def _parsed(reply: ReadReply) -> Iterator[RunFrame]:
 def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> bytearray | None:
     """The recovery add of a frame, None unless all of it is wanted and each entry is right."""
     first, last = run.first_entry_id, run.last_entry_id
-    if len(run.buffer) < WHOLE_BYTES_MIN or not _ids_of(run) <= wanted:
+    if len(run.buffer) < WHOLE_BYTES_MIN or not _is_wanted(run, wanted):
         return None
     entries = verify_run(run, codec, first=first, last=last)
     if entries.corrupt:
@@ -301,6 +301,12 @@ def verified(
             else:
                 found[entry_id] = header, entry
     return found, [entry_id for entry_id in corrupt if entry_id not in found]
+
+
+def _is_wanted(run: RunFrame, wanted: EntrySet) -> bool:
+    if run.pattern.period:
+        return _ids_of(run) <= wanted
+    return wanted.covers(run.first_entry_id, run.last_entry_id)
 
 
 def _ids_of(run: RunFrame) -> EntrySet:
