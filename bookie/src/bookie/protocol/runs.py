@@ -221,16 +221,19 @@ def fill_run(
     return frame
 
 
-def recovery_add(run: RunFrame, *, lac: EntryId) -> bytearray:
-    """The same entries under a header that says so, its checksum made anew."""
-    frame = bytearray(run.buffer)
+def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
+    """The same entries under a header that says so, its checksum made anew.
+
+    In the frame's own memory where that can be written: a MiB is dear to copy, and whoever asked a
+    bookie for a frame has it to themselves. `run` is not to be used any more.
+    """
+    frame = memoryview(bytearray(run.buffer)) if run.buffer.readonly else run.buffer
     start = FRAME_HEADER_BYTES + 4 * run.count
     frame[:FRAME_HEADER_BYTES] = _header(
         run.ledger_id, run.first_entry_id, run.count, len(frame) - start, lac, run.pattern,
         FLAG_RECOVERY,
     )  # fmt: skip
-    with memoryview(frame) as view:
-        _seal(view)
+    _seal(frame)
     return frame
 
 

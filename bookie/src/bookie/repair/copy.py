@@ -231,7 +231,7 @@ class Copier:
             )
             await self._send(job, frame, (first, len(entry_ids), pattern))
 
-    async def _send(self, job: _Job, frame: bytearray, run: tuple[int, int, Pattern]) -> None:
+    async def _send(self, job: _Job, frame: Buffer, run: tuple[int, int, Pattern]) -> None:
         await self._budget.spend(len(frame))
         if job.refused is not None:
             return
@@ -272,7 +272,7 @@ def _parsed(reply: ReadReply) -> Iterator[RunFrame]:
             continue  # cut or garbled on its way: its entries count as not sent
 
 
-def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> bytearray | None:
+def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> memoryview | None:
     """The recovery add of a frame, None unless all of it is wanted and each entry is right."""
     first, last = run.first_entry_id, run.last_entry_id
     if len(run.buffer) < WHOLE_BYTES_MIN or not _is_wanted(run, wanted):
