@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-
 def lac_body(lac: int, digest: bytes = b"sign") -> bytes:
     return struct.pack(">qq", 7, lac) + digest
 
@@ -74,7 +73,9 @@ def test_a_cut_off_master_key_is_refused() -> None:
         LedgerRecord.decode(payload[:-1])
 
 
-def test_a_record_of_an_older_version_is_read_and_one_without_a_lac_body_is_written_as_one() -> None:
+def test_a_record_of_an_older_version_is_read_and_one_without_a_lac_body_is_written_as_one() -> (
+    None
+):
     old = bytes.fromhex("01 03 02 0000000000000007 0000000000000003 0000000000000000"
                         "0000000000000009 6b6b")  # fmt: skip
     record = LedgerRecord(

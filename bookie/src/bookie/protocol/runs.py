@@ -305,6 +305,14 @@ def parse_run(buffer: Buffer) -> RunFrame:
     return frame
 
 
+def checked_run(buffer: Buffer) -> RunFrame:
+    """The same of a frame that is known to be good: made or checked by this process just now."""
+    _m, _v, flags, _crc, ledger, first, lac, count, size, period, _b, _r = _header_of(buffer)
+    pattern = Pattern(size, period) if period else CONSECUTIVE
+    ids = LedgerId(ledger), EntryId(first), EntryId(lac)
+    return RunFrame(*ids, count, pattern, flags, memoryview(buffer))
+
+
 def _check_entries(frame: RunFrame, body_bytes: int) -> None:
     check = _check_each if frame.count <= FEW_ENTRIES_MAX else _check_together
     check(frame, body_bytes)
