@@ -89,7 +89,9 @@ class V2Client(StockClient):
         word = 2 << 24 | ADD << 16 | (RECOVERY if recovery else 0)
         return struct.pack(">I", word) + key + entry(ledger_id, entry_id, lac=lac, payload=payload)
 
-    def read(self, ledger_id: int, entry_id: int, *, fence: bool = False, key: bytes = KEY) -> bytes:
+    def read(
+        self, ledger_id: int, entry_id: int, *, fence: bool = False, key: bytes = KEY
+    ) -> bytes:
         word = 2 << 24 | READ << 16 | (FENCING if fence else 0)
         return struct.pack(">Iqq", word, ledger_id, entry_id) + (key if fence else b"")
 
@@ -141,7 +143,9 @@ class V3Client(StockClient):
             part.writeFlags = 1
         return self._request(proto.ADD_ENTRY, addRequest=part)
 
-    def read(self, ledger_id: int, entry_id: int, *, fence: bool = False, key: bytes = KEY) -> bytes:
+    def read(
+        self, ledger_id: int, entry_id: int, *, fence: bool = False, key: bytes = KEY
+    ) -> bytes:
         part = proto.ReadRequest(ledgerId=ledger_id, entryId=entry_id)
         if fence:
             part.flag, part.masterKey = proto.ReadRequest.FENCE_LEDGER, key
@@ -159,7 +163,9 @@ class V3Client(StockClient):
         return self._request(proto.READ_ENTRY, readRequest=part)
 
     def read_lac(self, ledger_id: int) -> bytes:
-        return self._request(proto.READ_LAC, readLacRequest=proto.ReadLacRequest(ledgerId=ledger_id))
+        return self._request(
+            proto.READ_LAC, readLacRequest=proto.ReadLacRequest(ledgerId=ledger_id)
+        )
 
     def write_lac(self, ledger_id: int, lac: int, *, key: bytes = KEY) -> bytes:
         part = proto.WriteLacRequest(

@@ -197,6 +197,29 @@ def fill_run(
     return frame
 
 
+def gather_run(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    entries: Octets,
+    *,
+    lac: EntryId,
+    pattern: Pattern = CONSECUTIVE,
+    flags: int = 0,
+    buffers: FrameBuffers,
+) -> RunFrame:
+    """The frame of entries of one length, a row of `entries` each, that lie apart in a buffer."""
+    count, length = entries.shape
+    start = FRAME_HEADER_BYTES + 4 * count
+    frame = buffers.take(start + entries.size)
+    frame[:FRAME_HEADER_BYTES] = _header(
+        ledger_id, first_entry_id, count, entries.size, lac, pattern, flags
+    )
+    frame[FRAME_HEADER_BYTES:start] = length.to_bytes(4, "big") * count
+    np.frombuffer(frame[start:], np.uint8).reshape(count, length)[:] = entries
+    _seal(frame)
+    return RunFrame(ledger_id, first_entry_id, lac, count, pattern, flags, frame)
+
+
 def recovery_add(run: RunFrame, *, lac: EntryId) -> bytearray:
     """The same entries under a header that says so, its checksum made anew."""
     frame = bytearray(run.buffer)

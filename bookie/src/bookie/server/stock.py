@@ -14,16 +14,18 @@ from typing import Any
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
+from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
-from bookie.server.stock_adds import AddGather, Run
+from bookie.server.stock_adds import AddGather, Answers, Run
 from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
 from bookie.wire.stock import connection as wires
+from bookie.wire.stock.blocks import AddBlock, BlockFinder
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
 from bookie.wire.stock.messages import (
     Add,
@@ -53,6 +55,7 @@ class StockConnection(DataConnection):
         super().__init__()
         self._service = service
         self._wires = wires.StockConnection()
+        self._blocks = BlockFinder()
         self._work: deque[Work] = deque()
         self._is_working = False
         self.version = ""
@@ -85,7 +88,7 @@ class StockConnection(DataConnection):
 
     def _take_next(self, view: memoryview) -> int:
         try:
-            wire, requests, consumed = self._wires.parse_all(view)
+            wire, requests, consumed = self._parse(view)
         except FrameError:
             self._service.count_garbage()
             raise
@@ -96,6 +99,17 @@ class StockConnection(DataConnection):
         elif len(view) >= FRAME_LENGTH_BYTES:
             self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
         return consumed
+
+    def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
+        """As many blocks of adds as there are, else single requests."""
+        found: list[Request | AddBlock] = []
+        wire, at = self._wires.wire, 0
+        while (block := self._blocks.find(wire, view[at:])) is not None:
+            found.append(block)
+            at += block.frames_bytes
+        if found:
+            return wire, found, at
+        return self._wires.parse_all(view)
 
     def _go_on(self) -> None:
         if self._is_working or self._blocked:
@@ -118,6 +132,7 @@ class StockService:
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
+        self._buffers = FrameBuffers()
         self._reads = ReadService(operations)
         facts = FactService(operations)
         self._handlers: dict[type[Any], Callable[[Origin, Any], bool]] = {
@@ -149,18 +164,20 @@ class StockService:
         """A connection is about to be closed; `connections` logs why."""
         self._state.traffic.garbage += 1
 
-    def plan(self, origin: Origin, requests: Sequence[Request]) -> Iterator[Work]:
+    def plan(self, origin: Origin, requests: Sequence[Request | AddBlock]) -> Iterator[Work]:
         """What to do for these requests. Whatever is no add or plain read divides them: what came
         before it is begun before it."""
-        adds, reads = AddGather(), ReadGather()
+        adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
         for request in requests:
-            if request.__class__ is Add:
+            if isinstance(request, Add):
                 adds.add(request)
-            elif request.__class__ is Read and is_plain(request):
+            elif isinstance(request, AddBlock):
+                adds.add_block(request)
+            elif isinstance(request, Read) and is_plain(request):
                 reads.add(request)
             else:
                 yield from self._gathered(origin, adds, reads)
-                adds, reads = AddGather(), ReadGather()
+                adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
                 yield partial(self._take, origin, request)
         yield from self._gathered(origin, adds, reads)
 
@@ -172,18 +189,20 @@ class StockService:
 
     # Work
     def _add(self, origin: Origin, run: Run) -> bool:
+        then = partial(_answer_adds, origin, run.answers)
         status = Status.BAD_REQUEST if not run.is_storable else self._refusal()
         if status is not None:
-            self._refuse(origin, run.requests, status)
+            self._state.traffic.refused[status] += 1
+            then(status, None, "")
             return True
-        then = partial(_answer_adds, origin, run.requests)
         try:
             return self._operations.add(
                 origin.client, run.frame, master_key=run.master_key, then=then
             )
         except FrameError as error:
             log.warning("refuse a run of ledger %d: %s", run.frame.ledger_id, error)
-            self._refuse(origin, run.requests, Status.BAD_REQUEST)
+            self._state.traffic.refused[Status.BAD_REQUEST] += 1
+            then(Status.BAD_REQUEST, None, "")
             return True
 
     def _read(self, origin: Origin, requests: Sequence[Read]) -> bool:
@@ -220,6 +239,6 @@ class StockService:
 
 
 def _answer_adds(
-    origin: Origin, requests: Sequence[Add], status: Status, _found: None, _reason: str
+    origin: Origin, answers: Answers, status: Status, _found: None, _reason: str
 ) -> None:
-    origin.client.send([origin.wire.answer_adds(requests, outcome_of(status))])
+    origin.client.send([answers(outcome_of(status))])
