@@ -1,7 +1,5 @@
 """Frames of the real Java encoder: read as they were meant, and answered byte for byte alike."""
 
-from pathlib import Path
-
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.entry import Buffer, master_key
@@ -22,12 +20,8 @@ from bookie.wire.stock.messages import (
     WriteLac,
 )
 from bookie.wire.stock.wire import Wire
+from stock_frames import FRAMES
 
-LINES = (Path(__file__).parent / "stock_frames.txt").read_text(encoding="ascii").splitlines()
-FRAMES = {
-    name: bytes.fromhex(digits)
-    for name, digits in (line.split() for line in LINES if not line.startswith("#"))
-}
 KEY, ENTRY, LAC_BODY = FRAMES["key"], FRAMES["entry"], FRAMES["lac_body"]
 LEDGER, ID, LAC, LAST = LedgerId(77777), EntryId(300), EntryId(299), NO_ENTRY
 TXN = 4242

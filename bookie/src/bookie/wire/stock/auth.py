@@ -25,7 +25,6 @@ def parse_auth(blob: bytes) -> tuple[str, bytes] | None:
 
 def plugin(message: AuthMessage) -> tuple[str, bytes] | None:
     """Name and payload of a client's plugin; None when the name is no UTF-8."""
-    try:
-        return message.authPluginName, message.payload
-    except UnicodeDecodeError:
-        return None
+    name = message.authPluginName
+    # protobuf hands out a string that is no UTF-8 as the bytes it is.
+    return (name, message.payload) if isinstance(name, str) else None

@@ -21,9 +21,10 @@ class Outcome(Enum):
     """An answer's code: its number on version 3, and on version 2.
 
     A stock client takes NO_LEDGER and NO_ENTRY alone for denials. UNKNOWN_LEDGER_STATE is younger
-    than the rest: clients before 4.15 cannot read it on version 3, and no released client knows it
-    on version 2 (up to 4.18: `PerChannelBookieClient.getStatusCodeFromErrorCode`), which closes the
-    connection. Both end as "no answer": a nuisance, never a denial.
+    than the rest. Apache's number for it on version 2 is 107, which no released client knows (up to
+    4.18: `PerChannelBookieClient.getStatusCodeFromErrorCode` throws, and the connection with all
+    that is under way on it is closed). So version 2 says what it has for "no answer of mine", an
+    I/O error: no denial either, and it costs one entry's read another bookie, not a connection.
     """
 
     OK = 0, 0
@@ -36,7 +37,7 @@ class Outcome(Enum):
     FENCED = 504, 104
     READ_ONLY = 505, 105
     TOO_MANY_REQUESTS = 506, 106
-    UNKNOWN_LEDGER_STATE = 507, 107
+    UNKNOWN_LEDGER_STATE = 507, 101
 
     def __init__(self, v3: int, v2: int) -> None:
         self.v3 = v3

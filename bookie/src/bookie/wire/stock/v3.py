@@ -328,8 +328,9 @@ def _refused(message: proto.Request, outcome: Outcome, why: str) -> Refused:
         asked_name, part_name = _PARTS[operation]
         asked, part = getattr(message, asked_name), getattr(answer, part_name)
         part.status = answer.status
-        for field in {"ledgerId", "entryId"} & part.DESCRIPTOR.fields_by_name.keys():
-            setattr(part, field, getattr(asked, field))
+        for field in ("ledgerId", "entryId"):
+            if field in part.DESCRIPTOR.fields_by_name:
+                setattr(part, field, getattr(asked, field))
     return Refused(outcome, why, _framed(answer))
 
 
