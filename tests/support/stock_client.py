@@ -5,13 +5,15 @@ Frames are made here from Apache's layout, not by the codec under test.
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from bookie.protocol.entry import DigestType, EntryCodec, master_key
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.messages import Outcome
+from server_lab import ServerLab
 
 PASSWORD = b"secret"
 KEY = master_key(PASSWORD)
@@ -26,7 +28,9 @@ def entry(ledger_id: int, entry_id: int, *, lac: int = -1, payload: bytes | None
     """One entry as the ledger's writer makes it."""
     codec = EntryCodec(LedgerId(ledger_id), DigestType.CRC32C, PASSWORD)
     body = b"entry %d" % entry_id if payload is None else payload
-    return codec.encode(EntryId(entry_id), body, lac=EntryId(lac), length=8 * (entry_id + 1))
+    return codec.encode(
+        EntryId(entry_id), body, lac=EntryId(lac), length=min(8 * (entry_id + 1), 2**63 - 1)
+    )
 
 
 class Answer(NamedTuple):
@@ -204,3 +208,53 @@ class V3Client(StockClient):
 def lac_body(ledger_id: int, lac: int) -> bytes:
     """As a writer signs it; the digest is for its readers alone."""
     return struct.pack(">qq", ledger_id, lac) + b"digest"
+
+
+class StockLab:
+    """Clients of one version of the wire, beside a bookie."""
+
+    def __init__(self, server: ServerLab, kind: type[StockClient]) -> None:
+        self.server = server
+        self.kind = kind
+        self.clients: list[StockClient] = []
+        self.frames: Any = kind(None, None)  # type: ignore[arg-type]
+        """Makes frames; not connected."""
+
+    async def client(self, kind: type[StockClient] | None = None) -> Any:
+        """Connected; closed with the lab."""
+        assert self.server.bookie is not None
+        self.clients.append(await (kind or self.kind).connect(self.server.bookie.ports["stock"]))
+        return self.clients[-1]
+
+    async def ask(self, *frames: bytes) -> list[Answer]:
+        """On a connection of its own; frames are the same on every one of a version."""
+        client = await self.client()
+        return list(await client.ask(*frames))
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """What an answer of this version says: the older one has one number for two of them."""
+        return OUTCOMES_V2[outcome.v2] if self.kind is V2Client else outcome
+
+    async def close(self) -> None:
+        for client in self.clients:
+            await client.close()
+
+
+async def _lab(server: ServerLab, kind: type[StockClient]) -> AsyncIterator[StockLab]:
+    lab = StockLab(server, kind)
+    yield lab
+    await lab.close()
+
+
+@pytest.fixture(params=[V2Client, V3Client], ids=["v2", "v3"])
+async def stock(server: ServerLab, request: pytest.FixtureRequest) -> AsyncIterator[StockLab]:
+    """Clients of either version."""
+    async for lab in _lab(server, request.param):
+        yield lab
+
+
+@pytest.fixture
+async def stock3(server: ServerLab) -> AsyncIterator[StockLab]:
+    """Clients of version 3."""
+    async for lab in _lab(server, V3Client):
+        yield lab
