@@ -3,16 +3,23 @@
 import asyncio
 import random
 import struct
-from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from bookie.metadata.store import RPC_ENDPOINT
-from bookie.server.state import Phase
+from bookie.protocol.runs import RunFrame
+from bookie.protocol.status import Status
+from bookie.server.connections import DataServer
+from bookie.server.operations import Operations, Then
+from bookie.server.sessions import Sessions
+from bookie.server.state import BookieState, Phase
+from bookie.server.stock import StockConnection, StockService
 from bookie.wire.stock.messages import Outcome
-from server_lab import KIB, ME, ServerLab
+from server_lab import ME, ServerLab
 from stock_client import NEVER, StockLab, V2Client, V3Client, entry
 
 OK = Outcome.OK
+MIB = 1 << 20
 FEW, MANY = 9, 200
 """Adds at once: parsed one by one, or as a block."""
 
@@ -233,23 +240,68 @@ async def test_mutated_frames_are_answered_or_end_their_connection_alone(stock: 
 # ---- back-pressure ------------------------------------------------------------------------------
 
 
+class Storeroom:
+    """Stands in for `operations`: takes as many runs as it has room for."""
+
+    def __init__(self) -> None:
+        self.state = BookieState("bookie-0", phase=Phase.SERVING)
+        self.room = 0
+        self.taken: list[int] = []
+        self.asker: Any = None
+        self.refusals = 0
+
+    def add(self, asker: Any, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
+        self.asker = asker
+        if not self.room:
+            self.refusals += 1
+            return False
+        self.room -= 1
+        self.taken.append(frame.first_entry_id)
+        then(Status.OK, None, "")
+        return True
+
+    def forget(self, asker: Any) -> None: ...
+
+    def make_room(self, runs: int) -> None:
+        self.room = runs
+        self.asker.resume()
+
+
+class FullLab:
+    """A stock port before a storeroom without room."""
+
+    def __init__(self) -> None:
+        self.storeroom = Storeroom()
+        sessions = Sessions(self.storeroom.state.traffic, connections_max=9)
+        self.connections: list[StockConnection] = []
+        self.service = StockService(cast(Operations, self.storeroom), sessions)
+        self.server = DataServer(self._connection)
+
+    def _connection(self) -> StockConnection:
+        self.connections.append(StockConnection(self.service))
+        return self.connections[-1]
+
+    async def until_refused(self) -> None:
+        while not self.storeroom.refusals:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("kind", [V2Client, V3Client])
 async def test_adds_without_room_wait_in_their_order_and_the_socket_is_not_read(
-    tmp_path: Path,
+    kind: Any,
 ) -> None:
-    server = ServerLab(tmp_path)
-    server.tree["durability"] = {"journalWriteData": False, "ack": "sync"}
-    disk = server.simulate_disk()
-    await server.start()
-    stock = StockLab(server, V2Client)
-    ledger, client = await server.ledger(), await stock.client()
-    client.send(*[client.add(ledger, i, payload=bytes(KIB)) for i in range(10)])
-    assert [(await client.answer()).entry_id for _ in range(10)] == list(range(10))
-    with disk.held_syncs() as waiting:
-        for i in range(10, 90):
-            client.send(client.add(ledger, i, payload=bytes(150 * KIB)))
-            await client.writer.drain()
-        await asyncio.to_thread(waiting.wait)
-    found = [await client.answer() for _ in range(80)]
-    assert [a.entry_id for a in found] == list(range(10, 90)) and outcomes(found) == {OK}
-    await stock.close()
-    await server.end()
+    lab = FullLab()
+    client = await kind.connect(await lab.server.start("127.0.0.1", 0))
+    client.send(*[client.add(ledger, 7 * ledger) for ledger in range(4)])
+    await lab.until_refused()
+    client.send(*[client.add(9, i, payload=bytes(MIB)) for i in range(30)])
+    await asyncio.sleep(0.02)  # what must not happen has no end to wait for
+    assert lab.connections[0].bytes_held == 0 and lab.storeroom.taken == []
+    for room in (1, 0, 2):
+        lab.storeroom.make_room(room)
+    assert lab.storeroom.taken == [0, 7, 14]
+    lab.storeroom.make_room(1000)
+    answers = [await client.answer() for _ in range(34)]
+    assert [a.entry_id for a in answers] == [0, 7, 14, 21, *range(30)]
+    await client.close()
+    lab.server.stop()

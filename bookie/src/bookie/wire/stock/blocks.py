@@ -44,8 +44,8 @@ class Number(NamedTuple):
 class Layout:
     """Of every frame of a block. Offsets count from the start of the frame, its length included.
 
-    `ids`: the numbers that an answer repeats, in its order. `fixed`: offsets at which, under `mask`,
-    every frame has the `expected` bytes.
+    `ids`: the numbers that an answer repeats, in its order. `fixed`: offsets at which every frame
+    has, under `mask`, the `expected` bytes.
     """
 
     frame_bytes: int
