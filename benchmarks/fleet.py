@@ -118,7 +118,7 @@ class Fleet:
         settings: dict[str, Any] = {
             "bookieId": self.bookie_id(number),
             "metadata": self.url,
-            "ports": {"run": 0, "admin": 0, "http": 0},
+            "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(own / "journal")},
             "ledgers": [{"directory": str(self.ledger_directory(number))}],
             "durability": {

@@ -1,3 +1,10 @@
 """Shared fixtures: modules of tests/support, loaded as plugins."""
 
-pytest_plugins = ["boot_lab", "cli_lab", "server_lab", "spark_fixture", "zookeeper_fixture"]
+pytest_plugins = [
+    "boot_lab",
+    "cli_lab",
+    "server_lab",
+    "spark_fixture",
+    "stock_client",
+    "zookeeper_fixture",
+]

@@ -87,7 +87,7 @@ class SoakBookie:
         return {
             "bookieId": self.name,
             "metadata": metadata_url,
-            "ports": {"run": 0, "admin": 0, "http": 0},
+            "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(self.journal)},
             "ledgers": [{"directory": str(path)} for path in self.ledgers],
             "storage": {

@@ -30,7 +30,7 @@ class BookieProcess:
         settings = {
             "bookieId": name,
             "metadata": metadata_url,
-            "ports": {"run": 0, "admin": 0, "http": 0},
+            "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(folder / "journal")},
             "ledgers": disks,
             "durability": MEMORY_MODE,

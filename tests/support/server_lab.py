@@ -83,7 +83,7 @@ class ServerLab:
         self.tree: dict[str, Any] = {
             "bookieId": ME,
             "metadata": "memory://lab",
-            "ports": {"run": 0, "admin": 0, "http": 0},
+            "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(self.root / "journal")},
             "ledgers": [{"directory": str(self.root / f"ledger-{n}")} for n in range(2)],
             "durability": {"journalWriteData": False, "flushIntervalSeconds": 3600},

@@ -6,11 +6,13 @@ from collections import Counter
 import pytest
 from bookie.client.placement import COOL_S, QUARANTINE_S, Placement
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import BookieInfo
+from bookie.metadata.store import RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
 from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId
 
 B = [BookieId(f"b{number}") for number in range(9)]
+RUN = Endpoint(RUN_ENDPOINT, "host", 3182, RUN_ENDPOINT)
+STOCK = Endpoint(RPC_ENDPOINT, "host", 3181, RPC_ENDPOINT)
 
 
 class Lab:
@@ -21,7 +23,8 @@ class Lab:
 
     async def register(self, count: int, *, read_only: tuple[int, ...] = ()) -> "Lab":
         for number in range(count):
-            await self.store.register(BookieInfo(B[number], (), read_only=number in read_only))
+            info = BookieInfo(B[number], (STOCK, RUN), read_only=number in read_only)
+            await self.store.register(info)
         return self
 
 
@@ -29,6 +32,15 @@ async def test_an_ensemble_has_different_writable_bookies() -> None:
     lab = await Lab().register(5, read_only=(1, 3))
     for _ in range(20):
         assert set(await lab.placement.choose(3)) == {B[0], B[2], B[4]}
+
+
+async def test_an_apache_bookie_beside_ours_is_never_chosen() -> None:
+    lab = await Lab().register(3)
+    await lab.store.register(BookieInfo(B[7], (STOCK,)))
+    assert B[7] not in await lab.placement.choose(3)
+    with pytest.raises(NotEnoughBookiesError):
+        await lab.placement.choose(4)
+    assert await lab.placement.replace((B[0], B[1], B[2]), (0,)) == {0: B[0]}
 
 
 async def test_too_few_bookies_are_named() -> None:

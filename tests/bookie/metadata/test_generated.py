@@ -9,6 +9,11 @@ import pytest
 import bookie
 
 SOURCES = Path(bookie.__file__).parent.parent
+GENERATED = [
+    "bookie/metadata/bookkeeper",
+    "bookie/wire/admin/bookie_admin",
+    "bookie/wire/stock/bookkeeper_protocol",
+]
 
 
 def descriptor(generated: Path) -> str:
@@ -17,7 +22,7 @@ def descriptor(generated: Path) -> str:
     return next(line for line in lines if line.startswith("DESCRIPTOR = "))
 
 
-@pytest.mark.parametrize("name", ["bookie/metadata/bookkeeper", "bookie/wire/admin/bookie_admin"])
+@pytest.mark.parametrize("name", GENERATED)
 def test_generated_code_is_fresh(name: str, tmp_path: Path) -> None:
     protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(SOURCES)]
     subprocess.run([*protoc, f"--python_out={tmp_path}", f"{name}.proto"], check=True)

@@ -55,7 +55,8 @@ async def test_it_registers_where_it_listens_with_its_boot_epoch(server: ServerL
     assert server.bookie is not None
     info = (await server.store.bookies())[ME]
     assert {e.endpoint_id: e.port for e in info.endpoints} == {
-        "bookie-run": server.bookie.ports["run"], "bookie-admin": server.bookie.ports["admin"],
+        "bookie-rpc": server.bookie.ports["stock"], "bookie-run": server.bookie.ports["run"],
+        "bookie-admin": server.bookie.ports["admin"],
     }  # fmt: skip
     assert info.properties == {"bootEpoch": "1"} and not info.read_only
 
@@ -214,8 +215,8 @@ async def test_a_port_that_is_taken_is_said_with_what_to_do(
     server: ServerLab, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert server.bookie is not None
-    for name in ("admin", "http", "run"):
-        ports = {"run": 0, "admin": 0, "http": 0, name: server.bookie.ports[name]}
+    for name in ("admin", "http", "run", "stock"):
+        ports = {"run": 0, "stock": 0, "admin": 0, "http": 0, name: server.bookie.ports[name]}
         other = ServerLab(server.root / name)
         other.tree |= {"ports": ports, "bookieId": "bookie-9"}
         other.begin()
@@ -237,7 +238,7 @@ async def test_it_serves_on_while_the_metadata_store_is_away(server: ServerLab) 
 
 
 async def test_a_registration_that_failed_is_tried_again(idle_server: ServerLab) -> None:
-    idle_server.tree["ports"] = {"run": 0, "admin": 0, "http": 0}
+    idle_server.tree["ports"] = {"run": 0, "stock": 0, "admin": 0, "http": 0}
     failures = 1
 
     async def fail_once(name: str) -> None:

@@ -1,5 +1,6 @@
 """The index against a dict: overlaps, patterns, duplicates, healing; and its own damage."""
 
+import contextlib
 import shutil
 import sqlite3
 import tempfile
@@ -200,6 +201,18 @@ def test_losses_and_facts_survive_reopening(tmp_path: Path) -> None:
     index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     assert (index.losses(), index.facts()) == ([loss], {"b": b"2"})
     index.close()
+
+
+def test_signed_lacs_find_room_in_an_index_made_before_there_were_any(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    Index.open(path, disk=RealDisk()).close()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE lac_bodies")
+    record = LedgerRecord(LedgerId(7), lac_body=b"ledger, LAC, digest")
+    opened = Index.open(path, disk=RealDisk())
+    opened.commit(Batch(records=[record]), is_readable=everything_is_readable)
+    assert opened.records() == {7: record}
+    opened.close()
 
 
 def test_a_row_changed_meanwhile_is_not_moved(index: Index) -> None:

@@ -1,6 +1,7 @@
 """Ledger records and boundaries: merging in any order, and their bytes."""
 
 import itertools
+import struct
 from dataclasses import replace
 from functools import reduce
 
@@ -10,6 +11,11 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.storage.records import Boundary, LedgerRecord, union
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+
+def lac_body(lac: int, digest: bytes = b"sign") -> bytes:
+    return struct.pack(">qq", 7, lac) + digest
+
 
 records = st.builds(
     LedgerRecord,
@@ -21,6 +27,7 @@ records = st.builds(
     checked_epoch=st.integers(0, 3),
     explicit_lac=st.integers(-1, 3).map(EntryId),
     deleted=st.booleans(),
+    lac_body=st.sampled_from([b"", lac_body(2), lac_body(2, b"else"), lac_body(3)]),
 )
 ledger_ids = st.integers(0, 30).map(LedgerId)
 boundaries = st.builds(Boundary, st.integers(1, 4), ledger_ids, st.frozensets(ledger_ids))
@@ -62,8 +69,26 @@ def test_bytes_that_are_no_record_are_refused(payload: bytes) -> None:
 
 def test_a_cut_off_master_key_is_refused() -> None:
     payload = LedgerRecord(LedgerId(7), master_key=b"k" * 20).encode()
-    with pytest.raises(CorruptError, match="master key of ledger 7"):
+    with pytest.raises(CorruptError, match="record of ledger 7: 19 bytes follow, its key has 20"):
         LedgerRecord.decode(payload[:-1])
+
+
+def test_a_record_of_an_older_version_is_read_and_one_without_a_lac_body_is_written_as_one() -> (
+    None
+):
+    old = bytes.fromhex("01 03 02 0000000000000007 0000000000000003 0000000000000000"
+                        "0000000000000009 6b6b")  # fmt: skip
+    record = LedgerRecord(
+        LedgerId(7), b"kk", fenced=True, limbo=True, mark_epoch=3, explicit_lac=EntryId(9)
+    )
+    assert LedgerRecord.decode(old) == record and record.encode() == old
+
+
+def test_the_higher_signed_lac_stays_whatever_a_native_client_told() -> None:
+    signed = LedgerRecord(LedgerId(7), explicit_lac=EntryId(9), lac_body=lac_body(9))
+    told = LedgerRecord(LedgerId(7), explicit_lac=EntryId(12))
+    older = LedgerRecord(LedgerId(7), explicit_lac=EntryId(8), lac_body=lac_body(8))
+    assert older.merged(told).merged(signed).lac_body == lac_body(9)
 
 
 @settings(deadline=None, max_examples=100)

@@ -205,7 +205,7 @@ async def test_clients_find_bookies_that_serve_and_peers_find_all() -> None:
     headless = lab.api.the(SERVICE, "demo-bookies")["spec"]
     assert headless["clusterIP"] == "None" and headless["publishNotReadyAddresses"]
     client = lab.api.the(SERVICE, "demo")["spec"]
-    assert {port["name"] for port in client["ports"]} == {"run", "http"}
+    assert {port["name"] for port in client["ports"]} == {"run", "stock", "http"}
     assert "publishNotReadyAddresses" not in client
 
 

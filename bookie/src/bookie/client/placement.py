@@ -1,7 +1,7 @@
 """Chooses the bookies of an ensemble, and replacements for members that failed.
 
-Random among the registered writable ones, so that load spreads; a bookie that failed a moment ago
-is taken only when nothing else is left.
+Random among the registered writable ones that speak our wire (Apache's may be there, too), so that
+load spreads; a bookie that failed a moment ago is taken only when nothing else is left.
 """
 
 import random
@@ -62,7 +62,7 @@ class Placement:
     async def _candidates(self) -> list[BookieId]:
         """Writable bookies in random order, those in quarantine last."""
         infos = await self._store.bookies()
-        found = sorted(bookie_id for bookie_id, info in infos.items() if not info.read_only)
+        found = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)
         self._rng.shuffle(found)
         return sorted(found, key=self._is_quarantined)
 

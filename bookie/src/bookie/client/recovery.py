@@ -89,7 +89,7 @@ def registered_replacements(store: MetadataStore, ledger_id: LedgerId) -> Replac
         free = sorted(
             bookie_id
             for bookie_id, info in infos.items()
-            if not info.read_only and bookie_id not in exclude and bookie_id not in ensemble
+            if info.takes_runs and bookie_id not in exclude and bookie_id not in ensemble
         )
         return free[ledger_id % len(free)] if free else None
 

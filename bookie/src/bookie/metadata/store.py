@@ -59,6 +59,11 @@ class BookieInfo:
     properties: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
 
+    @property
+    def takes_runs(self) -> bool:
+        """Our own clients can write to it: not read-only, and no bookie of Apache's beside ours."""
+        return not self.read_only and self.endpoint(RUN_ENDPOINT) is not None
+
     def endpoint(self, endpoint_id: str) -> Endpoint | None:
         for endpoint in self.endpoints:
             if endpoint.endpoint_id == endpoint_id:

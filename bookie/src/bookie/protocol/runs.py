@@ -221,6 +221,29 @@ def fill_run(
     return frame
 
 
+def gather_run(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    entries: Octets,
+    *,
+    lac: EntryId,
+    pattern: Pattern = CONSECUTIVE,
+    flags: int = 0,
+    buffers: FrameBuffers,
+) -> RunFrame:
+    """The frame of entries of one length, a row of `entries` each, that lie apart in a buffer."""
+    count, length = entries.shape
+    start = FRAME_HEADER_BYTES + 4 * count
+    frame = buffers.take(start + entries.size)
+    frame[:FRAME_HEADER_BYTES] = _header(
+        ledger_id, first_entry_id, count, entries.size, lac, pattern, flags
+    )
+    frame[FRAME_HEADER_BYTES:start] = length.to_bytes(4, "big") * count
+    np.frombuffer(frame[start:], np.uint8).reshape(count, length)[:] = entries
+    _seal(frame)
+    return RunFrame(ledger_id, first_entry_id, lac, count, pattern, flags, frame)
+
+
 def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
     """The same entries under a header that says so, its checksum made anew.
 
@@ -330,6 +353,14 @@ def parse_run(buffer: Buffer) -> RunFrame:
         raise FrameError(f"a run from {first} on ends at {frame.last_entry_id}: no entry id")
     _check_entries(frame, body)
     return frame
+
+
+def checked_run(buffer: Buffer) -> RunFrame:
+    """The same of a frame that is known to be good: made or checked by this process just now."""
+    _m, _v, flags, _crc, ledger, first, lac, count, size, period, _b, _r = _header_of(buffer)
+    pattern = Pattern(size, period) if period else CONSECUTIVE
+    ids = LedgerId(ledger), EntryId(first), EntryId(lac)
+    return RunFrame(*ids, count, pattern, flags, memoryview(buffer))
 
 
 def _check_entries(frame: RunFrame, body_bytes: int) -> None:

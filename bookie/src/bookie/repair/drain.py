@@ -155,7 +155,7 @@ class _Run:
         self._candidates = sorted(
             bookie_id
             for bookie_id, info in infos.items()
-            if not info.read_only and bookie_id not in silent and bookie_id != self._leaving
+            if info.takes_runs and bookie_id not in silent and bookie_id != self._leaving
         )
         return None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from bookie.metadata.store import (
     ADMIN_ENDPOINT,
     BOOT_EPOCH_PROPERTY,
+    RPC_ENDPOINT,
     RUN_ENDPOINT,
     BookieInfo,
     Endpoint,
@@ -38,9 +39,15 @@ class Announcer:
         self._store = store
         self._state = state
         self._bookie_id = BookieId(state.bookie_id)
-        self._endpoints = (
-            Endpoint(RUN_ENDPOINT, host, ports["run"], "bookie-run"),
-            Endpoint(ADMIN_ENDPOINT, host, ports["admin"], "grpc"),
+        protocols = (
+            ("stock", RPC_ENDPOINT, RPC_ENDPOINT),
+            ("run", RUN_ENDPOINT, RUN_ENDPOINT),
+            ("admin", ADMIN_ENDPOINT, "grpc"),
+        )
+        self._endpoints = tuple(
+            Endpoint(endpoint_id, host, ports[name], protocol)
+            for name, endpoint_id, protocol in protocols
+            if name in ports
         )
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
         self._turn = asyncio.Lock()

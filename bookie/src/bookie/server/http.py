@@ -50,6 +50,7 @@ class BookieCollector(Collector):
             ("read_bytes", "Bytes of run frames served", traffic.bytes_read),
             ("fences", "Ledgers fenced by a request", traffic.fences),
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
+            ("stock_garbage", "Stock connections closed for garbage", traffic.garbage),
         ):
             yield CounterMetricFamily(f"bookie_{name}", text, value=value)
         refused = CounterMetricFamily("bookie_refused", "Requests refused", labels=["status"])
@@ -70,6 +71,12 @@ class BookieCollector(Collector):
             ("writable", "1 when adds are accepted", self._state.is_writable),
         ):
             yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
+        wires = GaugeMetricFamily(
+            "bookie_stock_connections", "Open connections of stock clients", labels=["wire"]
+        )
+        for wire, count in sorted(self._state.traffic.stock_connections.items()):
+            wires.add_metric([wire], count)
+        yield wires
         phase = GaugeMetricFamily("bookie_phase", "1 for the current phase", labels=["phase"])
         for candidate in Phase:
             phase.add_metric([candidate.name.lower()], float(candidate is self._state.phase))

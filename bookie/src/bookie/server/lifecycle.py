@@ -1,7 +1,7 @@
 """One bookie's life: control plane first, boot, data port, registration; and the way back.
 
-Boot: lock -> `storage.boot` -> data port -> register. A metadata store that is away is waited for.
-Stop: unregister -> data port closed -> flush, sync -> only then the markers go. Whatever fails on
+Boot: lock -> `storage.boot` -> data ports -> register. A metadata store that is away is waited for.
+Stop: unregister -> data ports closed -> flush, sync -> only then the markers go. Whatever fails on
 the way leaves the markers, and the next boot is an unclean one.
 """
 
@@ -34,6 +34,7 @@ from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings
 from bookie.server.state import DRAIN_REASON, BookieState, Phase
+from bookie.server.stock import StockConnection, StockService
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.drain_marker import is_draining
@@ -298,7 +299,6 @@ class Bookie:
         )
         operations.on_storage_failure = self._fail
         sessions = Sessions(state.traffic, connections_max=limits.connections)
-        service = RunService(operations, sessions)
         marks = Marks(
             booted.storage,
             store,
@@ -306,8 +306,7 @@ class Bookie:
             state=state,
             unchecked=booted.unchecked,
         )
-        server = DataServer(lambda: RunConnection(service))
-        await self._listen("run", server.start, self._settings.ports.run)
+        servers = await self._open_data_ports(operations, sessions)
         self._runtime.write()
         epoch = booted.record.boot_epoch
         announcer = Announcer(
@@ -332,10 +331,29 @@ class Bookie:
                 await self._stop.wait()
         finally:
             state.phase, state.message = Phase.STOPPING, "flushing"
-            server.stop()
+            for server in servers:
+                server.stop()
             await announcer.withdraw()
             operations.end()
             await sessions.end()
+
+    async def _open_data_ports(
+        self, operations: Operations, sessions: Sessions
+    ) -> Sequence[DataServer]:
+        """The native port, and BookKeeper's unless it is switched off: both or none."""
+        runs, stock = RunService(operations, sessions), StockService(operations, sessions)
+        ports, servers = self._settings.ports, []
+        try:
+            servers.append(DataServer(lambda: RunConnection(runs)))
+            await self._listen("run", servers[-1].start, ports.run)
+            if ports.stock is not None:
+                servers.append(DataServer(lambda: StockConnection(stock)))
+                await self._listen("stock", servers[-1].start, ports.stock)
+        except BaseException:
+            for server in servers:
+                server.stop()
+            raise
+        return servers
 
     def _fail(self, error: StorageError) -> None:
         """A disk failed: answer nothing more, keep the markers, let the platform restart us."""

@@ -35,7 +35,7 @@ from bookie.server.later import Later
 from bookie.server.pacing import Pacing
 from bookie.server.state import BookieState
 from bookie.server.waits import LacWaits
-from bookie.storage.engine import Storage, StoredRead
+from bookie.storage.engine import DirectoryUsage, Storage, StoredRead
 from bookie.storage.records import LedgerRecord
 from bookie.wire.native import MESSAGE_BYTES_MAX, LacReply, LacRequest, ReadReply, ReadRequest
 
@@ -323,17 +323,24 @@ class Operations:
         passing("fence: durable, not answered")
         then(status, self.lac_of(ledger_id), "")
 
-    def write_lac(self, request: LacRequest, *, then: Then) -> None:
-        """An explicit LAC; answered when it is durable."""
+    def write_lac(self, request: LacRequest, *, then: Then, body: bytes = b"") -> None:
+        """An explicit LAC; answered when it is durable. `body`: as a stock client signed it."""
         ruling = rule_write_lac(self.facts_of(request.ledger_id), master_key=request.master_key)
         if not ruling.is_ok:
             self._refuse(then, ruling.status, request.ledger_id)
             return
         record = self._storage.record(request.ledger_id) or LedgerRecord(request.ledger_id)
         lac = max(record.explicit_lac, request.lac)
-        self._facts.persist(replace(record, explicit_lac=lac, master_key=request.master_key))
+        self._facts.persist(
+            replace(record, explicit_lac=lac, master_key=request.master_key, lac_body=body)
+        )
         self._facts.when_durable(request.ledger_id, partial(self._answer, then))
         self._waits.lac_moved(request.ledger_id, lac)
+
+    def lac_body(self, ledger_id: LedgerId) -> bytes:
+        """The highest explicit LAC that a stock client signed; empty when there is none."""
+        record = self._storage.record(ledger_id)
+        return record.lac_body if record is not None else b""
 
     def wait_lac(self, asker: Asker, request: LacRequest, *, then: Then) -> None:
         """Long poll: `then` is given a LacReply once the LAC exceeds `lac`, or after the time."""
@@ -372,6 +379,27 @@ class Operations:
             self._failed(then, error)
         else:
             then(Status.OK, None, "")
+
+    # Disks
+    def space(self, asker: Asker, *, then: Then) -> bool:
+        """The ledger disks; `then` is given a list of DirectoryUsage."""
+        if not self._has_read_room(asker):
+            self._waiting[asker] = None
+            return False
+        self._begin_read(asker)
+        measuring = self._loop.run_in_executor(self._reader, self._storage.usage)
+        measuring.add_done_callback(partial(self._measured, asker, then))
+        return True
+
+    def _measured(
+        self, asker: Asker, then: Then, measuring: "asyncio.Future[list[DirectoryUsage]]"
+    ) -> None:
+        self._end_read(asker)
+        error = measuring.exception()
+        if error is not None:
+            self._failed(then, error)
+        else:
+            then(Status.OK, measuring.result()[1:], "")
 
     # Answers
     def _answer(self, then: Then, error: StorageError | None) -> None:

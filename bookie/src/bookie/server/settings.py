@@ -41,9 +41,11 @@ class _Section(BaseModel):
 
 
 class Ports(_Section):
-    """TCP ports; 0 = any free one, written to `runtimeFile`."""
+    """TCP ports; 0 = any free one, written to `runtimeFile`. `stock`, for BookKeeper's own clients,
+    may be null: then there is none."""
 
     run: Annotated[int, Field(ge=0, le=65535)] = 3182
+    stock: Annotated[int, Field(ge=0, le=65535)] | None = 3181
     admin: Annotated[int, Field(ge=0, le=65535)] = 3183
     http: Annotated[int, Field(ge=0, le=65535)] = 8080
 

@@ -47,6 +47,10 @@ class Traffic:
     refused: Counter[Status] = field(default_factory=Counter)
     connections: int = 0
     long_polls: int = 0
+    stock_connections: Counter[str] = field(default_factory=Counter)
+    """Open connections of stock clients by version of their wire, `v2` or `v3`."""
+    garbage: int = 0
+    """Connections closed because what came made no sense on the stock wire."""
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ CREATE TABLE losses (ledger INTEGER, reason TEXT, entries BLOB);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 PRAGMA user_version = {SCHEMA_VERSION};
 """
+_LAC_BODIES: Final = "CREATE TABLE IF NOT EXISTS lac_bodies (ledger INTEGER PRIMARY KEY, body BLOB)"
+"""Beside `records`, made where it is missing: an older version of this program passes it by."""
 _ROW: Final = "first, last, count, size, period, file, offset, length, flags"
 _INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_RUNS: Final = f"""
@@ -56,6 +58,7 @@ INSERT INTO tails (ledger, last, lac, span) VALUES (?, ?, ?, ?) ON CONFLICT (led
 SET last = max(last, excluded.last), lac = max(lac, excluded.lac), span = max(span, excluded.span)
 """
 _REPLACE_RECORD: Final = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_REPLACE_LAC_BODY: Final = "INSERT OR REPLACE INTO lac_bodies VALUES (?, ?)"
 _REPLACE_FACT: Final = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 _LEDGERS_TOGETHER: Final = 500
 _ROWS_PER_INSERT: Final = 1000
@@ -123,6 +126,7 @@ class Index:
                 _create(database)
             elif version != SCHEMA_VERSION:
                 raise _damaged(path, f"schema version is {version}, expected {SCHEMA_VERSION}")
+            _add_lac_bodies(database)
         except BaseException:
             database.close()
             raise
@@ -155,8 +159,9 @@ class Index:
     def records(self) -> dict[LedgerId, LedgerRecord]:
         with self._database.reading("read ledger records") as connection:
             found = connection.execute(
-                "SELECT ledger, master_key, fenced, limbo, mark_epoch, checked_epoch, "
-                "explicit_lac, deleted FROM records"
+                "SELECT records.ledger, master_key, fenced, limbo, mark_epoch, checked_epoch, "
+                "explicit_lac, deleted, body FROM records "
+                "LEFT JOIN lac_bodies ON lac_bodies.ledger = records.ledger"
             )
             return {LedgerId(row[0]): _record(row) for row in found}
 
@@ -205,6 +210,8 @@ class Index:
             _forget(connection, batch.forget)
             dead = _Insertion(connection, is_readable).insert(batch.rows)
             connection.executemany(_REPLACE_RECORD, map(_record_values, batch.records))
+            bodies = [(each.ledger_id, each.lac_body) for each in batch.records if each.lac_body]
+            connection.executemany(_REPLACE_LAC_BODY, bodies)
             connection.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?)",
                 [(loss.ledger_id, loss.reason, loss.entries.encode()) for loss in batch.losses],
@@ -320,12 +327,21 @@ def _select_rows(
 
 def _create(database: Database) -> None:
     with database.transaction("create the index") as connection:
-        for statement in _SCHEMA.split(";"):
+        for statement in (*_SCHEMA.split(";"), _LAC_BODIES):
             connection.execute(statement)
 
 
+def _add_lac_bodies(database: Database) -> None:
+    with database.reading("look for LAC bodies") as connection:
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'lac_bodies'")
+        is_there = found.fetchone() is not None
+    if not is_there:
+        with database.transaction("make room for LAC bodies") as connection:
+            connection.execute(_LAC_BODIES)
+
+
 def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> None:
-    for table in ("runs", "tails", "losses"):
+    for table in ("runs", "tails", "losses", "lac_bodies"):
         connection.executemany(
             f"DELETE FROM {table} WHERE ledger = ?", [(ledger_id,) for ledger_id in ledger_ids]
         )
@@ -353,7 +369,7 @@ def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, i
 
 
 def _record(row: Sequence[object]) -> LedgerRecord:
-    ledger, key, fenced, limbo, mark, checked, lac, deleted = row
+    ledger, key, fenced, limbo, mark, checked, lac, deleted, lac_body = row
     return LedgerRecord(
         LedgerId(ledger),  # type: ignore[arg-type]  # the column is an integer
         master_key=key,  # type: ignore[arg-type]
@@ -363,6 +379,7 @@ def _record(row: Sequence[object]) -> LedgerRecord:
         checked_epoch=checked,  # type: ignore[arg-type]
         explicit_lac=EntryId(lac),  # type: ignore[arg-type]
         deleted=bool(deleted),
+        lac_body=lac_body or b"",  # type: ignore[arg-type]
     )
 
 

@@ -18,9 +18,14 @@ from bookie.protocol.errors import CorruptError
 from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 
 MASTER_KEY_BYTES_MAX: Final = 255
+LAC_BODY_BYTES_MAX: Final = 1024
+"""Of an explicit LAC as a stock client writes it; a real one has 16 bytes and a digest."""
 
 _RECORD: Final = struct.Struct(">BBBqqqq")
 _RECORD_VERSION: Final = 1
+_RECORD_VERSION_LAC: Final = 2
+"""With a LAC body behind the key. Records without one stay as older versions read them."""
+_LAC_BODY: Final = struct.Struct(">qq")
 _FENCED: Final = 1
 _LIMBO: Final = 2
 _DELETED: Final = 4
@@ -44,18 +49,23 @@ class LedgerRecord:
     """Latest boot whose check of this ledger ended well."""
     explicit_lac: EntryId = NO_ENTRY
     deleted: bool = False
+    lac_body: bytes = b""
+    """The highest explicit LAC as a stock client signed it: ledger id, LAC, digest; empty = none.
+    Handed out verbatim. Native clients sign none, so `explicit_lac` may be ahead of it."""
 
     def merged(self, other: "LedgerRecord") -> "LedgerRecord":
         """The state after both.
 
         Fence and tombstone stay for ever, epochs and LAC only grow, the first master key stays.
-        Limbo is what the later mark says; of the same mark, cleared is the later state.
+        Limbo is what the later mark says; of the same mark, cleared is the later state. A tombstone
+        has no LAC to hand out.
         """
         assert self.ledger_id == other.ledger_id
         if self.mark_epoch == other.mark_epoch:
             limbo = self.limbo and other.limbo
         else:
             limbo = max(self, other, key=lambda record: record.mark_epoch).limbo
+        deleted = self.deleted or other.deleted
         return LedgerRecord(
             self.ledger_id,
             master_key=self.master_key if self.master_key is not None else other.master_key,
@@ -64,7 +74,8 @@ class LedgerRecord:
             mark_epoch=max(self.mark_epoch, other.mark_epoch),
             checked_epoch=max(self.checked_epoch, other.checked_epoch),
             explicit_lac=max(self.explicit_lac, other.explicit_lac),
-            deleted=self.deleted or other.deleted,
+            deleted=deleted,
+            lac_body=b"" if deleted else max(self.lac_body, other.lac_body, key=_lac_rank),
         )
 
     def marked(self, epoch: int) -> "LedgerRecord":
@@ -74,26 +85,31 @@ class LedgerRecord:
 
     def encode(self) -> bytes:
         key = self.master_key or b""
-        assert len(key) <= MASTER_KEY_BYTES_MAX
+        assert len(key) <= MASTER_KEY_BYTES_MAX and len(self.lac_body) <= LAC_BODY_BYTES_MAX
         flags = _FENCED * self.fenced | _LIMBO * self.limbo | _DELETED * self.deleted
+        version = _RECORD_VERSION_LAC if self.lac_body else _RECORD_VERSION
         head = _RECORD.pack(
-            _RECORD_VERSION, flags, len(key), self.ledger_id,
+            version, flags, len(key), self.ledger_id,
             self.mark_epoch, self.checked_epoch, self.explicit_lac,
         )  # fmt: skip
-        return head + key
+        return head + key + self.lac_body
 
     @classmethod
     def decode(cls, payload: Buffer) -> "LedgerRecord":
         """The record in a journal payload; CorruptError when it is none."""
-        if len(payload) < _RECORD.size or payload[0] != _RECORD_VERSION:
+        known = (_RECORD_VERSION, _RECORD_VERSION_LAC)
+        if len(payload) < _RECORD.size or payload[0] not in known:
             raise CorruptError(
                 f"a ledger record of {len(payload)} bytes starts with {bytes(payload[:1])!r}, "
-                f"expected version {_RECORD_VERSION} and {_RECORD.size} bytes or more"
+                f"expected version {' or '.join(map(str, known))} and {_RECORD.size} bytes or more"
             )
-        _v, flags, key_bytes, ledger, mark, checked, lac = _RECORD.unpack_from(payload)
-        key = bytes(payload[_RECORD.size :])
-        if len(key) != key_bytes:
-            raise CorruptError(f"master key of ledger {ledger}: {len(key)} of {key_bytes} bytes")
+        version, flags, key_bytes, ledger, mark, checked, lac = _RECORD.unpack_from(payload)
+        rest = bytes(payload[_RECORD.size :])
+        key, lac_body = rest[:key_bytes], rest[key_bytes:]
+        if len(key) != key_bytes or bool(lac_body) != (version == _RECORD_VERSION_LAC):
+            raise CorruptError(
+                f"record of ledger {ledger}: {len(rest)} bytes follow, its key has {key_bytes}"
+            )
         return cls(
             LedgerId(ledger),
             master_key=key or None,
@@ -103,7 +119,14 @@ class LedgerRecord:
             checked_epoch=checked,
             explicit_lac=EntryId(lac),
             deleted=bool(flags & _DELETED),
+            lac_body=lac_body,
         )
+
+
+def _lac_rank(body: bytes) -> tuple[int, bytes]:
+    """Orders LAC bodies: by their LAC, then by anything that makes one of two the later."""
+    lac = _LAC_BODY.unpack_from(body)[1] if len(body) >= _LAC_BODY.size else NO_ENTRY - 1
+    return lac, body
 
 
 @dataclass(frozen=True, slots=True)

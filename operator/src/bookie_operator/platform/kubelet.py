@@ -246,7 +246,7 @@ def bookie_settings(
         "bookieId": template.bookie_id,
         "metadata": metadata_url,
         "host": HOST,
-        "ports": {"run": 0, "admin": 0, "http": 0},
+        "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
         "journal": directories[journal],
         "ledgers": [directories[name] for name in ledgers],
         "durability": {

@@ -52,6 +52,7 @@ def settings_of(name: str, scale: Scale) -> tuple[BookieSettings, BootSettings]:
             "bookieId": name,
             "metadata": "memory://simulation",
             "host": name,
+            "ports": {"stock": None},
             "journal": {"directory": f"/{name}/journal"},
             "ledgers": [
                 {"directory": f"/{name}/ledger-{index}"} for index in range(scale.ledger_dirs)

@@ -31,9 +31,12 @@ CONTAINER: Final = "bookie"
 SETTINGS_FILE: Final = "bookie.yaml"
 SETTINGS_FOLDER: Final = "/etc/bookie"
 DATA: Final = "/data"
+STOCK_PORT: Final = 3181
 RUN_PORT: Final = 3182
 ADMIN_PORT: Final = 3183
 HTTP_PORT: Final = 8080
+PORTS: Final = {"run": RUN_PORT, "stock": STOCK_PORT, "admin": ADMIN_PORT, "http": HTTP_PORT}
+"""By the names that the settings, the containers and the services have for them."""
 
 
 def settings_text(
@@ -48,7 +51,7 @@ def settings_text(
     settings = {
         "bookieId": template.bookie_id,
         "metadata": metadata_url,
-        "ports": {"run": RUN_PORT, "admin": ADMIN_PORT, "http": HTTP_PORT},
+        "ports": dict(PORTS),
         "journal": folders[journal],
         "ledgers": [folders[d.name] for d in template.disks if d.role is DiskRole.LEDGER],
         "durability": {
@@ -163,11 +166,7 @@ def _container(
         **image_of(spec, template.image),
         "args": ["bookie", "serve", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}"],
         "env": field_env({"BOOKIE_HOST": "status.podIP"}) + value_env(values),
-        "ports": [
-            {"name": "run", "containerPort": RUN_PORT},
-            {"name": "admin", "containerPort": ADMIN_PORT},
-            {"name": "http", "containerPort": HTTP_PORT},
-        ],
+        "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "resources": resources(spec.resources),
         "securityContext": container_security(),
         # No liveness or startup probe: a bookie that boots for long must never be killed, since

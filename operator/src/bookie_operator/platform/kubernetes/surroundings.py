@@ -18,7 +18,7 @@ from bookie_operator.platform.kubernetes.api import (
     Kind,
     Object,
 )
-from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, HTTP_PORT, RUN_PORT
+from bookie_operator.platform.kubernetes.bookies import PORTS
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -37,10 +37,7 @@ Wanted = tuple[Kind, Object]
 
 def services(cluster: BookieCluster) -> list[Wanted]:
     """Headless: a name for every pod, also while it boots. The other: any bookie that serves."""
-    ports = [
-        {"name": name, "port": port, "targetPort": name}
-        for name, port in (("run", RUN_PORT), ("admin", ADMIN_PORT), ("http", HTTP_PORT))
-    ]
+    ports = [{"name": name, "port": port, "targetPort": name} for name, port in PORTS.items()]
     chosen = names.selector(cluster.metadata.name, names.BOOKIE)
     headless = {
         "clusterIP": "None",

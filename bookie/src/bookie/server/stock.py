@@ -1,0 +1,244 @@
+"""The stock port: BookKeeper's own clients, asking on its wire what `operations` answers.
+
+One connection: bytes -> `wire.stock` (versions 2 and 3, told apart per connection) -> adds gathered
+into runs, reads into ranges -> a queue of pieces of work, done in order. A piece for which there is
+no room stays in front, the socket is not read, and nothing behind it is begun. What one buffer held
+is all that can wait so.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+from bookie.protocol.frame_buffers import FrameBuffers
+from bookie.protocol.status import Status
+from bookie.server.connections import DataConnection
+from bookie.server.operations import Operations
+from bookie.server.sessions import Sessions
+from bookie.server.stock_adds import AddGather, Answers, Run
+from bookie.server.stock_answers import Answerable, Origin, Work
+from bookie.server.stock_facts import FactService
+from bookie.server.stock_reading import ReadService, is_plain
+from bookie.server.stock_reads import ReadGather
+from bookie.wire.stock import connection as wires
+from bookie.wire.stock.blocks import AddBlock, BlockFinder
+from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
+from bookie.wire.stock.messages import (
+    Add,
+    Auth,
+    BatchRead,
+    BookieInfo,
+    Force,
+    ListEntries,
+    Read,
+    ReadLac,
+    Refused,
+    Request,
+    StartTls,
+    WriteLac,
+    outcome_of,
+)
+from bookie.wire.stock.v2 import V2
+from bookie.wire.stock.wire import Wire
+
+log = logging.getLogger(__name__)
+
+
+class StockConnection(DataConnection):
+    """One client of the stock port."""
+
+    def __init__(self, service: "StockService") -> None:
+        super().__init__()
+        self._service = service
+        self._wires = wires.StockConnection()
+        self._blocks = BlockFinder()
+        self._work: deque[Work] = deque()
+        self._is_working = False
+        self.version = ""
+        """Of the wire, once the first frame has shown it."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Queue an answer; it leaves with the others of this loop turn."""
+        self._send(buffers)
+
+    def do(self, work: Work) -> None:
+        """Now, or when all that waits is done."""
+        self._work.append(work)
+        self._go_on()
+
+    def resume(self) -> None:
+        if self._write_paused:  # resumed again when the client has taken its answers
+            self._blocked = False
+            return
+        self._blocked = False
+        self._go_on()
+        if not self._blocked:
+            super().resume()
+
+    def _opened(self) -> None:
+        self._service.opened(self)
+
+    def _closed(self) -> None:
+        self._work.clear()
+        self._service.closed(self)
+
+    def _take_next(self, view: memoryview) -> int:
+        try:
+            wire, requests, consumed = self._parse(view)
+        except FrameError:
+            self._service.count_garbage()
+            raise
+        if requests:
+            self._service.note_version(self, wire)
+            self._work.extend(self._service.plan(Origin(self, wire), requests))
+            self._go_on()
+        elif len(view) >= FRAME_LENGTH_BYTES:
+            self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
+        return consumed
+
+    def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
+        """As many blocks of adds as there are, else single requests."""
+        found: list[Request | AddBlock] = []
+        wire, at = self._wires.wire, 0
+        while (block := self._blocks.find(wire, view[at:])) is not None:
+            found.append(block)
+            at += block.frames_bytes
+        if found:
+            return wire, found, at
+        return self._wires.parse_all(view)
+
+    def _go_on(self) -> None:
+        if self._is_working or self._blocked:
+            return
+        self._is_working = True
+        try:
+            while self._work and not self._blocked:
+                if self._work[0]():
+                    self._work.popleft()
+                else:
+                    self._block()
+        finally:
+            self._is_working = False
+
+
+class StockService:
+    """Answers the stock port of one bookie."""
+
+    def __init__(self, operations: Operations, sessions: Sessions) -> None:
+        self._operations = operations
+        self._sessions = sessions
+        self._state = operations.state
+        self._buffers = FrameBuffers()
+        self._reads = ReadService(operations)
+        facts = FactService(operations)
+        self._handlers: dict[type[Any], Callable[[Origin, Any], bool]] = {
+            Read: self._reads.read_one,
+            BatchRead: self._reads.read_batch,
+            ReadLac: facts.read_lac,
+            WriteLac: facts.write_lac,
+            Force: facts.force,
+            ListEntries: facts.list_entries,
+            BookieInfo: facts.bookie_info,
+        }
+
+    def opened(self, connection: StockConnection) -> None:
+        self._sessions.opened(connection)
+
+    def closed(self, connection: StockConnection) -> None:
+        self._sessions.closed(connection)
+        self._operations.forget(connection)
+        if connection.version:
+            self._state.traffic.stock_connections[connection.version] -= 1
+
+    def note_version(self, connection: StockConnection, wire: Wire) -> None:
+        """Count the connection once it is known what it speaks."""
+        if not connection.version:
+            connection.version = "v2" if isinstance(wire, V2) else "v3"
+            self._state.traffic.stock_connections[connection.version] += 1
+
+    def count_garbage(self) -> None:
+        """A connection is about to be closed; `connections` logs why."""
+        self._state.traffic.garbage += 1
+
+    def plan(self, origin: Origin, requests: Sequence[Request | AddBlock]) -> Iterator[Work]:
+        """What to do for these requests. Whatever is no add or plain read divides them: what came
+        before it is begun before it."""
+        adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
+        for request in requests:
+            if isinstance(request, Add):
+                adds.add(request)
+            elif isinstance(request, AddBlock):
+                adds.add_block(request)
+            elif isinstance(request, Read) and is_plain(request):
+                reads.add(request)
+            else:
+                yield from self._gathered(origin, adds, reads)
+                adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
+                yield partial(self._take, origin, request)
+        yield from self._gathered(origin, adds, reads)
+
+    def _gathered(self, origin: Origin, adds: AddGather, reads: ReadGather) -> Iterator[Work]:
+        for run in adds.runs():
+            yield partial(self._add, origin, run)
+        for requests in reads.groups():
+            yield partial(self._read, origin, requests)
+
+    # Work
+    def _add(self, origin: Origin, run: Run) -> bool:
+        then = partial(_answer_adds, origin, run.answers)
+        status = Status.BAD_REQUEST if not run.is_storable else self._refusal()
+        if status is not None:
+            self._state.traffic.refused[status] += 1
+            then(status, None, "")
+            return True
+        try:
+            return self._operations.add(
+                origin.client, run.frame, master_key=run.master_key, then=then
+            )
+        except FrameError as error:
+            log.warning("refuse a run of ledger %d: %s", run.frame.ledger_id, error)
+            self._state.traffic.refused[Status.BAD_REQUEST] += 1
+            then(Status.BAD_REQUEST, None, "")
+            return True
+
+    def _read(self, origin: Origin, requests: Sequence[Read]) -> bool:
+        status = self._refusal()
+        if status is None:
+            return self._reads.read_many(origin, requests)
+        self._refuse(origin, requests, status)
+        return True
+
+    def _take(self, origin: Origin, request: Request) -> bool:
+        """Any other request."""
+        if isinstance(request, Refused):
+            self._state.traffic.refused[Status.BAD_REQUEST] += 1
+            log.debug("refuse a request: %s", request.why)
+            origin.client.send([request.answer])
+        elif isinstance(request, Auth):
+            origin.client.send([origin.wire.answer_auth(request)])
+        elif isinstance(request, StartTls):
+            origin.client.send([origin.wire.answer_start_tls(request)])
+        elif (status := self._refusal()) is not None:
+            self._refuse(origin, [request], status)
+        else:
+            return self._handlers[type(request)](origin, request)
+        return True
+
+    def _refusal(self) -> Status | None:
+        """What every request is told while this bookie does not serve, None when it does."""
+        return None if self._state.phase.serves else Status.NOT_READY
+
+    def _refuse(self, origin: Origin, requests: Sequence[Answerable], status: Status) -> None:
+        self._state.traffic.refused[status] += len(requests)
+        for request in requests:
+            origin.refuse(request, status)
+
+
+def _answer_adds(
+    origin: Origin, answers: Answers, status: Status, _found: None, _reason: str
+) -> None:
+    origin.client.send([answers(outcome_of(status))])

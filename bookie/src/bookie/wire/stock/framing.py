@@ -1,0 +1,28 @@
+"""Frames of the stock wire: an int32 length, big-endian, and that many bytes."""
+
+import struct
+from typing import Final
+
+from bookie.protocol.entry import Buffer
+from bookie.protocol.errors import FrameError
+
+FRAME_LENGTH: Final = struct.Struct(">i")
+FRAME_LENGTH_BYTES: Final = FRAME_LENGTH.size
+FRAME_BYTES_MAX: Final = 5 * 1024 * 1024
+"""Largest frame, its length included: what BookKeeper's servers and clients are set to."""
+
+
+def frame_end(view: Buffer, at: int) -> int | None:
+    """Where the frame that starts at `at` ends; None when it is not all there.
+
+    FrameError as soon as its length is read to be negative or too long: no more is received then.
+    """
+    if len(view) - at < FRAME_LENGTH_BYTES:
+        return None
+    (length,) = FRAME_LENGTH.unpack_from(view, at)
+    if not 0 <= length <= FRAME_BYTES_MAX - FRAME_LENGTH_BYTES:
+        raise FrameError(
+            f"a frame has 0 to {FRAME_BYTES_MAX - FRAME_LENGTH_BYTES} bytes, found {length}"
+        )
+    end = at + FRAME_LENGTH_BYTES + int(length)
+    return end if end <= len(view) else None
