@@ -7,6 +7,7 @@ passed, or SKIPPED where Maven or a JDK is missing and nobody said --require; 1 
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,21 +95,21 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
             "fleet.control": str(control.port),
         }
         flags = (*JVM_FLAGS, *(f"-D{name}={value}" for name, value in facts.items()))
-        words = ["execute", *selection(options.only), f"--scan-classpath={build.classes}"]
-        if options.only:
-            words.pop()
+        words = ["execute", *selection(options.only)]
         words += ["--disable-banner", "--disable-ansi-colors", "--details=summary"]
         words += [f"--reports-dir={folder / 'reports'}"]
         words += [f"--config={name}={value}" for name, value in JUNIT.items()]
-        command = ["java", *jvm(classpath, LAUNCHER, words, folder=folder, flags=flags)]
+        own = f"{HERE / 'src' / 'test' / 'resources'}:{classpath}"
+        command = ["java", *jvm(own, LAUNCHER, words, folder=folder, flags=flags)]
         code = subprocess.run(command, stderr=client_log, timeout=RUN_WAIT_S).returncode
-        for member in bookies.ended if code else ():
-            print(f"--- {member.bookie_id} ended by itself, its log ends:\n{member.last_words}")
+        for member in bookies.members if code else ():
+            print(f"--- {member.bookie_id}, its log ends:\n{member.last_words}")
     return code
 
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nobody is left behind
     build = Build(HERE / "pom.xml", sources(), BUILD)
     try:
         classpath = build.classpath()

@@ -35,7 +35,7 @@ DURABILITY: Final[Mapping[str, Mapping[str, Any]]] = {
 BOOT_WAIT_S: Final = 60.0
 STOP_WAIT_S: Final = 30.0
 POLL_S: Final = 0.02
-LOG_TAIL: Final = 20
+LOG_TAIL: Final = 12
 SMALL_JVM: Final = (
     "-Xms64m",
     "-Xmx256m",
@@ -193,11 +193,6 @@ class Bookies:
 
     def thaw(self, number: int) -> None:
         self.members[number].thaw()
-
-    @property
-    def ended(self) -> list[Member]:
-        """Those that ended with an error."""
-        return [m for m in self.members if m.process is not None and (m.process.poll() or 0) > 0]
 
     # How
     def _start(self, members: Sequence[Member]) -> None:

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeper.DigestType;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -29,9 +30,7 @@ class DeletionTest extends SuiteCase {
         client.deleteLedger(ledger.getId());
         assertThrows(
                 BKException.BKNoSuchLedgerExistsOnMetadataServerException.class,
-                () -> client.openLedger(
-                        ledger.getId(), org.apache.bookkeeper.client.BookKeeper.DigestType.CRC32C,
-                        PASSWORD));
+                () -> client.openLedger(ledger.getId(), DigestType.CRC32C, PASSWORD));
         assertFalse(listed(ledger.getId()));
     }
 

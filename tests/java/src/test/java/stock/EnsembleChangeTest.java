@@ -101,12 +101,11 @@ class EnsembleChangeTest extends SuiteCase {
     }
 
     @Test
-    void aFrozenBookieIsReplacedAndItsLateAnswersDoNoHarm() throws Exception {
+    void aFrozenBookieStopsNobodyAndItsLateAnswersDoNoHarm() throws Exception {
         LedgerHandle ledger = create(Layout.ALL_OF_THREE);
         Entries.add(ledger, 20);
         Fleet.freeze(1);
         Entries.add(ledger, 20);
-        Await.until("replaced", () -> ensembles(ledger.getId()).size() == 2);
         Fleet.thaw(1);
         Entries.add(ledger, 20);
         ledger.close();

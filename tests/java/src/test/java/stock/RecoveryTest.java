@@ -127,7 +127,7 @@ class RecoveryTest extends SuiteCase {
         Fleet.stop(1);
         assertThrows(BKException.class, () -> recovered(client, ledgerId));
         assertEquals(false, metadata(ledgerId).isClosed());
-        Fleet.heal(3);
+        Fleet.heal(4);
         Entries.check(recovered(ledgerId), 29);
     }
 

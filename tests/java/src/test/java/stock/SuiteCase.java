@@ -36,7 +36,7 @@ abstract class SuiteCase {
     void connect() throws Exception {
         Fleet.heal(bookies());
         client = another();
-        admin = new BookKeeperAdmin(client);
+        admin = new BookKeeperAdmin(client, wire.settings());
     }
 
     @AfterEach
@@ -69,7 +69,8 @@ abstract class SuiteCase {
         change.accept(settings);
         BookKeeper made = closing(new BookKeeper(settings));
         BookKeeperAdmin seen = new BookKeeperAdmin(made);
-        Await.until("all bookies seen", () -> seen.getAvailableBookies().size() == bookies());
+        Await.until("all bookies seen by a client that sees " + seen.getAvailableBookies(),
+                () -> seen.getAvailableBookies().size() == bookies());
         return made;
     }
 
