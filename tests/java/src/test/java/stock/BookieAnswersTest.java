@@ -14,6 +14,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Arrays;
 import java.util.List;
+import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -158,6 +159,7 @@ class BookieAnswersTest extends SuiteCase {
         assertEquals(OK, raw.read(bookie, ledgerId, 0, PASSWORD).code());
         Fleet.kill(bookie);
         Fleet.start(bookie);
+        Raw raw = closing(new Raw(wire, new BookKeeperAdmin(another(), wire.settings())));
         assertEquals(LedgerFencedException, raw.add(bookie, ledgerId, 1));
         assertEquals(
                 UnauthorizedAccessException,

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.net.BookieId;
 import org.apache.bookkeeper.util.AvailabilityOfEntriesOfLedger;
@@ -69,6 +70,7 @@ class EntryListTest extends SuiteCase {
             Fleet.stop(number);
         }
         Fleet.heal(3);
+        admin = new BookKeeperAdmin(another(), wire.settings());
         checkLists(ledger.getId(), Layout.TWO_OF_THREE, 30);
     }
 

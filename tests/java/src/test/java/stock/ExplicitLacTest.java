@@ -2,11 +2,9 @@ package stock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeper.DigestType;
@@ -90,12 +88,13 @@ class ExplicitLacTest extends SuiteCase {
     @Test
     void aLongPollIsAnsweredByWhatTheWriterTells() throws Exception {
         LedgerHandle ledger = createTelling(DigestType.CRC32C);
+        Entries.add(ledger, 1);
         LedgerHandle reader = asIs(ledger.getId());
         CompletableFuture<LastConfirmedAndEntry> waiting =
-                reader.readLastAddConfirmedAndEntryAsync(0, 20_000, false);
+                reader.readLastAddConfirmedAndEntryAsync(1, 20_000, false);
         Entries.add(ledger, 1);
         try (LastConfirmedAndEntry found = waiting.get(15, TimeUnit.SECONDS)) {
-            assertEquals(0, found.getLastAddConfirmed());
+            assertEquals(1, found.getLastAddConfirmed());
         }
     }
 

@@ -64,7 +64,7 @@ class StripingTest extends SuiteCase {
         LedgerHandle ledger = create(WIDE);
         Entries.add(ledger, 30);
         Entries.check(recovered(ledger.getId()), 29);
-        assertThrows(BKException.class, () -> Entries.add(ledger, 5));
+        assertThrows(BKException.class, () -> ledger.addEntry(new byte[1]));
         Entries.check(recovered(ledger.getId()), 29);
     }
 
