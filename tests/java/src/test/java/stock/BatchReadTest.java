@@ -13,12 +13,14 @@ import org.junit.jupiter.api.Test;
 @OnV2
 @Bookies(3)
 class BatchReadTest extends SuiteCase {
+    /** A bookie answers with what it has up to its first gap: here none has any. */
+    private static final Layout ON_ALL = new Layout(3, 3, 3);
     private static final int KIB = 1 << 10;
     private static final int MIB = 1 << 20;
 
     @Test
     void aBatchReadBringsManyEntries() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        LedgerHandle ledger = create(ON_ALL);
         Entries.add(ledger, 100);
         ledger.close();
         LedgerHandle reader = recovered(ledger.getId());
@@ -28,7 +30,7 @@ class BatchReadTest extends SuiteCase {
 
     @Test
     void aBatchReadEndsWithTheLedger() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        LedgerHandle ledger = create(ON_ALL);
         Entries.add(ledger, 10);
         ledger.close();
         LedgerHandle reader = recovered(ledger.getId());
@@ -51,7 +53,7 @@ class BatchReadTest extends SuiteCase {
 
     @Test
     void aBatchReadEndsBeforeItsAnswerIsTooLarge() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        LedgerHandle ledger = create(ON_ALL);
         Entries.add(ledger, 20, number -> new byte[10 * KIB]);
         ledger.close();
         LedgerHandle reader = recovered(ledger.getId());
@@ -61,7 +63,7 @@ class BatchReadTest extends SuiteCase {
 
     @Test
     void aBatchReadBringsAtLeastOneEntry() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        LedgerHandle ledger = create(ON_ALL);
         Entries.add(ledger, 5, number -> new byte[10 * KIB]);
         ledger.close();
         LedgerHandle reader = recovered(ledger.getId());
@@ -70,7 +72,7 @@ class BatchReadTest extends SuiteCase {
 
     @Test
     void aBatchReadBeyondTheLastAddConfirmedBringsWhatIsThere() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        LedgerHandle ledger = create(ON_ALL);
         Entries.add(ledger, 10);
         LedgerHandle reader = asIs(ledger.getId());
         Entries.check(Collections.list(reader.batchReadUnconfirmedEntries(0, 10, MIB)), 0, 9);

@@ -2,7 +2,6 @@ package stock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Set;
@@ -34,7 +33,7 @@ class BookieRecoveryTest extends SuiteCase {
         LedgerHandle striped = create(Layout.TWO_OF_THREE);
         Entries.add(striped, 30);
         striped.close();
-        assertTrue(missing(closed).isEmpty());
+        Await.until("the third copy is there", () -> missing(closed).isEmpty());
 
         Fleet.stop(victim);
         Await.until("it is seen to be gone", () -> admin.getAvailableBookies().size() == 3);
@@ -44,7 +43,7 @@ class BookieRecoveryTest extends SuiteCase {
             admin.recoverBookieData(ledger.getId(), Set.of(gone), false, false);
             LedgerHandle reader = recovered(client, ledger.getId());
             assertFalse(metadata(ledger.getId()).getAllEnsembles().get(0L).contains(gone));
-            assertTrue(missing(reader).isEmpty());
+            Await.until("every copy is there", () -> missing(reader).isEmpty());
             Entries.check(reader, 29);
         }
     }

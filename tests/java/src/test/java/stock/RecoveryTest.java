@@ -138,7 +138,10 @@ class RecoveryTest extends SuiteCase {
         Raw raw = closing(new Raw(wire, admin));
         for (int number = 0; number < 3; number++) {
             for (long entry = 0; entry < 30; entry++) {
-                assertEquals(BKException.Code.OK, raw.read(number, ledgerId, entry).code());
+                int bookie = number;
+                long wanted = entry;
+                Await.until("entry " + entry + " on bookie " + number,
+                        () -> raw.read(bookie, ledgerId, wanted).code() == BKException.Code.OK);
             }
         }
     }
