@@ -7,6 +7,8 @@ FIRST ?= 1
 TOTAL ?=
 RESULTS ?= build/proof
 MINUTES ?= 2
+FLEET ?= ours mixed
+ONLY ?=
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +32,7 @@ mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
+test-java: install ; $(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate
@@ -73,4 +76,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate crds older-chart base wheels constraints images load

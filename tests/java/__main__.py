@@ -1,0 +1,140 @@
+"""`make test-java`: the stock client's conformance suite, run against a fleet of real bookies.
+
+Builds the suite (kept in build/test-java until a source changes), starts ZooKeeper, the bookies and
+a JVM with the tests, which asks for kills and restarts over a local socket. Exit codes: 0 all
+passed, or SKIPPED where Maven or a JDK is missing and nobody said --require; 1 anything else.
+"""
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.testing.apache import ApacheError, Build, NoToolsError, jvm
+from java_bookies import DURABILITY, KINDS, ROOT, Bookies, FleetError
+from java_control import Control, Verb
+from java_peer import PythonPeer
+from java_report import Report
+
+HERE: Final = Path(__file__).parent
+BUILD: Final = HERE.parents[1] / "build" / "test-java"
+LAUNCHER: Final = "org.junit.platform.console.ConsoleLauncher"
+PACKAGE: Final = "stock"
+RUN_WAIT_S: Final = 900.0
+JVM_FLAGS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JUNIT: Final = {
+    "junit.jupiter.testclass.order.default": "stock.FewestBookiesFirst",
+    "junit.jupiter.execution.timeout.testable.method.default": "60 s",
+    "junit.jupiter.execution.timeout.lifecycle.method.default": "90 s",
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/java", description=__doc__)
+    parser.add_argument("--fleet", choices=sorted(KINDS), default="ours", help="whose bookies")
+    parser.add_argument(
+        "--durability", choices=sorted(DURABILITY), default="memory", help="mode of our bookies"
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="CLASS[.METHOD]")
+    parser.add_argument("--require", action="store_true", help="fail where tools are missing")
+    parser.add_argument("--keep", action="store_true", help="keep folders and logs")
+    return parser.parse_args()
+
+
+def sources() -> tuple[Path, ...]:
+    return tuple(sorted((HERE / "src" / "test" / "java").rglob("*.java")))
+
+
+def selection(only: Sequence[str]) -> list[str]:
+    """Of the launcher: everything, or classes and methods by name."""
+    if not only:
+        return [f"--select-package={PACKAGE}"]
+    words = []
+    for name in only:
+        of_class, _, method = name.partition(".")
+        words.append(f"--select-class={PACKAGE}.{of_class}")
+        if method:
+            words.append(f"--include-methodname=.*\\b{method}.*")
+    return words
+
+
+def verbs(bookies: Bookies, zookeeper: str) -> dict[str, Verb]:
+    def numbered(act: Callable[[int], None]) -> Verb:
+        return lambda words: act(int(words[0]))
+
+    peer = PythonPeer(zookeeper)
+    acts = (bookies.heal, bookies.start, bookies.stop, bookies.kill, bookies.freeze, bookies.thaw)
+    return {
+        **{act.__name__: numbered(act) for act in acts},
+        "write-with-python": peer.write,
+        "read-with-python": peer.read,
+        "recover-with-python": peer.recover,
+    }
+
+
+def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path) -> int:
+    """The launcher's exit code."""
+    settings = EmbeddedSettings(fsync=False)
+    kind, durability = options.fleet, options.durability
+    with (
+        EmbeddedZooKeeper.start(folder / "zookeeper", settings=settings) as zookeeper,
+        Bookies(folder, zookeeper.address, kind, classpath, durability) as bookies,
+        Control(verbs(bookies, zookeeper.address)) as control,
+        (folder / "client.log").open("ab") as client_log,
+    ):
+        facts = {
+            "fleet.kind": kind,
+            "fleet.root": f"{zookeeper.address}/{ROOT}",
+            "fleet.control": str(control.port),
+        }
+        flags = (*JVM_FLAGS, *(f"-D{name}={value}" for name, value in facts.items()))
+        words = ["execute", *selection(options.only)]
+        words += ["--disable-banner", "--disable-ansi-colors", "--details=summary"]
+        words += [f"--reports-dir={folder / 'reports'}"]
+        words += [f"--config={name}={value}" for name, value in JUNIT.items()]
+        own = f"{HERE / 'src' / 'test' / 'resources'}:{classpath}"
+        command = ["java", *jvm(own, LAUNCHER, words, folder=folder, flags=flags)]
+        code = subprocess.run(command, stderr=client_log, timeout=RUN_WAIT_S).returncode
+        for member in bookies.members if code else ():
+            print(f"--- {member.bookie_id}, its log ends:\n{member.last_words}")
+    return code
+
+
+def main() -> int:
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nobody is left behind
+    build = Build(HERE / "pom.xml", sources(), BUILD)
+    try:
+        classpath = build.classpath()
+    except NoToolsError as error:
+        print(f"test-java: SKIPPED: {error}")
+        return 1 if options.require else 0
+    except ApacheError as error:
+        print(f"test-java: {error}")
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="test-java-"))
+    began = time.monotonic()
+    try:
+        code = run(options, build, classpath, folder)
+    except (ApacheError, FleetError, subprocess.TimeoutExpired) as error:
+        print(f"test-java: {error}")
+        code = 1
+    report = Report.of(folder / "reports")
+    print(report.summary(options.fleet, seconds=time.monotonic() - began))
+    is_good = not code and report.is_good
+    if is_good and not options.keep:
+        shutil.rmtree(folder)
+    else:
+        print(f"test-java: logs are in {folder}")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""The bookies of the suite: real processes of ours and of Apache's, in one cluster.
+
+Both kinds keep their names, ports and folders over restarts. Blocking: the tests of the suite wait
+for every step anyway.
+"""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import yaml
+from bookie.metadata.embedded import HOST, free_port
+from bookie.testing.apache import StockBookie
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+BOOKIES: Final = 5
+ROOT: Final = "ledgers"
+KINDS: Final[Mapping[str, str]] = {"ours": "ooooo", "apache": "aaaaa", "mixed": "ooaoa"}
+"""Whose bookie each of the five is. Those with low numbers run first: in a mixed cluster a ledger
+on three bookies is on two of ours and one of Apache's."""
+DURABILITY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "memory": {"journalWriteData": False, "ack": "memory"},
+    "sync": {"journalWriteData": False, "ack": "sync"},
+    "journal": {"journalWriteData": True},
+}
+BOOT_WAIT_S: Final = 60.0
+STOP_WAIT_S: Final = 30.0
+POLL_S: Final = 0.02
+LOG_TAIL: Final = 12
+SMALL_JVM: Final = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:MaxDirectMemorySize=256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xss512k",
+)
+MIB: Final = 1 << 20
+APACHE_SETTINGS: Final = {
+    "zkTimeout": "4000",
+    "gcWaitTime": "1000",  # deleted ledgers go soon
+    "journalPreAllocSizeMB": "4",
+    "diskUsageThreshold": "0.99",
+    "diskUsageWarnThreshold": "0.98",
+    "numReadWorkerThreads": "2",
+    "serverNumIOThreads": "2",
+}
+
+
+class FleetError(Exception):
+    """A bookie did not do what it was told; the sentence has the end of its log."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One bookie over all its processes."""
+
+    bookie_id: str
+    program: str
+    words: Sequence[str]
+    port: int
+    log: Path
+    is_apache: bool
+    process: subprocess.Popen[bytes] | None = None
+    is_frozen: bool = False
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def spawn(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, *self.words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process is not None and self.runs:
+            self.process.send_signal(number)
+
+    def end(self, how: signal.Signals) -> None:
+        """SIGKILL where it does not end of a SIGTERM."""
+        if self.process is None:
+            return
+        self.thaw()
+        self.send(how)
+        try:
+            self.process.wait(STOP_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def freeze(self) -> None:
+        self.send(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        if self.is_frozen:
+            self.send(signal.SIGCONT)
+            self.is_frozen = False
+
+    @property
+    def accepts(self) -> bool:
+        """Its port is open: Apache's bookies register before."""
+        with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+            return True
+        return False
+
+    @property
+    def last_words(self) -> str:
+        with suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return "\n".join(lines[-LOG_TAIL:])
+        return "no log"
+
+
+@dataclass(slots=True)
+class Bookies:
+    """All members and what may be done to them by number; a context manager, at first all down."""
+
+    folder: Path
+    zookeeper: str
+    kind: str
+    classpath: str
+    durability: str
+    members: list[Member] = field(default_factory=list)
+    _metadata: KazooClient | None = None
+
+    def __enter__(self) -> "Bookies":
+        self._metadata = KazooClient(self.zookeeper)
+        self._metadata.start()
+        letters = KINDS[self.kind]
+        stock = {n: self._stock(n) for n, letter in enumerate(letters) if letter == "a"}
+        if stock:
+            next(iter(stock.values())).create_cluster()
+        for number in range(BOOKIES):
+            if number in stock:
+                self.members.append(self._apache(number, stock[number]))
+            else:
+                self.members.append(self._ours(number))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self.members:
+            member.thaw()
+            member.send(signal.SIGTERM)
+        for member in self.members:
+            member.end(signal.SIGTERM)
+        if self._metadata is not None:
+            self._metadata.stop()
+            self._metadata.close()
+
+    # What a test may ask for
+    def heal(self, count: int) -> None:
+        """The first `count` serve, nobody else."""
+        for member in self.members[count:]:
+            member.end(signal.SIGTERM)
+            self._forget(member)
+        self._start(self.members[:count])
+
+    def start(self, number: int) -> None:
+        """Answered once it serves."""
+        self._start([self.members[number]])
+
+    def stop(self, number: int) -> None:
+        self.members[number].end(signal.SIGTERM)
+        self._forget(self.members[number])
+
+    def kill(self, number: int) -> None:
+        """Its registration stays until its session ends, as after a crash."""
+        self.members[number].end(signal.SIGKILL)
+
+    def freeze(self, number: int) -> None:
+        self.members[number].freeze()
+
+    def thaw(self, number: int) -> None:
+        self.members[number].thaw()
+
+    # How
+    def _start(self, members: Sequence[Member]) -> None:
+        for member in members:
+            member.thaw()
+        down = [member for member in members if not member.runs]
+        before = {}
+        for member in down:
+            if member.is_apache:
+                self._forget(member)  # it would wait for the end of its own old session
+            before[member.bookie_id] = self._registered(member)
+            member.spawn()
+        for member in down:
+            self._until_it_serves(member, before[member.bookie_id])
+
+    def _until_it_serves(self, member: Member, before: int | None) -> None:
+        """`before`: its registration that was there before it began."""
+        deadline = time.monotonic() + BOOT_WAIT_S
+        while self._registered(member) in (None, before) or not member.accepts:
+            if not member.runs or time.monotonic() > deadline:
+                why = f"does not serve after {BOOT_WAIT_S:.0f} s" if member.runs else "ended"
+                raise FleetError(f"{member.bookie_id} {why}; its log ends:\n{member.last_words}")
+            time.sleep(POLL_S)
+
+    def _registered(self, member: Member) -> int | None:
+        """Of which transaction its registration is."""
+        assert self._metadata is not None
+        stat = self._metadata.exists(self._registration(member))
+        return None if stat is None else int(stat.czxid)
+
+    def _forget(self, member: Member) -> None:
+        assert self._metadata is not None
+        with suppress(NoNodeError):
+            self._metadata.delete(self._registration(member))
+
+    @staticmethod
+    def _registration(member: Member) -> str:
+        return f"/{ROOT}/available/{member.bookie_id}"
+
+    def _stock(self, number: int) -> StockBookie:
+        bookie_id = f"bookie-{number}"
+        own, root = self.folder / bookie_id, f"{self.zookeeper}/{ROOT}"
+        stock = StockBookie(own, root, free_port(), self.classpath, SMALL_JVM)
+        stock.configure({**APACHE_SETTINGS, "bookieId": bookie_id})
+        return stock
+
+    def _apache(self, number: int, stock: StockBookie) -> Member:
+        bookie_id = f"bookie-{number}"
+        log = self.folder / f"{bookie_id}.log"
+        return Member(bookie_id, "java", stock.serving(), stock.port, log, is_apache=True)
+
+    def _ours(self, number: int) -> Member:
+        bookie_id, port = f"bookie-{number}", free_port()
+        own = self.folder / bookie_id
+        for name in ("journal", "ledger-0"):
+            (own / name).mkdir(parents=True)
+        settings = {
+            "bookieId": bookie_id,
+            "metadata": f"zk://{self.zookeeper}/{ROOT}",
+            "ports": {"stock": port, "run": 0, "admin": 0, "http": 0},
+            "journal": {"directory": str(own / "journal")},
+            "ledgers": [{"directory": str(own / "ledger-0")}],
+            "durability": dict(DURABILITY[self.durability]),
+            "storage": {
+                "ringBytes": 12 * MIB,
+                "logFileBytes": 16 * MIB,
+                "collectIntervalSeconds": 1,
+            },
+        }
+        file = own / "bookie.yaml"
+        file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        words = ["-m", "bookie", "serve", "--config", str(file)]
+        log = self.folder / f"{bookie_id}.log"
+        return Member(bookie_id, sys.executable, words, port, log, is_apache=False)

@@ -1,0 +1,98 @@
+"""Our own client's half of the cross-client tests."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from bookie.client.ledgers import Client
+from bookie.client.reader import LedgerReader
+from bookie.metadata.opening import open_store
+from bookie.protocol.entry import DigestType
+from bookie.protocol.ids import EntryId, LedgerId
+from java_bookies import ROOT
+
+PASSWORD: Final = b"suite"
+DIGESTS: Final = {
+    "CRC32": DigestType.CRC32,
+    "CRC32C": DigestType.CRC32C,
+    "MAC": DigestType.HMAC,
+    "DUMMY": DigestType.DUMMY,
+}
+"""By the names that the stock client has for them."""
+WAIT_S: Final = 40.0
+
+
+def payload(number: int) -> bytes:
+    """As `Entries.of` of the Java side; every fifth is empty."""
+    return f"entry {number} ".encode() * (number % 5)
+
+
+class PythonPeer:
+    """Verbs for `Control`; each with a client of its own."""
+
+    def __init__(self, zookeeper: str) -> None:
+        self._url = f"zk://{zookeeper}/{ROOT}"
+
+    def write(self, words: list[str]) -> str:
+        """`COUNT ENSEMBLE WRITE ACK DIGEST closed|open` -> ledger id; `open`: left so."""
+        count, ensemble, write, ack = map(int, words[:4])
+        digest, is_closed = DIGESTS[words[4]], words[5] == "closed"
+
+        async def run() -> LedgerId:
+            async with self._client() as client:
+                writer = await client.create_ledger(
+                    ensemble_size=ensemble,
+                    write_quorum=write,
+                    ack_quorum=ack,
+                    password=PASSWORD,
+                    digest_type=digest,
+                )
+                last = writer.append_many([payload(number) for number in range(count)])
+                await writer.wait_acked(last)
+                if is_closed:
+                    await writer.close()
+                return writer.ledger_id
+
+        return str(asyncio.run(run()))
+
+    def read(self, words: list[str]) -> str:
+        """`LEDGER` -> how many entries, and the SHA-256 of all."""
+
+        async def run() -> str:
+            async with self._client() as client:
+                ledger = LedgerId(int(words[0]))
+                return await _told(await client.open_ledger(ledger, password=PASSWORD))
+
+        return asyncio.run(run())
+
+    def recover(self, words: list[str]) -> str:
+        """As `read`, after it was fenced, recovered and closed."""
+
+        async def run() -> str:
+            async with self._client() as client:
+                ledger = LedgerId(int(words[0]))
+                return await _told(await client.recover_ledger(ledger, password=PASSWORD))
+
+        return asyncio.run(run())
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[Client]:
+        async with asyncio.timeout(WAIT_S):
+            store = await open_store(self._url)
+            try:
+                async with Client(store) as client:
+                    yield client
+            finally:
+                await store.close()
+
+
+async def _told(reader: LedgerReader) -> str:
+    last = reader.last_entry_id if reader.is_closed else await reader.read_lac()
+    digest, count = hashlib.sha256(), 0
+    if last >= 0:
+        async for entry in reader.stream(EntryId(0), last):
+            digest.update(entry.payload)
+            count += 1
+    return f"{count} {digest.hexdigest()}"

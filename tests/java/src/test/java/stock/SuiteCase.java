@@ -1,0 +1,119 @@
+package stock;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.function.Consumer;
+import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.BookKeeper.DigestType;
+import org.apache.bookkeeper.client.BookKeeperAdmin;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.api.LedgerMetadata;
+import org.apache.bookkeeper.conf.ClientConfiguration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.Parameter;
+
+/** One wire, a healthy fleet, and a client of its own for each test. */
+abstract class SuiteCase {
+    static final byte[] PASSWORD = "suite".getBytes(StandardCharsets.UTF_8);
+
+    /** A client takes up to half a second to close, and nobody waits for that. */
+    private static final Executor CLOSERS = Executors.newCachedThreadPool(task -> {
+        Thread thread = new Thread(task, "closer");
+        thread.setDaemon(true);
+        return thread;
+    });
+
+    @Parameter Wire wire;
+    BookKeeper client;
+    BookKeeperAdmin admin;
+    private final Deque<AutoCloseable> opened = new ArrayDeque<>();
+
+    @BeforeEach
+    void connect() throws Exception {
+        Fleet.heal(bookies());
+        client = another();
+        admin = new BookKeeperAdmin(client, wire.settings());
+    }
+
+    @AfterEach
+    void disconnect() {
+        while (!opened.isEmpty()) {
+            AutoCloseable resource = opened.pop();
+            CLOSERS.execute(() -> close(resource));
+        }
+    }
+
+    private static void close(AutoCloseable resource) {
+        try {
+            resource.close();
+        } catch (Exception error) {
+            error.printStackTrace(); // the client's log: no claim of a test is about it
+        }
+    }
+
+    int bookies() {
+        return getClass().getAnnotation(Bookies.class).value();
+    }
+
+    /** One more client, as if in another process; closed with the test. */
+    BookKeeper another() throws Exception {
+        return another(settings -> {});
+    }
+
+    BookKeeper another(Consumer<ClientConfiguration> change) throws Exception {
+        ClientConfiguration settings = wire.settings();
+        change.accept(settings);
+        BookKeeper made = closing(new BookKeeper(settings));
+        BookKeeperAdmin seen = new BookKeeperAdmin(made);
+        Await.until("all bookies seen by a client that sees " + seen.getAvailableBookies(),
+                () -> seen.getAvailableBookies().size() == bookies());
+        return made;
+    }
+
+    <T extends AutoCloseable> T closing(T resource) {
+        opened.push(resource);
+        return resource;
+    }
+
+    LedgerHandle create(Layout layout) throws Exception {
+        return create(layout, DigestType.CRC32C);
+    }
+
+    LedgerHandle create(Layout layout, DigestType digest) throws Exception {
+        return create(client, layout, digest);
+    }
+
+    static LedgerHandle create(BookKeeper by, Layout layout, DigestType digest) throws Exception {
+        return by.createLedger(layout.ensemble(), layout.write(), layout.ack(), digest, PASSWORD);
+    }
+
+    /** Opened by another client, which fences, recovers and closes it where it is open. */
+    LedgerHandle recovered(long ledgerId) throws Exception {
+        return recovered(another(), ledgerId);
+    }
+
+    static LedgerHandle recovered(BookKeeper by, long ledgerId) throws Exception {
+        return by.openLedger(ledgerId, digestOf(by, ledgerId), PASSWORD);
+    }
+
+    /** Opened as it is. */
+    LedgerHandle asIs(long ledgerId) throws Exception {
+        return client.openLedgerNoRecovery(ledgerId, digestOf(client, ledgerId), PASSWORD);
+    }
+
+    LedgerMetadata metadata(long ledgerId) throws Exception {
+        return metadata(client, ledgerId);
+    }
+
+    static LedgerMetadata metadata(BookKeeper by, long ledgerId) throws Exception {
+        return by.getLedgerManager().readLedgerMetadata(ledgerId).get().getValue();
+    }
+
+    private static DigestType digestOf(BookKeeper by, long ledgerId) throws Exception {
+        return DigestType.fromApiDigestType(metadata(by, ledgerId).getDigestType());
+    }
+}
