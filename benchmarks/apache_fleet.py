@@ -1,4 +1,4 @@
-"""Apache's stock client and bookies for `bench_apache`: one JVM each, of jars that Maven gives.
+"""Apache's stock client and bookies for `bench_apache` and `bench_java`: one JVM each.
 
 `benchmarks/apache` has the pom and the client program; what is made of them stays in `build/apache`
 until one of them changes.
@@ -41,6 +41,8 @@ class Turn:
 
     entries: int
     seconds: float
+    p50_us: float
+    """Of one add, from the call to its acknowledgement."""
 
     @classmethod
     def from_line(cls, line: str) -> "Turn":
@@ -49,7 +51,7 @@ class Turn:
             found = json.loads(line)
             if "error" in found:
                 raise FailedTurnError(found["error"])
-            return cls(int(found["entries"]), float(found["seconds"]))
+            return cls(int(found["entries"]), float(found["seconds"]), float(found["p50_us"]))
         except (ValueError, KeyError, TypeError) as error:
             raise ApacheError(f"the stock client said {line!r} instead of its figures") from error
 
@@ -58,6 +60,41 @@ def classpath(folder: Path = BUILD) -> str:
     """Of client, bookie and our program, built where needed; ApacheError when it cannot be."""
     build = Build(SOURCES / "pom.xml", (SOURCES / "Append.java",), folder)
     return build.classpath()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One turn's: entries of `size` bytes to so many ledgers, `window` of them open at most."""
+
+    size: int
+    count: int
+    window: int
+    ledgers: int
+
+
+class StockClient:
+    """The client program, asked turn by turn. `root`: ZooKeeper's address and a cluster's path."""
+
+    def __init__(self, root: str, *, wire: str, classpath: str, folder: Path) -> None:
+        words = jvm(classpath, "Append", [root, wire], folder=folder, flags=JVM_FLAGS)
+        self._log = folder / f"client-{wire}.log"
+        self._process = Process(words, log=self._log, program="java", is_asked=True)
+
+    def turn(self, load: Load) -> Turn:
+        """Blocking. ApacheError when it ended, is silent, or the turn failed."""
+        words = f"{load.size} {load.count} {load.window} {load.ledgers}"
+        line = self._process.ask(words, wait_s=TURN_WAIT_S)
+        if self._process.has_ended:
+            raise ApacheError(f"the client ended: {last_words(self._log)}")
+        if not line:
+            raise ApacheError(f"the client gave no answer in {TURN_WAIT_S:.0f} s")
+        return Turn.from_line(line)
+
+    def cpu_s(self) -> float:
+        return self._process.cpu_s()
+
+    def stop(self) -> None:
+        self._process.stop()
 
 
 class ApacheFleet:
@@ -73,8 +110,8 @@ class ApacheFleet:
         self._classpath = classpath
         self._settings = settings
         self._zookeeper = zookeeper
-        self._processes: dict[str, Process] = {}
-        self._bookies: list[Process] = []
+        self._bookies: dict[str, Process] = {}
+        self._clients: list[StockClient] = []
 
     def __enter__(self) -> "ApacheFleet":
         self._folder.mkdir()
@@ -93,59 +130,60 @@ class ApacheFleet:
     ) -> None:
         self._stop()
 
-    def client(self, *, wire: str, size: int, count: int, window: int, ledgers: int) -> Process:
-        """The client program, for `turn`; it ends with the fleet."""
-        arguments = [wire, *map(str, (size, count, window, ledgers))]
-        where = [f"{self._zookeeper}/{ROOT}", *arguments]
-        words = jvm(self._classpath, "Append", where, folder=self._folder, flags=JVM_FLAGS)
-        return self._process(f"client-{wire}", words, is_asked=True)
+    @property
+    def root(self) -> str:
+        """For clients: ZooKeeper's address and the path of the cluster in it."""
+        return f"{self._zookeeper}/{ROOT}"
 
-    def turn(self, client: Process) -> Turn:
-        """Blocking. ApacheError when a JVM ended, the client is silent, or the turn failed."""
-        line = client.ask("turn", wait_s=TURN_WAIT_S)
-        ended = [name for name, process in self._processes.items() if process.has_ended]
-        if ended or not line:
-            said = "; ".join(map(self._last_words, ended)) or f"no answer in {TURN_WAIT_S:.0f} s"
-            raise ApacheError(said)
-        return Turn.from_line(line)
+    def client(self, *, wire: str) -> StockClient:
+        """The client program on these bookies; it ends with the fleet."""
+        client = StockClient(self.root, wire=wire, classpath=self._classpath, folder=self._folder)
+        self._clients.append(client)
+        return client
+
+    def check(self) -> None:
+        """ApacheError when a bookie ended."""
+        ended = [name for name, process in self._bookies.items() if process.has_ended]
+        if ended:
+            said = [f"{name} ended: {last_words(self._folder / f'{name}.log')}" for name in ended]
+            raise ApacheError("; ".join(said))
 
     def cpu_s(self) -> float:
         """Of all bookies together."""
-        return sum(bookie.cpu_s() for bookie in self._bookies)
+        return sum(bookie.cpu_s() for bookie in self._bookies.values())
 
     def written_bytes(self) -> int:
         """By all bookies together."""
-        return sum(bookie.written_bytes() for bookie in self._bookies)
+        return sum(bookie.written_bytes() for bookie in self._bookies.values())
 
     def resident_bytes(self) -> int:
         """Of all bookies together."""
-        return sum(bookie.resident_bytes() for bookie in self._bookies)
+        return sum(bookie.resident_bytes() for bookie in self._bookies.values())
 
     def _start(self) -> None:
         bookies = [self._stock(number) for number in range(BOOKIES)]
         bookies[0].create_cluster()
         for number, bookie in enumerate(bookies):
-            self._bookies.append(self._process(f"bookie-{number}", bookie.serving()))
+            name = f"bookie-{number}"
+            log = self._folder / f"{name}.log"
+            self._bookies[name] = Process(bookie.serving(), log=log, program="java")
 
     def _stop(self) -> None:
         """Bookies after clients: with none left a client would try for long."""
-        for process in reversed(self._processes.values()):
-            process.stop()
-
-    def _process(self, name: str, words: list[str], *, is_asked: bool = False) -> Process:
-        log = self._folder / f"{name}.log"
-        self._processes[name] = Process(words, log=log, program="java", is_asked=is_asked)
-        return self._processes[name]
+        for client in self._clients:
+            client.stop()
+        for bookie in self._bookies.values():
+            bookie.stop()
 
     def _stock(self, number: int) -> StockBookie:
-        own, root = self._folder / f"bookie-{number}", f"{self._zookeeper}/{ROOT}"
-        bookie = StockBookie(own, root, free_port(), self._classpath, JVM_FLAGS)
+        own = self._folder / f"bookie-{number}"
+        bookie = StockBookie(own, self.root, free_port(), self._classpath, JVM_FLAGS)
         bookie.configure(self._settings)
         return bookie
 
-    def _last_words(self, name: str) -> str:
-        """Of a JVM that ended: the last line of its log that is no call of a stack."""
-        log = (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in log.splitlines() if line[:1].strip()]
-        code = self._processes[name].child.returncode
-        return f"{name} ended with {code}: {lines[-1] if lines else 'no word'}"
+
+def last_words(log: Path) -> str:
+    """Of a JVM that ended: the last line of its log that is no call of a stack."""
+    said = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in said.splitlines() if line[:1].strip()]
+    return lines[-1] if lines else "no word"

@@ -19,11 +19,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from bookie.client.ledgers import Client
+from bookie.testing.apache import ApacheError
 
-from benchmarks.apache_fleet import ApacheError, ApacheFleet, FailedTurnError, classpath
+from benchmarks.apache_fleet import (
+    ApacheFleet,
+    FailedTurnError,
+    Load,
+    StockClient,
+    classpath,
+)
 from benchmarks.bench_append import SETTLE_S, WATERMARK, Case, turn
 from benchmarks.fleet import BOOKIES, Fleet, store_of, workplace
-from benchmarks.processes import Process
 from benchmarks.rows import KIB, MIB, Options, Repeat, Row, size_name
 
 SIZE: Final = KIB
@@ -31,8 +37,7 @@ COUNT: Final = Case(SIZE, BOOKIES, "memory", WATERMARK).count
 """Entries of one of their turns: as many as of ours."""
 WARM_UPS: Final = 3
 """Turns of theirs before the rounds: JVMs gain speed up to about the 600,000th entry."""
-WINDOW: Final = 2000
-LEDGERS: Final = 4
+LOAD: Final = Load(SIZE, COUNT, window=2000, ledgers=4)
 TRIES_MAX: Final = 3
 """Of one turn of theirs: on a busy machine a bookie may be late, and there is no spare one."""
 START_LIMIT_S: Final = 400.0
@@ -94,16 +99,13 @@ class Theirs:
 
     def __init__(self, fleet: ApacheFleet, wires: tuple[str, ...]) -> None:
         self._fleet = fleet
-        self._clients = {wire: self._client(wire) for wire in wires}
+        self._clients = {wire: fleet.client(wire=wire) for wire in wires}
         self._written = fleet.written_bytes()
 
     async def turns(self) -> dict[str, Repeat]:
         return {wire: await self._turn(client) for wire, client in self._clients.items()}
 
-    def _client(self, wire: str) -> Process:
-        return self._fleet.client(wire=wire, size=SIZE, count=COUNT, window=WINDOW, ledgers=LEDGERS)
-
-    async def _turn(self, client: Process) -> Repeat:
+    async def _turn(self, client: StockClient) -> Repeat:
         for _ in range(TRIES_MAX - 1):
             try:
                 return await self._try(client)
@@ -111,10 +113,11 @@ class Theirs:
                 print(f"apache: a turn is repeated, {error}", flush=True)
         return await self._try(client)
 
-    async def _try(self, client: Process) -> Repeat:
+    async def _try(self, client: StockClient) -> Repeat:
         """As `bench_append.turn`, but the bytes are those since the last one ended."""
         cpu, fleet_cpu = client.cpu_s(), self._fleet.cpu_s()
-        told = await asyncio.to_thread(self._fleet.turn, client)
+        told = await asyncio.to_thread(client.turn, LOAD)
+        self._fleet.check()
         client_us = (client.cpu_s() - cpu) / told.entries * 1e6
         bookies_us = (self._fleet.cpu_s() - fleet_cpu) / told.entries * 1e6
         await _settle()

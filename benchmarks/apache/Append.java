@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Arrays;
 import java.util.Random;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -12,10 +13,10 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 /**
  * Appends with the stock client: one turn for each line on stdin, answered by one line of JSON.
  *
- * <p>Arguments: ZOOKEEPER/ROOT v2|v3 ENTRY_SIZE COUNT WINDOW LEDGERS. A turn creates LEDGERS new
- * ledgers (3/3/2, CRC32C), adds COUNT entries to them in turn with at most WINDOW of them open, and
- * deletes them. Timed is what lies between the first add and the last acknowledgement. A turn ends
- * with the first add that fails. The end of stdin ends the program.
+ * <p>Arguments: ZOOKEEPER/ROOT v2|v3. A line: ENTRY_SIZE COUNT WINDOW LEDGERS. A turn creates LEDGERS
+ * new ledgers (3/3/2, CRC32C), adds COUNT entries to them in turn with at most WINDOW of them open,
+ * and deletes them. Timed is what lies between the first add and the last acknowledgement, and the
+ * time of each add. A turn ends with the first add that fails. The end of stdin ends the program.
  */
 public final class Append {
     private static final byte[] PASSWORD = new byte[0];
@@ -27,6 +28,7 @@ public final class Append {
     private final int window;
     private final LedgerHandle[] ledgers;
     private final Semaphore open;
+    private final long[] nanos;
     private final AtomicInteger failed = new AtomicInteger(BKException.Code.OK);
 
     private Append(BookKeeper client, int size, int count, int window, int ledgers) {
@@ -36,6 +38,7 @@ public final class Append {
         this.window = window;
         this.ledgers = new LedgerHandle[ledgers];
         this.open = new Semaphore(window);
+        this.nanos = new long[count];
         new Random().nextBytes(entry);
     }
 
@@ -45,19 +48,16 @@ public final class Append {
         settings.setUseV2WireProtocol(args[1].equals("v2"));
         settings.setThrottleValue(0); // by default no ledger may have 5,000 adds a second
         try (BookKeeper client = new BookKeeper(settings)) {
-            Append append = new Append(
-                    client, Integer.parseInt(args[2]), Integer.parseInt(args[3]),
-                    Integer.parseInt(args[4]), Integer.parseInt(args[5]));
             BufferedReader turns = new BufferedReader(new InputStreamReader(System.in));
-            while (turns.readLine() != null) {
-                System.out.println(append.turn());
+            for (String line = turns.readLine(); line != null; line = turns.readLine()) {
+                int[] load = Arrays.stream(line.split(" ")).mapToInt(Integer::parseInt).toArray();
+                System.out.println(new Append(client, load[0], load[1], load[2], load[3]).turn());
                 System.out.flush();
             }
         }
     }
 
     private String turn() throws Exception {
-        failed.set(BKException.Code.OK);
         for (int i = 0; i < ledgers.length; i++) {
             ledgers[i] = create();
         }
@@ -71,7 +71,9 @@ public final class Append {
             ledger.close();
             client.deleteLedger(ledger.getId());
         }
-        return "{\"entries\": " + count + ", \"seconds\": " + seconds + "}";
+        Arrays.sort(nanos);
+        double p50 = nanos[count / 2] / 1e3;
+        return "{\"entries\": " + count + ", \"seconds\": " + seconds + ", \"p50_us\": " + p50 + "}";
     }
 
     /** Waits for bookies that have not registered yet. */
@@ -94,11 +96,14 @@ public final class Append {
             if (code != BKException.Code.OK) {
                 failed.compareAndSet(BKException.Code.OK, code);
             }
+            int number = (Integer) context;
+            nanos[number] = System.nanoTime() - nanos[number];
             open.release();
         };
         for (int i = 0; i < count && failed.get() == BKException.Code.OK; i++) {
             open.acquire();
-            ledgers[i % ledgers.length].asyncAddEntry(entry, added, null);
+            nanos[i] = System.nanoTime();
+            ledgers[i % ledgers.length].asyncAddEntry(entry, added, i);
         }
         open.acquire(window);
         open.release(window);

@@ -16,7 +16,7 @@ STOCK = {"entries_per_s": 40_000.0, "client_us": 14.0}
 
 
 def test_the_stock_client_answers_with_one_line() -> None:
-    assert Turn.from_line('{"entries": 1000, "seconds": 0.25}\n') == Turn(1000, 0.25)
+    assert Turn.from_line('{"entries": 9, "seconds": 0.25, "p50_us": 210}\n') == Turn(9, 0.25, 210)
 
 
 @pytest.mark.parametrize("line", ["", "ready", "{}", "[1]", '{"entries": null, "seconds": 1}'])
