@@ -40,7 +40,7 @@ class ApacheError(Exception):
 
 
 class NoToolsError(ApacheError):
-    """Maven or a JDK is missing."""
+    """Maven or a JDK is missing, or Maven cannot get at the jars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,10 @@ class Build:
             shutil.rmtree(jars, ignore_errors=True)
             goal = ["dependency:copy-dependencies", "-DincludeScope=test"]
             words = ["mvn", "-B", "-q", "-f", str(self.pom), *goal, f"-DoutputDirectory={jars}"]
-            run_command(words, wait_s=BUILD_WAIT_S)
+            try:
+                run_command(words, wait_s=BUILD_WAIT_S)
+            except ApacheError as error:
+                raise NoToolsError(f"the jars cannot be had: {error}") from error
             made_of.write_text(wanted, encoding="utf-8")
         return jars
 
