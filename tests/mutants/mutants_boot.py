@@ -194,6 +194,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 
             if reason:
                 self._marking = asyncio.ensure_future(look_and_mark())
+                self._marking.add_done_callback(lambda one: one.cancelled() or one.exception())
             existing = _Existing(LedgerId(-1), listing)
 """,
         also=(
