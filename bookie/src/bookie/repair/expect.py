@@ -147,24 +147,21 @@ def judge(
     }
     every = EntrySet.from_ranges([(0, through)]) if through >= 0 else EMPTY
     sides = list(shares.values())
-    possible = [share.owed - share.missing if share.missing else share.owed for share in sides]
-    present = [share.present for share in sides]
-    complete = all(share.present is share.owed for share in sides)
     missing, unknown = _union(s.missing for s in sides), _union(s.unknown for s in sides)
-    lost = _recorded_losses(shares, holdings, present)
+    lost = _recorded_losses(shares, holdings, [share.present for share in sides])
     return Verdict(
         ledger_id=metadata.ledger_id,
         through=through,
         state=metadata.state,
         shares=shares,
-        ok=every if complete else at_least(metadata.write_quorum, present),
+        ok=every - _union((missing, unknown)),
         missing=missing - lost,
         unknown=unknown - missing - lost,
         lost=lost,
         below_write_quorum=missing - lost,
-        below_ack_quorum=_short_of(metadata.ack_quorum, possible, every, missing) - lost,
-        no_copy=_short_of(1, possible, every, missing) - lost,
-        gone=_gone(every, sides),
+        below_ack_quorum=_short_of(metadata.ack_quorum, metadata, every, sides) - lost,
+        no_copy=_short_of(1, metadata, every, sides) - lost,
+        gone=_gone(metadata, every, sides),
     )
 
 
@@ -204,7 +201,7 @@ def _share(owed: EntrySet, holding: Holding | None) -> Share:
     if holding is None:
         return Share(owed, EMPTY, EMPTY, owed, EMPTY)
     present = owed & holding.entries
-    absent = owed - holding.entries
+    absent = EMPTY if present == owed else owed - present
     definite = holding.denies_absent
     return Share(
         owed=owed,
@@ -230,13 +227,17 @@ def _recorded_losses(
 
 
 def _short_of(
-    copies: int, possible: Collection[EntrySet], every: EntrySet, missing: EntrySet
+    copies: int, metadata: LedgerMetadata, every: EntrySet, shares: Collection[Share]
 ) -> EntrySet:
-    return every - at_least(copies, possible) if missing else EMPTY
+    # However the holes lie, an entry lacks at most one copy for each member with holes.
+    if sum(bool(share.missing) for share in shares) <= metadata.write_quorum - copies:
+        return EMPTY
+    possible = [share.owed - share.missing if share.missing else share.owed for share in shares]
+    return every - at_least(copies, possible)
 
 
-def _gone(every: EntrySet, shares: Collection[Share]) -> EntrySet:
-    if not any(share.lacking for share in shares):
+def _gone(metadata: LedgerMetadata, every: EntrySet, shares: Collection[Share]) -> EntrySet:
+    if sum(bool(share.lacking) for share in shares) < metadata.write_quorum:
         return EMPTY
     return every - _union(share.owed - share.lacking for share in shares)
 

@@ -32,6 +32,7 @@ from bookie.repair.report import (
     counts_json,
     exit_code,
 )
+from bookie.repair.survey import BulkAudit, survey
 
 Say = Callable[[str], None]
 """Told one line for each step; for people, on stderr."""
@@ -46,20 +47,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SparkAudit:
-    """What Spark made of all ledgers: counts of those that are wholly ok; the others, `doubtful`,
-    have to be looked at again. `marked`: of the ok ones, how many some bookie holds marked.
-    """
-
-    counts: AuditCounts = field(default_factory=AuditCounts)
-    marked: int = 0
-    doubtful: tuple[LedgerId, ...] = ()
-    spark_app_id: str | None = None
-    executors: tuple[str, ...] = ()
-
-
-SparkAuditor = Callable[[str, Say], Awaitable[SparkAudit]]
+SparkAuditor = Callable[[str, Say], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say], Awaitable[EngineRun]]
 
@@ -134,19 +122,18 @@ async def audit(
         cluster.store,
         cluster.control,
         settings or AuditSettings(),
-        progress=lambda ledgers: say(f"{ledgers} ledgers audited"),
+        progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
     )
     choice = await _audit_engine(cluster, engine, ledger_ids)
-    if ledger_ids is not None:
-        bulk = SparkAudit()
-        found = await auditor.audit(ledger_ids)
-    elif choice.name == INLINE:
-        bulk = SparkAudit()
-        found = await auditor.audit(cluster.store.ledger_ids())
+    if choice.name == INLINE:
+        chosen = cluster.store.ledger_ids() if ledger_ids is None else ledger_ids
+        bulk = await survey(
+            cluster.columns, chosen, progress=lambda ledgers: say(f"{ledgers} ledgers looked at")
+        )
     else:
         bulk = await _handed_in(spark, choice)(choice.name, say)
-        say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
-        found = await auditor.audit(bulk.doubtful)
+    say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
+    found = await auditor.audit(bulk.doubtful)
     found += Audit(counts=bulk.counts, marked=bulk.marked)
     return {
         **started.json("audit"),
