@@ -6,7 +6,7 @@ metadata and fresh answers, before it is said (BP-34): writers move on while the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -81,6 +81,7 @@ class AuditCounts:
     below_write_quorum: int = 0
     below_ack_quorum: int = 0
     no_copy: int = 0
+    corrupt: int = 0
 
     def __add__(self, other: "AuditCounts") -> "AuditCounts":
         return AuditCounts(*(a + b for a, b in zip(self.row(), other.row(), strict=True)))
@@ -108,6 +109,7 @@ def counts_of(verdict: Verdict) -> AuditCounts:
         below_write_quorum=len(verdict.below_write_quorum),
         below_ack_quorum=len(verdict.below_ack_quorum),
         no_copy=len(verdict.no_copy),
+        corrupt=len(verdict.corrupt),
     )
 
 
@@ -138,12 +140,16 @@ class Audit:
 
 @dataclass(slots=True)
 class Auditor:
-    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far."""
+    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far.
+
+    `deepen`: makes the looks of an audit deep ones (`digests`).
+    """
 
     store: MetadataStore
     control: BookieControl
     settings: AuditSettings = field(default_factory=AuditSettings)
     progress: Callable[[int], None] = lambda _ledgers: None
+    deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
 
     async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
         """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
@@ -151,7 +157,7 @@ class Auditor:
         silent: list[LedgerId] = []
         batch_size = self.settings.ledgers_per_batch
         async for batch in batches_of(ledger_ids, batch_size):
-            looks = await self.settled(batch, slim=True)
+            looks = await self._for_report(batch)
             if self.settings.recheck_s is not None:
                 silent += [i for i, look in looks.items() if look.is_silent]
                 looks = {i: look for i, look in looks.items() if not look.is_silent}
@@ -162,9 +168,15 @@ class Auditor:
             await asyncio.sleep(self.settings.recheck_s)
         for start in range(0, len(silent), batch_size):
             batch = silent[start : start + batch_size]
-            found += audit_of(await self.settled(batch, slim=True))
+            found += audit_of(await self._for_report(batch))
             self.progress(found.counts.ledgers)
         return found
+
+    async def _for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+        if self.deepen is None:
+            return await self.settled(ledger_ids, slim=True)
+        looks = await self.deepen((await self.settled(ledger_ids)).values())
+        return {ledger_id: _slimmed(look) for ledger_id, look in looks.items()}
 
     async def settled(
         self, ledger_ids: Sequence[LedgerId], *, slim: bool = False
@@ -279,7 +291,9 @@ def _slimmed(look: Look) -> Look:
         bookie_id: replace(share, owed=EMPTY, present=EMPTY, lacking=EMPTY)
         for bookie_id, share in verdict.shares.items()
     }
-    holdings = {b: replace(h, entries=EMPTY, lost=EMPTY) for b, h in look.holdings.items()}
+    holdings = {
+        b: replace(h, entries=EMPTY, lost=EMPTY, corrupt=EMPTY) for b, h in look.holdings.items()
+    }
     return Look(look.metadata, holdings, replace(verdict, shares=shares, ok=EMPTY))
 
 

@@ -22,7 +22,8 @@ class Holding:
     """What one bookie answered about one ledger.
 
     `entries`: what it holds; `lac`: highest LAC it knows; `lost`: its durable loss record.
-    `limbo`, `unchecked`: an absent entry is unknown here, not missing.
+    `limbo`, `unchecked`: an absent entry is unknown here, not missing. After a deep look `entries`
+    are the good copies: `corrupt` ones are there and useless, of `unread` ones nothing is known.
     """
 
     bookie_id: BookieId
@@ -33,6 +34,8 @@ class Holding:
     unchecked: bool = False
     lac: EntryId = NO_ENTRY
     lost: EntrySet = EMPTY
+    corrupt: EntrySet = EMPTY
+    unread: EntrySet = EMPTY
 
     @property
     def is_marked(self) -> bool:
@@ -65,7 +68,7 @@ class Share:
     """One bookie's part of a ledger: `owed` = `present` + `missing` + `unknown`.
 
     `lacking`: owed, searched for and not there, so that a copy may be written: `missing`, or what
-    a bookie in limbo does not hold.
+    a bookie in limbo does not hold. `corrupt`: of `missing`, what is there with a wrong digest.
     """
 
     owed: EntrySet
@@ -73,6 +76,7 @@ class Share:
     missing: EntrySet
     unknown: EntrySet
     lacking: EntrySet
+    corrupt: EntrySet = EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Verdict:
     copy). Each of the next three includes the following ones: `below_write_quorum`,
     `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
     `gone`: no copy can be read and every member of the write set has searched its disks.
+    `corrupt`: a copy's digest is wrong; only a deep look can tell.
     """
 
     ledger_id: LedgerId
@@ -98,6 +103,7 @@ class Verdict:
     below_ack_quorum: EntrySet
     no_copy: EntrySet
     gone: EntrySet
+    corrupt: EntrySet = EMPTY
 
     @property
     def is_ok(self) -> bool:
@@ -162,6 +168,7 @@ def judge(
         below_ack_quorum=_short_of(metadata.ack_quorum, metadata, every, sides) - lost,
         no_copy=_short_of(1, metadata, every, sides) - lost,
         gone=_gone(metadata, every, sides),
+        corrupt=_union(share.corrupt for share in sides),
     )
 
 
@@ -201,14 +208,19 @@ def _share(owed: EntrySet, holding: Holding | None) -> Share:
     if holding is None:
         return Share(owed, EMPTY, EMPTY, owed, EMPTY)
     present = owed & holding.entries
-    absent = EMPTY if present == owed else owed - present
-    definite = holding.denies_absent
+    if present == owed:
+        return Share(owed, owed, EMPTY, EMPTY, EMPTY)
+    absent = owed - present
+    corrupt, unread = absent & holding.corrupt, absent & holding.unread
+    # A wrong digest is definite whatever else is not: that copy is none.
+    missing = absent - unread if holding.denies_absent else corrupt
     return Share(
         owed=owed,
         present=present,
-        missing=absent if definite else EMPTY,
-        unknown=EMPTY if definite else absent,
-        lacking=absent if holding.has_searched else EMPTY,
+        missing=missing,
+        unknown=absent - missing,
+        lacking=absent - unread if holding.has_searched else EMPTY,
+        corrupt=corrupt,
     )
 
 

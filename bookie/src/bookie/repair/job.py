@@ -45,6 +45,8 @@ OUTCOME_SCHEMA: Final = pa.schema(
         ("entries_copied", pa.int64()),
         ("bytes_copied", pa.int64()),
         ("corrupt_copies", pa.int64()),
+        ("corrupt_found", pa.int64()),
+        ("corrupt_replaced", pa.int64()),
         ("reason", pa.string()),
         ("message", pa.string()),
         ("possible_loss_from", pa.int64()),
