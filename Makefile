@@ -37,6 +37,7 @@ bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate
 bench-java: install ; $(BIN)/python -m benchmarks.bench_java
+bench-audit: install ; $(BIN)/python -m benchmarks.bench_audit --publish
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
@@ -77,4 +78,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate bench-java crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

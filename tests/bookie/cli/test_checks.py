@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from bookie.protocol.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from cli_lab import CliLab
 from repair_lab import PASSWORD, RepairLab
@@ -181,6 +182,25 @@ def test_the_end_of_a_closed_ledger_is_never_given_up(cli: CliLab) -> None:
     assert told.exit_code == 5
     assert "CLOSED at entry 9" in told.stderr
     assert PASSWORD.decode() not in told.stderr
+
+
+def test_bit_rot_is_found_named_and_repaired(cli: CliLab) -> None:
+    metadata = made(cli, 10, last=9)
+
+    async def rot(lab: RepairLab) -> None:
+        lab.fleet[1].fail_reads(metadata.ledger_id, [EntryId(4)])
+
+    cli.do(rot)
+    assert cli.bookie("audit").exit_code == 0, "indexes alone cannot tell"
+    told = cli.bookie("audit", "--verify-digests")
+    assert told.exit_code == 3 and "bookie-1" in told.stdout and "corrupt" in told.stdout
+    repaired = cli.json("repair", "--engine", "inline", "--verify-digests", "--read-rate", 10**9)
+    assert (repaired["corrupt_replaced"], repaired["audit_after"]["ok"]) == (1, 10)
+    assert cli.bookie("audit", "--verify-digests").exit_code == 0
+
+
+def test_a_read_rate_alone_is_wrong_usage(cli: CliLab) -> None:
+    assert cli.bookie("audit", "--read-rate", 5).exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["audit", "repair"])

@@ -8,7 +8,7 @@ from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.repair.audit import AuditCounts, Auditor, AuditSettings
-from bookie.repair.expect import Holding
+from bookie.repair.columns import Answer
 from repair_lab import RepairLab
 
 QUICK = AuditSettings(ledgers_per_batch=2, grace_s=0.0, recheck_s=0.0)
@@ -49,10 +49,10 @@ class LateCopies:
     def __init__(self, lab: RepairLab, arrive: dict[int, list[int]]) -> None:
         self._lab, self._arrive, self._asked = lab, arrive, 0
 
-    async def availability(
+    async def answers(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
-    ) -> Mapping[LedgerId, Holding]:
-        answer = await self._lab.control.availability(bookie_id, ledger_ids)
+    ) -> Mapping[LedgerId, Answer]:
+        answer = await self._lab.control.answers(bookie_id, ledger_ids)
         if bookie_id == self._lab.ids[2]:
             metadata = await self._lab.metadata(ledger_ids[0])
             for number, entry_ids in self._arrive.items():

@@ -10,11 +10,13 @@ import pytest
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
 from bookie.repair.steps import RepairRequest, audit, repair
 from bookie.testing.run_service import served_fleet
+from pyspark.sql.types import StructType
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 pytestmark = pytest.mark.process
@@ -88,15 +90,20 @@ async def test_an_empty_cluster_is_clean_in_spark_too(zookeeper_url: str, spark:
     assert found["audit"]["ledgers"] == repaired["ledgers"]["considered"] == 0
 
 
-async def test_the_tables_show_every_ledger_and_every_answer(zookeeper_url: str) -> None:
+async def test_the_tables_show_every_ledger_and_every_answer(
+    zookeeper_url: str, spark: Any
+) -> None:
     async with served(zookeeper_url) as (lab, _cluster):
         ledger = await lab.ledger(entries=6, last=5)
         lab.fleet[2].down = True
         rows = await asyncio.to_thread(read_tables, zookeeper_url)
     assert [row["ledger_id"] for row in rows[0]] == [ledger.ledger_id]
-    held = {row["bookie_id"]: EntrySet.decode(row["entries"]) for row in rows[1]}
-    assert [len(held[bookie_id]) for bookie_id in lab.ids[:3]] == [6, 6, 0]
-    assert rows[1][2]["status"] != 0, "a bookie without an answer is a row with its status"
+    assert rows[0][0]["fragments"] == [{"first_entry_id": 0, "ensemble": lab.ids[:3]}]
+    (audited,) = rows[1]
+    held = {a["bookie_id"]: a["entries"] for a in audited["answers"]}
+    assert [len(EntrySet.decode(held[bookie_id])) for bookie_id in lab.ids[:2]] == [6, 6]
+    silent = audited["answers"][2]
+    assert silent["status"] == Status.UNREACHABLE, "no answer is an answer with its status"
 
 
 async def test_a_table_of_few_ledgers_still_has_work_for_every_executor(zookeeper_url: str) -> None:
@@ -109,24 +116,10 @@ async def test_a_table_of_few_ledgers_still_has_work_for_every_executor(zookeepe
 
 
 def read_tables(url: str) -> list[list[Document]]:
-    """Both tables without a Spark session, partition by partition."""
-    from pyspark.sql.types import (
-        BinaryType,
-        BooleanType,
-        IntegerType,
-        LongType,
-        StringType,
-        StructField,
-        StructType,
-    )
-
-    types = {"long": LongType, "int": IntegerType, "string": StringType, "binary": BinaryType}
-    types["boolean"] = BooleanType
+    """Both tables, partition by partition, without a Spark job."""
     rows: list[list[Document]] = []
     for source in (LedgersSource({"metadata": url}), AvailabilitySource({"metadata": url})):
-        columns = [part.split() for part in source.schema().split(", ")]
-        fields = [StructField(name, types[kind](), False) for name, kind, *_rest in columns]
-        reader = source.reader(StructType(fields))
+        reader = source.reader(StructType.fromDDL(source.schema()))
         batches = [b for part in reader.partitions() for b in reader.read(part)]
         rows.append([row for batch in batches for row in batch.to_pylist()])
     return rows

@@ -181,6 +181,8 @@ def test_a_run_of_recovery_replaces_an_unreadable_copy(kit: StorageKit) -> None:
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
     kit.storage.checkpoint()
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
+    kit = kit.reopened()
+    assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
     kit.storage.close()
 
 

@@ -1,5 +1,6 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
+from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
+from bookie.repair.ledgers import RepairSettings
 from bookie.repair.report import write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
@@ -28,16 +31,43 @@ result_option = click.option(
 )
 
 
+def digests_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a deep look."""
+    verify = click.option(
+        "--verify-digests", is_flag=True, help="Read every copy and verify its digest: bit rot."
+    )
+    rate = click.option(
+        "--read-rate",
+        type=click.IntRange(1),
+        metavar="BYTES",
+        help="With --verify-digests: read at most so many bytes a second from each bookie.",
+    )
+    return verify(rate(command))
+
+
+def digest_settings(*, verify_digests: bool, read_rate: int | None) -> DigestSettings | None:
+    """None: trust the indexes."""
+    if read_rate is not None and not verify_digests:
+        raise click.UsageError("--read-rate needs --verify-digests")
+    return DigestSettings(bytes_per_second=read_rate) if verify_digests else None
+
+
 @click.command("audit")
 @click.option(
     "--ledger", "ledgers", type=click.IntRange(0), multiple=True, help="Only these ledgers."
 )
+@digests_options
 @engine_option
 @result_option
 @metadata_option
 @output_option
 def audit(
-    metadata: str, output: str, ledgers: tuple[int, ...], engine: str, result: Path | None
+    metadata: str,
+    output: str,
+    ledgers: tuple[int, ...],
+    engine: str,
+    result: Path | None,
+    **deep: Any,
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""
 
@@ -45,6 +75,7 @@ def audit(
         metadata,
         ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
         engine=engine,
+        digests=digest_settings(**deep),
         say=say,
     )
     finish(run(work), result=result, output=output)
@@ -59,6 +90,7 @@ def audit(
     help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
 )
 @click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
+@digests_options
 @engine_option
 @result_option
 @metadata_option
@@ -70,10 +102,16 @@ def repair(
     every_ledger: bool,
     engine: str,
     result: Path | None,
+    **deep: Any,
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
 
-    request = RepairRequest(tuple(map(BookieId, bookies)), engine, every_ledger=every_ledger)
+    request = RepairRequest(
+        tuple(map(BookieId, bookies)),
+        engine,
+        every_ledger=every_ledger,
+        settings=RepairSettings(digests=digest_settings(**deep)),
+    )
     finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
 
 

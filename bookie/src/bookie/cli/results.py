@@ -23,7 +23,7 @@ VERDICTS: Final = {
 ROWS_MAX: Final = 20
 """Rows of trouble shown to a person; the rest is counted."""
 RANGES_MAX: Final = 5
-CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "missing", "unknown")
+CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "corrupt", "missing", "unknown")
 """Worst first; a finding is shown under the first that fits."""
 
 

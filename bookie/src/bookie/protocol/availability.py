@@ -32,12 +32,12 @@ SEQUENCES_MAX: Final = 1 << 26
 PATTERN_MAX: Final = 2**16 - 1
 """Longest period that a run frame's header can say."""
 
-_VERSION: Final = 0
+VERSION: Final = 0
 _INT32_MAX: Final = 2**31 - 1
 _HEAD: Final = struct.Struct(">ii")
 _ONE_GROUP: Final = struct.Struct(">qqii")
 _HEADER: Final = np.dtype([("version", ">i4"), ("groups", ">i4")])
-_GROUP: Final = np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("period", ">i4")])
+GROUP: Final = np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("period", ">i4")])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -216,7 +216,7 @@ class EntrySet:
         """The canonical BP-34 blob: 64 bytes and 24 more for each group."""
         groups = _merged_groups(*_int32_sequences(self.starts, self.ends))
         header = np.zeros(1, _HEADER)
-        header["version"], header["groups"] = _VERSION, len(groups)
+        header["version"], header["groups"] = VERSION, len(groups)
         return header.tobytes().ljust(HEADER_BYTES, b"\0") + groups.tobytes()
 
     @classmethod
@@ -259,7 +259,7 @@ def _int32_sequences(starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
 def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
     """Sequences merged from the left: equal sizes at equal distances are one group."""
     if len(starts) == 0:
-        return np.empty(0, _GROUP)
+        return np.empty(0, GROUP)
     distance = np.diff(starts)
     distance[(np.diff(sizes) != 0) | (distance > _INT32_MAX)] = 0  # 0: these two never merge
     # Stretches of equal distance; a group may take a whole stretch, its last sequence included.
@@ -279,7 +279,7 @@ def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
     if at < len(starts):
         groups.append((at, at, 0))
     table = np.array(groups, np.int64)
-    merged = np.empty(len(groups), _GROUP)
+    merged = np.empty(len(groups), GROUP)
     merged["first"], merged["last"] = starts[table[:, 0]], starts[table[:, 1]]
     merged["size"], merged["period"] = sizes[table[:, 0]], table[:, 2]
     return merged
@@ -289,7 +289,7 @@ def _single_interval(blob: Buffer) -> EntrySet | None:
     """The set in a blob of one consecutive sequence, by far the most common; None for others."""
     version, groups = _HEAD.unpack_from(blob)
     first, last, size, period = _ONE_GROUP.unpack_from(blob, HEADER_BYTES)
-    plain = (version, groups, period, last) == (_VERSION, 1, 0, first)
+    plain = (version, groups, period, last) == (VERSION, 1, 0, first)
     if not plain or not 0 <= first <= ENTRY_ID_MAX - _INT32_MAX or size <= 0:
         return None
     return EntrySet(np.array((first,), np.int64), np.array((first + size - 1,), np.int64))
@@ -302,19 +302,20 @@ def _parsed_groups(blob: Buffer) -> NDArray[np.void]:
         )
     header = np.frombuffer(blob, _HEADER, 1)[0]
     version, count = int(header["version"]), int(header["groups"])
-    if version != _VERSION:
-        raise FrameError(f"availability blob of version {version}, expected {_VERSION}")
-    if count < 0 or len(blob) != HEADER_BYTES + count * _GROUP.itemsize:
+    if version != VERSION:
+        raise FrameError(f"availability blob of version {version}, expected {VERSION}")
+    if count < 0 or len(blob) != HEADER_BYTES + count * GROUP.itemsize:
         raise FrameError(
             f"availability blob of {count} groups has {len(blob)} bytes, "
-            f"expected {HEADER_BYTES + count * _GROUP.itemsize}"
+            f"expected {HEADER_BYTES + count * GROUP.itemsize}"
         )
-    return np.frombuffer(blob, _GROUP, count, HEADER_BYTES)
+    return np.frombuffer(blob, GROUP, count, HEADER_BYTES)
 
 
-def _check_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> None:
+def wrong_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> NDArray[np.bool_]:
+    """True for each that is no sequence group."""
     step = np.where(period == 0, 1, period)
-    wrong = (
+    wrong: NDArray[np.bool_] = (
         (first < 0)
         | (last < first)
         | (last > ENTRY_ID_MAX - _INT32_MAX)
@@ -323,6 +324,11 @@ def _check_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> None:
         | ((period == 0) & (first != last))
         | ((last - first) % step != 0)
     )
+    return wrong
+
+
+def _check_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> None:
+    wrong = wrong_groups(first, last, size, period)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise FrameError(

@@ -14,12 +14,13 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import FrameError, UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
+from bookie.repair.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
-from bookie.repair.expect import Holding, no_answer
+from bookie.repair.expect import Holding
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.identity import metadata_for
@@ -109,15 +110,21 @@ class AdminClient:
     async def availability(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Holding]:
-        found: dict[LedgerId, Holding] = {}
+        found = await self.answers(bookie_id, ledger_ids)
+        return {i: holding_of(bookie_id, i, found.get(i, NO_ANSWER)) for i in ledger_ids}
+
+    async def answers(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Answer]:
+        found: dict[LedgerId, Answer] = {}
         for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
             asked = ledger_ids[start : start + LEDGERS_PER_CALL]
-            found.update(await self._holdings(bookie_id, asked))
+            found.update(await self._answers(bookie_id, asked))
         return found
 
-    async def _holdings(
+    async def _answers(
         self, bookie_id: BookieId, asked: Sequence[LedgerId]
-    ) -> dict[LedgerId, Holding]:
+    ) -> dict[LedgerId, Answer]:
         request = pb.GetAvailabilityRequest(ledger_ids=asked)
         status, reply, _message = await self._call(
             bookie_id, lambda stub, **kw: stub.GetAvailability(request, **kw), slow=True
@@ -125,13 +132,12 @@ class AdminClient:
         if status is Status.OVERLOADED and len(asked) > 1:
             # The answer was larger than a message may be: ask for half.
             middle = len(asked) // 2
-            first = await self._holdings(bookie_id, asked[:middle])
-            return first | await self._holdings(bookie_id, asked[middle:])
+            first = await self._answers(bookie_id, asked[:middle])
+            return first | await self._answers(bookie_id, asked[middle:])
         if reply is None:
-            return {i: no_answer(bookie_id, i, status) for i in asked}
-        found = {LedgerId(a.ledger_id): _holding(bookie_id, a) for a in reply.ledgers}
+            return dict.fromkeys(asked, Answer(int(status)))
         # A ledger left out of the answer was not spoken of: unknown.
-        return {i: found.get(i) or no_answer(bookie_id, i, Status.UNREACHABLE) for i in asked}
+        return {LedgerId(a.ledger_id): _answer(a) for a in reply.ledgers}
 
     async def clear(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
@@ -254,24 +260,5 @@ class AdminClient:
         return self._targets.get(bookie_id)
 
 
-def _holding(bookie_id: BookieId, answer: pb.LedgerAvailability) -> Holding:
-    ledger_id = LedgerId(answer.ledger_id)
-    try:
-        status = Status(answer.status)
-        return Holding(
-            bookie_id,
-            ledger_id,
-            status,
-            entries=_entries(answer.entries, required=status is Status.OK),
-            limbo=answer.limbo,
-            unchecked=answer.unchecked,
-            lac=EntryId(answer.lac),
-            lost=_entries(answer.lost, required=False),
-        )
-    except (FrameError, ValueError):
-        # An answer that cannot be read says nothing.
-        return no_answer(bookie_id, ledger_id, Status.IO_ERROR)
-
-
-def _entries(blob: bytes, *, required: bool) -> EntrySet:
-    return EntrySet.decode(blob) if blob or required else EMPTY
+def _answer(said: pb.LedgerAvailability) -> Answer:
+    return Answer(said.status, said.entries, said.limbo, said.unchecked, said.lac, said.lost)

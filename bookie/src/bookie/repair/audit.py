@@ -6,16 +6,18 @@ metadata and fresh answers, before it is said (BP-34): writers move on while the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from bookie.metadata.store import MetadataStore, Versioned
+from bookie.protocol.availability import EMPTY
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.status import Status
+from bookie.repair.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.control import BookieControl
 from bookie.repair.expect import (
     Holding,
@@ -27,6 +29,7 @@ from bookie.repair.expect import (
     no_answer,
 )
 
+METADATA_IN_FLIGHT: Final = 64
 LOOKS_MAX: Final = 4
 """Looks at one ledger whose metadata changes each time; then its findings count as unknown."""
 
@@ -40,7 +43,7 @@ class AuditSettings:
     """
 
     ledgers_per_batch: int = 1000
-    metadata_in_flight: int = 64
+    metadata_in_flight: int = METADATA_IN_FLIGHT
     grace_s: float = 1.0
     recheck_s: float | None = 3.0
 
@@ -78,6 +81,7 @@ class AuditCounts:
     below_write_quorum: int = 0
     below_ack_quorum: int = 0
     no_copy: int = 0
+    corrupt: int = 0
 
     def __add__(self, other: "AuditCounts") -> "AuditCounts":
         return AuditCounts(*(a + b for a, b in zip(self.row(), other.row(), strict=True)))
@@ -98,13 +102,14 @@ def counts_of(verdict: Verdict) -> AuditCounts:
     return AuditCounts(
         ledgers=1,
         entries=verdict.entries,
-        ok=len(verdict.ok),
+        ok=verdict.entries - sum(map(len, (verdict.missing, verdict.unknown, verdict.lost))),
         missing=len(verdict.missing),
         unknown=len(verdict.unknown),
         lost=len(verdict.lost),
         below_write_quorum=len(verdict.below_write_quorum),
         below_ack_quorum=len(verdict.below_ack_quorum),
         no_copy=len(verdict.no_copy),
+        corrupt=len(verdict.corrupt),
     )
 
 
@@ -135,20 +140,24 @@ class Audit:
 
 @dataclass(slots=True)
 class Auditor:
-    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far."""
+    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far.
+
+    `deepen`: makes the looks of an audit deep ones (`digests`).
+    """
 
     store: MetadataStore
     control: BookieControl
     settings: AuditSettings = field(default_factory=AuditSettings)
     progress: Callable[[int], None] = lambda _ledgers: None
+    deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
 
     async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
         """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
         found = Audit()
         silent: list[LedgerId] = []
         batch_size = self.settings.ledgers_per_batch
-        async for batch in _batches(ledger_ids, batch_size):
-            looks = await self.settled(batch)
+        async for batch in batches_of(ledger_ids, batch_size):
+            looks = await self._for_report(batch)
             if self.settings.recheck_s is not None:
                 silent += [i for i, look in looks.items() if look.is_silent]
                 looks = {i: look for i, look in looks.items() if not look.is_silent}
@@ -158,13 +167,22 @@ class Auditor:
         if silent and self.settings.recheck_s is not None:
             await asyncio.sleep(self.settings.recheck_s)
         for start in range(0, len(silent), batch_size):
-            found += audit_of(await self.settled(silent[start : start + batch_size]))
+            batch = silent[start : start + batch_size]
+            found += audit_of(await self._for_report(batch))
             self.progress(found.counts.ledgers)
         return found
 
-    async def settled(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+    async def _for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+        if self.deepen is None:
+            return await self.settled(ledger_ids, slim=True)
+        looks = await self.deepen((await self.settled(ledger_ids)).values())
+        return {ledger_id: _slimmed(look) for ledger_id, look in looks.items()}
+
+    async def settled(
+        self, ledger_ids: Sequence[LedgerId], *, slim: bool = False
+    ) -> dict[LedgerId, Look]:
         """Look, and look again at what is suspect until two looks agree on the metadata."""
-        looks = await self.look(ledger_ids)
+        looks = await self.look(ledger_ids, slim=slim)
         suspects = {i: look for i, look in looks.items() if look.verdict.is_suspect}
         for _again in range(LOOKS_MAX - 1):
             if not suspects:
@@ -173,7 +191,7 @@ class Auditor:
             # An open ledger is held to the end that was known before: what was acknowledged then
             # must be there now, while what came later may still be on its way.
             ends = {i: look.verdict.through for i, look in suspects.items() if _is_open(look)}
-            fresh = await self.look(list(suspects), ends=ends)
+            fresh = await self.look(list(suspects), ends=ends, slim=slim)
             moved = {
                 i: look
                 for i, look in fresh.items()
@@ -184,35 +202,43 @@ class Auditor:
         return looks | {i: _undecided(look) for i, look in suspects.items()}
 
     async def look(
-        self, ledger_ids: Sequence[LedgerId], *, ends: Mapping[LedgerId, EntryId] | None = None
+        self,
+        ledger_ids: Sequence[LedgerId],
+        *,
+        ends: Mapping[LedgerId, EntryId] | None = None,
+        slim: bool = False,
     ) -> dict[LedgerId, Look]:
-        """One look at each ledger that exists; `ends` caps how far an open one is judged."""
+        """One look at each ledger that exists; `ends` caps how far an open one is judged.
+
+        `slim`: without what is there, for those who only report what is not.
+        """
         ledgers = await read_ledgers(
             self.store, ledger_ids, in_flight=self.settings.metadata_in_flight
         )
-        holdings = await self._holdings(ledgers)
-        return {
-            ledger_id: _look(metadata, holdings[ledger_id], (ends or {}).get(ledger_id))
-            for ledger_id, metadata in ledgers.items()
-        }
+        answers = await self._answers(ledgers)
+        looks: dict[LedgerId, Look] = {}
+        # Decoded one ledger at a time: a striped one can be thousands of intervals on each member.
+        for ledger_id, metadata in ledgers.items():
+            holdings = {
+                bookie_id: holding_of(bookie_id, ledger_id, of_bookie.get(ledger_id, NO_ANSWER))
+                for bookie_id in members(metadata.value)
+                for of_bookie in (answers[bookie_id],)
+            }
+            look = _look(metadata, holdings, (ends or {}).get(ledger_id))
+            looks[ledger_id] = _slimmed(look) if slim else look
+        return looks
 
-    async def _holdings(
+    async def _answers(
         self, ledgers: Mapping[LedgerId, Versioned[LedgerMetadata]]
-    ) -> dict[LedgerId, dict[BookieId, Holding]]:
+    ) -> dict[BookieId, Mapping[LedgerId, Answer]]:
         wanted: dict[BookieId, list[LedgerId]] = {}
         for ledger_id, metadata in ledgers.items():
             for bookie_id in members(metadata.value):
                 wanted.setdefault(bookie_id, []).append(ledger_id)
-        found: dict[LedgerId, dict[BookieId, Holding]] = {i: {} for i in ledgers}
         answers = await asyncio.gather(
-            *(self.control.availability(bookie_id, ids) for bookie_id, ids in wanted.items())
+            *(self.control.answers(bookie_id, ids) for bookie_id, ids in wanted.items())
         )
-        for bookie_id, answer in zip(wanted, answers, strict=True):
-            for ledger_id in wanted[bookie_id]:
-                found[ledger_id][bookie_id] = answer.get(ledger_id) or no_answer(
-                    bookie_id, ledger_id, Status.UNREACHABLE
-                )
-        return found
+        return dict(zip(wanted, answers, strict=True))
 
 
 def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
@@ -258,6 +284,19 @@ def _look(
     return Look(metadata, holdings, judge(metadata.value, holdings, through=through))
 
 
+def _slimmed(look: Look) -> Look:
+    """A look without the entries that are there."""
+    verdict = look.verdict
+    shares = {
+        bookie_id: replace(share, owed=EMPTY, present=EMPTY, lacking=EMPTY)
+        for bookie_id, share in verdict.shares.items()
+    }
+    holdings = {
+        b: replace(h, entries=EMPTY, lost=EMPTY, corrupt=EMPTY) for b, h in look.holdings.items()
+    }
+    return Look(look.metadata, holdings, replace(verdict, shares=shares, ok=EMPTY))
+
+
 def _is_open(look: Look) -> bool:
     return not look.metadata.value.is_closed
 
@@ -269,9 +308,10 @@ def _undecided(look: Look) -> Look:
     return replace(look, verdict=judge(look.metadata.value, silent, through=through))
 
 
-async def _batches(
+async def batches_of(
     ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId], size: int
 ) -> AsyncIterator[list[LedgerId]]:
+    """The ids, `size` at a time."""
     if isinstance(ledger_ids, Iterable):
         rest = iter(ledger_ids)
         while batch := list(islice(rest, size)):

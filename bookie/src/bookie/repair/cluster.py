@@ -14,16 +14,25 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.control import BookieControl
+from bookie.repair.survey import ClusterTables, Tables
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster, ready to be asked. `recovery`: bounds of one ledger's recovery."""
+    """One cluster, ready to be asked. `recovery`: bounds of one ledger's recovery.
+
+    `tables`: where very many ledgers are read from at once; None = from the store and the bookies.
+    """
 
     store: MetadataStore
     peers: Peers
     control: BookieControl
     recovery: RecoverySettings = field(default_factory=lambda: RecoverySettings(attempts=2))
+    tables: Tables | None = None
+
+    @property
+    def columns(self) -> Tables:
+        return self.tables or ClusterTables(self.store, self.control)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from typing import Protocol
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
+from bookie.repair.columns import Answer
 from bookie.repair.expect import Holding
 
 
@@ -80,6 +81,11 @@ class BookieControl(Protocol):
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Holding]:
         """One holding for each ledger asked for, also when there was no answer."""
+
+    async def answers(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Answer]:
+        """The same undecoded, for those who judge many at once; left out = no answer."""
 
     async def clear(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]

@@ -22,7 +22,8 @@ class Holding:
     """What one bookie answered about one ledger.
 
     `entries`: what it holds; `lac`: highest LAC it knows; `lost`: its durable loss record.
-    `limbo`, `unchecked`: an absent entry is unknown here, not missing.
+    `limbo`, `unchecked`: an absent entry is unknown here, not missing. After a deep look `entries`
+    are the good copies: `corrupt` ones are there and useless, of `unread` ones nothing is known.
     """
 
     bookie_id: BookieId
@@ -33,6 +34,8 @@ class Holding:
     unchecked: bool = False
     lac: EntryId = NO_ENTRY
     lost: EntrySet = EMPTY
+    corrupt: EntrySet = EMPTY
+    unread: EntrySet = EMPTY
 
     @property
     def is_marked(self) -> bool:
@@ -65,7 +68,7 @@ class Share:
     """One bookie's part of a ledger: `owed` = `present` + `missing` + `unknown`.
 
     `lacking`: owed, searched for and not there, so that a copy may be written: `missing`, or what
-    a bookie in limbo does not hold.
+    a bookie in limbo does not hold. `corrupt`: of `missing`, what is there with a wrong digest.
     """
 
     owed: EntrySet
@@ -73,6 +76,7 @@ class Share:
     missing: EntrySet
     unknown: EntrySet
     lacking: EntrySet
+    corrupt: EntrySet = EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Verdict:
     copy). Each of the next three includes the following ones: `below_write_quorum`,
     `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
     `gone`: no copy can be read and every member of the write set has searched its disks.
+    `corrupt`: a copy's digest is wrong; only a deep look can tell.
     """
 
     ledger_id: LedgerId
@@ -98,6 +103,7 @@ class Verdict:
     below_ack_quorum: EntrySet
     no_copy: EntrySet
     gone: EntrySet
+    corrupt: EntrySet = EMPTY
 
     @property
     def is_ok(self) -> bool:
@@ -147,24 +153,22 @@ def judge(
     }
     every = EntrySet.from_ranges([(0, through)]) if through >= 0 else EMPTY
     sides = list(shares.values())
-    possible = [share.owed - share.missing if share.missing else share.owed for share in sides]
-    present = [share.present for share in sides]
-    complete = all(share.present is share.owed for share in sides)
     missing, unknown = _union(s.missing for s in sides), _union(s.unknown for s in sides)
-    lost = _recorded_losses(shares, holdings, present)
+    lost = _recorded_losses(shares, holdings, [share.present for share in sides])
     return Verdict(
         ledger_id=metadata.ledger_id,
         through=through,
         state=metadata.state,
         shares=shares,
-        ok=every if complete else at_least(metadata.write_quorum, present),
+        ok=every - _union((missing, unknown)),
         missing=missing - lost,
         unknown=unknown - missing - lost,
         lost=lost,
         below_write_quorum=missing - lost,
-        below_ack_quorum=_short_of(metadata.ack_quorum, possible, every, missing) - lost,
-        no_copy=_short_of(1, possible, every, missing) - lost,
-        gone=_gone(every, sides),
+        below_ack_quorum=_short_of(metadata.ack_quorum, metadata, every, sides) - lost,
+        no_copy=_short_of(1, metadata, every, sides) - lost,
+        gone=_gone(metadata, every, sides),
+        corrupt=_union(share.corrupt for share in sides),
     )
 
 
@@ -204,14 +208,19 @@ def _share(owed: EntrySet, holding: Holding | None) -> Share:
     if holding is None:
         return Share(owed, EMPTY, EMPTY, owed, EMPTY)
     present = owed & holding.entries
-    absent = owed - holding.entries
-    definite = holding.denies_absent
+    if present == owed:
+        return Share(owed, owed, EMPTY, EMPTY, EMPTY)
+    absent = owed - present
+    corrupt, unread = absent & holding.corrupt, absent & holding.unread
+    # A wrong digest is definite whatever else is not: that copy is none.
+    missing = absent - unread if holding.denies_absent else corrupt
     return Share(
         owed=owed,
         present=present,
-        missing=absent if definite else EMPTY,
-        unknown=EMPTY if definite else absent,
-        lacking=absent if holding.has_searched else EMPTY,
+        missing=missing,
+        unknown=absent - missing,
+        lacking=absent - unread if holding.has_searched else EMPTY,
+        corrupt=corrupt,
     )
 
 
@@ -230,13 +239,17 @@ def _recorded_losses(
 
 
 def _short_of(
-    copies: int, possible: Collection[EntrySet], every: EntrySet, missing: EntrySet
+    copies: int, metadata: LedgerMetadata, every: EntrySet, shares: Collection[Share]
 ) -> EntrySet:
-    return every - at_least(copies, possible) if missing else EMPTY
+    # However the holes lie, an entry lacks at most one copy for each member with holes.
+    if sum(bool(share.missing) for share in shares) <= metadata.write_quorum - copies:
+        return EMPTY
+    possible = [share.owed - share.missing if share.missing else share.owed for share in shares]
+    return every - at_least(copies, possible)
 
 
-def _gone(every: EntrySet, shares: Collection[Share]) -> EntrySet:
-    if not any(share.lacking for share in shares):
+def _gone(metadata: LedgerMetadata, every: EntrySet, shares: Collection[Share]) -> EntrySet:
+    if sum(bool(share.lacking) for share in shares) < metadata.write_quorum:
         return EMPTY
     return every - _union(share.owed - share.lacking for share in shares)
 

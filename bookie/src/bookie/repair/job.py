@@ -1,9 +1,9 @@
 """Repair and audit as Spark jobs, on this machine or in executor pods.
 
 Repair: tasks -> one `mapInArrow` that runs `ledgers.LedgerRepair` -> the driver, in one action,
-since every further action would repair again. Audit: the tables of `sources` joined, judged and
-counted in one `mapInArrow`; what is not wholly ok is looked at again by the driver with the same
-`Auditor` as in process, so that the result is the same.
+since every further action would repair again. Audit: the rows of `sources` judged and counted in
+one `mapInArrow` with the functions of `survey`; what is not wholly ok is looked at again by the
+driver with the same `Auditor` as in process, so that the result is the same.
 """
 
 import asyncio
@@ -18,19 +18,20 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bookie.protocol.ids import LedgerId
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
+from bookie.repair.bulk import judge_bulk
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
-from bookie.repair.sources import AvailabilitySource, LedgersSource
+from bookie.repair.sources import AvailabilitySource
 from bookie.repair.spark_session import spark_session
-from bookie.repair.steps import EngineRun, Say, SparkAudit
-from bookie.repair.tables import HOLDING_COLUMNS, BlockingCluster, judged_columns, tallied
+from bookie.repair.steps import EngineRun, Say
+from bookie.repair.survey import BulkAudit, tallied
+from bookie.repair.tables import BlockingCluster, columns_of
 
 LEDGERS_PER_TASK: Final = 200
 TASKS_MAX: Final = 64
@@ -44,6 +45,8 @@ OUTCOME_SCHEMA: Final = pa.schema(
         ("entries_copied", pa.int64()),
         ("bytes_copied", pa.int64()),
         ("corrupt_copies", pa.int64()),
+        ("corrupt_found", pa.int64()),
+        ("corrupt_replaced", pa.int64()),
         ("reason", pa.string()),
         ("message", pa.string()),
         ("possible_loss_from", pa.int64()),
@@ -92,11 +95,15 @@ async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class SparkJobs:
-    """Runs the Spark halves of a repair or audit; `session`: one that is already there."""
+    """Runs the Spark halves of a repair or audit; `session`: one that is already there.
+
+    `source`: the table that is audited.
+    """
 
     metadata_url: str
     settings: RepairSettings = field(default_factory=RepairSettings)
     session: SparkSession | None = None
+    source: type[AvailabilitySource] = AvailabilitySource
 
     async def repair(self, engine: str, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
         """The outcomes of all tasks, in their order."""
@@ -108,10 +115,10 @@ class SparkJobs:
             lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings),
         )
 
-    async def audit(self, engine: str, say: Say) -> SparkAudit:
+    async def audit(self, engine: str, say: Say) -> BulkAudit:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
         return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url)
+            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source)
         )
 
     async def _in_thread(
@@ -205,26 +212,28 @@ def distinct(rows: pa.Table) -> tuple[str, ...]:
 def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
     for batch in batches:
-        judged = tallied(judged_columns(batch.to_pylist())) | {"executor": executor_name()}
-        yield pa.RecordBatch.from_pylist([judged], schema=JUDGED_SCHEMA)
+        ledgers, answers = columns_of(batch)
+        found = tallied(ledgers, judge_bulk(ledgers, answers))
+        row = {
+            "doubtful": list(found.doubtful),
+            "marked": found.marked,
+            **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
+            "executor": executor_name(),
+        }
+        yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
 
 
-def audit_ledgers(spark: SparkSession, metadata_url: str) -> SparkAudit:
-    """Judge every ledger in one action; see SparkAudit for what is left to the driver."""
-    for source in (LedgersSource, AvailabilitySource):
-        spark.dataSource.register(source)
+def audit_ledgers(
+    spark: SparkSession, metadata_url: str, source: type[AvailabilitySource] = AvailabilitySource
+) -> BulkAudit:
+    """Judge every ledger in one action; see BulkAudit for what is left to the driver."""
+    spark.dataSource.register(source)
     options = {"metadata": metadata_url, "partitionsMin": str(workers(spark))}
-    ledgers = spark.read.format(LedgersSource.name()).options(**options).load()
-    answers = spark.read.format(AvailabilitySource.name()).options(**options).load()
-    holdings = f.collect_list(f.struct(*HOLDING_COLUMNS)).alias("holdings")
-    judged = (
-        ledgers.join(answers.groupBy("ledger_id").agg(holdings), "ledger_id", "left")
-        .select("ledger_id", "metadata", "holdings")
-        .mapInArrow(judge_batches, from_arrow_schema(JUDGED_SCHEMA))
-    )
+    answers = spark.read.format(source.name()).options(**options).load()
+    judged = answers.mapInArrow(judge_batches, from_arrow_schema(JUDGED_SCHEMA))
     rows = judged.toArrow()
     doubtful = (ledger_id for ids in rows["doubtful"].to_pylist() for ledger_id in ids)
-    return SparkAudit(
+    return BulkAudit(
         counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
         marked=pc.sum(rows["marked"]).as_py() or 0,
         doubtful=tuple(sorted(map(LedgerId, doubtful))),

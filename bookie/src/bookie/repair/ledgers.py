@@ -24,6 +24,7 @@ from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.audit import Auditor, AuditSettings, Look, counts_of, read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.copy import Copied, Copier, CopySettings
+from bookie.repair.digests import DeepLooks, DigestReader, DigestSettings
 from bookie.repair.expect import Share, members
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 
@@ -33,11 +34,15 @@ LEDGERS_IN_FLIGHT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """Bounds of a repair; ledgers are taken `ledgers_per_batch` at a time."""
+    """Bounds of a repair; ledgers are taken `ledgers_per_batch` at a time.
+
+    `digests`: read every copy and replace those whose digest is wrong; None = trust the indexes.
+    """
 
     ledgers_per_batch: int = 500
     audit: AuditSettings = field(default_factory=lambda: AuditSettings(grace_s=0.3, recheck_s=None))
     copy: CopySettings = field(default_factory=CopySettings)
+    digests: DigestSettings | None = None
 
 
 @dataclass(slots=True)
@@ -49,11 +54,13 @@ class LedgerRepair:
     progress: Callable[[int], None] = lambda _ledgers: None
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
+    _reader: DigestReader = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._copier = Copier(self.cluster.peers, self.settings.copy)
         self._auditor = Auditor(self.cluster.store, self.cluster.control, self.settings.audit)
+        self._reader = DigestReader(self.cluster.peers, self.settings.digests)
         self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
 
     async def repair(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
@@ -76,6 +83,8 @@ class LedgerRepair:
             *(self._recover(task, outcome) for task, outcome in zip(tasks, begun, strict=True))
         )
         looks = await self._auditor.settled(list(found))
+        if self.settings.digests is not None:
+            looks = await DeepLooks(self._auditor, self._reader).deepen(looks.values())
         return await asyncio.gather(
             *(self._copy(outcome, looks.get(LedgerId(outcome.ledger_id))) for outcome in recovered)
         )
@@ -106,8 +115,36 @@ class LedgerRepair:
                         metadata, bookie_id, wanted, holdings=look.holdings
                     )
                 outcome = _with_copies(outcome, bookie_id, copied)
+            if share.corrupt:
+                outcome = await self._with_replaced(outcome, metadata, bookie_id, share.corrupt)
         self.progress(1)
         return outcome
+
+    async def _with_replaced(
+        self,
+        outcome: LedgerOutcome,
+        metadata: LedgerMetadata,
+        bookie_id: BookieId,
+        corrupt: EntrySet,
+    ) -> LedgerOutcome:
+        """Read again what was corrupt: a bookie keeps its first copy of an id while it is readable.
+
+        One whose frame is damaged gives way to a recovery add, as soon as it was taken. One that
+        was stored whole with a wrong digest stays: then somebody has to know.
+        """
+        async with self._slots:
+            now = await self._reader.read(metadata, bookie_id, corrupt)
+        kept, message, reason = now.suspect, outcome.message, outcome.reason
+        if kept and not reason:
+            reason = "CorruptKept"
+            message = f"{len(kept)} copies on {bookie_id} stay corrupt, the first of {kept.first}"
+        return replace(
+            outcome,
+            corrupt_found=outcome.corrupt_found + len(corrupt),
+            corrupt_replaced=outcome.corrupt_replaced + len(now.good),
+            reason=reason,
+            message=message,
+        )
 
 
 async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:

@@ -21,10 +21,11 @@ class LedgerOutcome:
     """The repair of one ledger, up to but not including flush, loss records and clearing.
 
     `state_before`: OPEN, IN_RECOVERY, CLOSED or DELETED. `reason`: "" when nothing is in the way,
-    else Undecidable, RecoveryFailed, MetadataUnavailable or CopyIncomplete, with `message`.
-    `possible_loss_from`: the entry that could not be decided, -1 = none. `waiting_for`: members
-    whose answer is awaited. `touched`: bookies that were written to and must sync. `before`: the
-    audit after recovery and before copying.
+    else Undecidable, RecoveryFailed, MetadataUnavailable, CopyIncomplete or CorruptKept, with
+    `message`. `possible_loss_from`: the entry that could not be decided, -1 = none. `waiting_for`:
+    members whose answer is awaited. `corrupt_found`, `corrupt_replaced`: copies that a deep look
+    found to be corrupt, and those of them that are good now. `touched`: bookies that were written
+    to and must sync. `before`: the audit after recovery and before copying.
     """
 
     ledger_id: int
@@ -34,6 +35,8 @@ class LedgerOutcome:
     entries_copied: int = 0
     bytes_copied: int = 0
     corrupt_copies: int = 0
+    corrupt_found: int = 0
+    corrupt_replaced: int = 0
     reason: str = ""
     message: str = ""
     possible_loss_from: int = -1

@@ -46,7 +46,7 @@ def ranges_json(entries: EntrySet) -> Document:
 
 def finding_json(verdict: Verdict) -> Document:
     """One ledger that is not wholly ok: its classes as ranges, and what each bookie lacks."""
-    classes = ("missing", "unknown", "lost", "below_ack_quorum", "no_copy", "gone")
+    classes = ("missing", "corrupt", "unknown", "lost", "below_ack_quorum", "no_copy", "gone")
     found: Document = {
         "ledger_id": verdict.ledger_id,
         "state": verdict.state.value,
@@ -58,8 +58,8 @@ def finding_json(verdict: Verdict) -> Document:
     found["bookies"] = {
         bookie_id: {
             kind: ranges_json(entries)
-            for kind, entries in (("missing", share.missing), ("unknown", share.unknown))
-            if entries
+            for kind in ("missing", "corrupt", "unknown")
+            if (entries := getattr(share, kind))
         }
         for bookie_id, share in verdict.shares.items()
         if share.missing or share.unknown

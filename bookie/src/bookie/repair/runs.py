@@ -9,6 +9,7 @@ from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair import drain, steps
 from bookie.repair.cluster import open_cluster
 from bookie.repair.control import DrainAnswer
+from bookie.repair.digests import DigestSettings
 from bookie.repair.drain import DrainRequest, drain_engine
 from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.report import Document
@@ -30,6 +31,7 @@ async def audit_cluster(
     *,
     ledger_ids: Sequence[LedgerId] | None = None,
     engine: str = INLINE,
+    digests: DigestSettings | None = None,
     say: Say,
 ) -> Document:
     """One audit of these ledgers, or all, of the cluster behind this URL; the result object."""
@@ -37,7 +39,7 @@ async def audit_cluster(
     async with open_cluster(metadata_url) as cluster:
         spark = spark_audit_for(metadata_url)
         found = await steps.audit(
-            cluster, ledger_ids=ledger_ids, engine=engine, spark=spark, say=say
+            cluster, ledger_ids=ledger_ids, engine=engine, digests=digests, spark=spark, say=say
         )
     return found | {"metadata": metadata_url}
 

@@ -1,13 +1,15 @@
 """Ledgers and what bookies hold of them as Spark tables: read-only Python data sources.
 
-`bookie_ledgers(ledger_id, version, metadata)` and `bookie_availability(ledger_id, bookie_id,
-status, entries, limbo, unchecked, lac, lost)`: one partition per range of ledgers, rows as Arrow
-batches. Options: `metadata` (URL, required), `ledgersPerPartition`, `partitionsMin`. A bookie
-without an answer is a row with its status, never a missing row. Filters are not pushed down: in
-Spark 4.1 to 4.3 that loses rows. Every action reads the live cluster again: take only one.
+`bookie_ledgers`: one row per ledger, its metadata as columns. `bookie_availability`: the same and
+what each member answered about it, read at the same time (`tables` has both schemas). One partition
+per range of ledgers, rows as Arrow batches. Options: `metadata` (URL, required),
+`ledgersPerPartition`, `partitionsMin`. A bookie without an answer is an answer with its status,
+never a missing one. Filters are not pushed down: in Spark 4.1 to 4.3 that loses rows. Every action
+reads the live cluster again: take only one.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Any, Final
 
@@ -17,34 +19,31 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import LedgerId
-from bookie.repair.audit import Auditor, AuditSettings, read_ledgers
-from bookie.repair.cluster import Cluster
+from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.columns import AnswerColumns, LedgerColumns
+from bookie.repair.survey import LEDGERS_PER_BATCH
 from bookie.repair.tables import (
     AVAILABILITY_DDL,
     LEDGERS_DDL,
     BlockingCluster,
-    Columns,
-    availability_columns,
-    ledger_columns,
+    arrow_batch,
 )
 
 LEDGERS_PER_PARTITION: Final = 20_000
-LEDGERS_PER_BATCH: Final = 1000
+
+Fetched = tuple[LedgerColumns, AnswerColumns | None]
+Fetch = Callable[[Cluster, Sequence[LedgerId]], Coroutine[Any, Any, Fetched]]
 
 
-Fetch = Callable[[Cluster, Sequence[LedgerId]], Coroutine[Any, Any, Columns]]
-
-
-async def fetch_ledgers(cluster: Cluster, ledger_ids: Sequence[LedgerId]) -> Columns:
+async def fetch_ledgers(cluster: Cluster, ledger_ids: Sequence[LedgerId]) -> Fetched:
     """Rows of `bookie_ledgers`."""
-    in_flight = AuditSettings().metadata_in_flight
-    return ledger_columns(await read_ledgers(cluster.store, ledger_ids, in_flight=in_flight))
+    return await cluster.columns.ledgers(ledger_ids), None
 
 
-async def fetch_availability(cluster: Cluster, ledger_ids: Sequence[LedgerId]) -> Columns:
+async def fetch_availability(cluster: Cluster, ledger_ids: Sequence[LedgerId]) -> Fetched:
     """Rows of `bookie_availability`."""
-    looks = await Auditor(cluster.store, cluster.control).look(ledger_ids)
-    return availability_columns(looks.values())
+    ledgers = await cluster.columns.ledgers(ledger_ids)
+    return ledgers, await cluster.columns.answers(ledgers)
 
 
 class LedgerRange(InputPartition):  # type: ignore[misc]
@@ -62,6 +61,11 @@ class LedgerRange(InputPartition):  # type: ignore[misc]
 class _LedgerTable(DataSource):  # type: ignore[misc]
     """What both tables share: their options and how they are cut."""
 
+    @staticmethod
+    def opening(metadata_url: str) -> AbstractAsyncContextManager[Cluster]:
+        """How a task gets to the cluster."""
+        return open_cluster(metadata_url)
+
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         if "metadata" not in options:
@@ -72,7 +76,7 @@ class _LedgerTable(DataSource):  # type: ignore[misc]
 
 
 class LedgersSource(_LedgerTable):
-    """Metadata of every ledger, in BookKeeper's own format."""
+    """Metadata of every ledger."""
 
     @classmethod
     def name(cls) -> str:
@@ -86,7 +90,7 @@ class LedgersSource(_LedgerTable):
 
 
 class AvailabilitySource(_LedgerTable):
-    """What each member of each ledger answered; one row each."""
+    """Metadata of every ledger, and what each of its members answered."""
 
     @classmethod
     def name(cls) -> str:
@@ -105,6 +109,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, table: _LedgerTable, schema: Any, fetch: Fetch) -> None:
         self._fetch = fetch
         self._metadata_url = table.metadata_url
+        self._opening = table.opening
         self._per_partition = table.per_partition
         self._partitions_min = table.partitions_min
         self._schema = schema
@@ -113,7 +118,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         async def list_ledgers(cluster: Cluster) -> list[LedgerId]:
             return [ledger_id async for ledger_id in cluster.store.ledger_ids()]
 
-        with BlockingCluster(self._metadata_url) as blocking:
+        with BlockingCluster(self._metadata_url, self._opening) as blocking:
             ledger_ids = blocking.run(list_ledgers(blocking.cluster))
         step = max(min(self._per_partition, len(ledger_ids) // self._partitions_min), 1)
         # Spark replaces an empty list by one partition of None: say "no ledgers" ourselves.
@@ -123,7 +128,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: LedgerRange) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema, timezone="UTC")
         rest = iter(partition.ledger_ids)
-        with BlockingCluster(self._metadata_url) as blocking:
+        with BlockingCluster(self._metadata_url, self._opening) as blocking:
             while batch := list(islice(rest, LEDGERS_PER_BATCH)):
-                columns = blocking.run(self._fetch(blocking.cluster, batch))
-                yield pa.RecordBatch.from_pydict(columns, schema=schema)
+                ledgers, answers = blocking.run(self._fetch(blocking.cluster, batch))
+                yield arrow_batch(ledgers, answers, schema=schema)

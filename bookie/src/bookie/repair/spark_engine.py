@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.outcome import LedgerTask
-from bookie.repair.steps import EngineRun, Say, SparkAudit, SparkAuditor, SparkRepair
+from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
+from bookie.repair.survey import BulkAudit
 
 
 def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
@@ -26,7 +27,7 @@ def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) 
 def spark_audit_for(metadata_url: str) -> SparkAuditor:
     """Judges all ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def audit(engine: str, say: Say) -> SparkAudit:
+    async def audit(engine: str, say: Say) -> BulkAudit:
         from bookie.repair.job import SparkJobs
 
         return await SparkJobs(metadata_url).audit(engine, say)

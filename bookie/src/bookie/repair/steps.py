@@ -9,7 +9,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from bookie.points import passing
@@ -19,6 +19,7 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, AuditCounts, Auditor, AuditSettings
 from bookie.repair.cluster import Cluster
 from bookie.repair.control import Cleared, Marks
+from bookie.repair.digests import DeepLooks, DigestReader, DigestSettings
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
 from bookie.repair.losses import Loss, record_losses
@@ -32,6 +33,7 @@ from bookie.repair.report import (
     counts_json,
     exit_code,
 )
+from bookie.repair.survey import BulkAudit, survey
 
 Say = Callable[[str], None]
 """Told one line for each step; for people, on stderr."""
@@ -46,20 +48,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SparkAudit:
-    """What Spark made of all ledgers: counts of those that are wholly ok; the others, `doubtful`,
-    have to be looked at again. `marked`: of the ok ones, how many some bookie holds marked.
-    """
-
-    counts: AuditCounts = field(default_factory=AuditCounts)
-    marked: int = 0
-    doubtful: tuple[LedgerId, ...] = ()
-    spark_app_id: str | None = None
-    executors: tuple[str, ...] = ()
-
-
-SparkAuditor = Callable[[str, Say], Awaitable[SparkAudit]]
+SparkAuditor = Callable[[str, Say], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say], Awaitable[EngineRun]]
 
@@ -105,11 +94,11 @@ async def repair(
     ended = await run.repair_ledgers(tasks, choice, spark)
     passing("repair: copied, not flushed")
     await run.flush(ended.outcomes, marks)
-    after = await run.audit([task.ledger_id for task in tasks])
+    after = await run.audit(tasks, ended.outcomes)
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
         say(f"{sum(len(loss.entries) for loss in losses)} entries are lost for good")
-        after = await run.audit([task.ledger_id for task in tasks])
+        after = await run.audit(tasks, ended.outcomes)
     passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
     return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
@@ -121,10 +110,14 @@ async def audit(
     ledger_ids: Sequence[LedgerId] | None = None,
     engine: str = INLINE,
     settings: AuditSettings | None = None,
+    digests: DigestSettings | None = None,
     spark: SparkAuditor | None = None,
     say: Say = _silent,
 ) -> Document:
     """Audit all ledgers, or just `ledger_ids` in process; the result object. It changes nothing.
+
+    `digests`: read every copy as well, and verify it; in process, since it is the bookies that take
+    the time.
 
     Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
     """
@@ -134,18 +127,17 @@ async def audit(
         cluster.store,
         cluster.control,
         settings or AuditSettings(),
-        progress=lambda ledgers: say(f"{ledgers} ledgers audited"),
+        progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
     )
-    choice = await _audit_engine(cluster, engine, ledger_ids)
-    if ledger_ids is not None:
-        bulk = SparkAudit()
-        found = await auditor.audit(ledger_ids)
-    elif choice.name == INLINE:
-        bulk = SparkAudit()
-        found = await auditor.audit(cluster.store.ledger_ids())
+    reader = DigestReader(cluster.peers, digests)
+    choice = await _audit_engine(cluster, engine, ledger_ids, is_deep=digests is not None)
+    if digests is not None:
+        auditor = _deep(auditor, reader)
+        bulk = BulkAudit()
+        chosen = cluster.store.ledger_ids() if ledger_ids is None else ledger_ids
+        found = await auditor.audit(chosen)
     else:
-        bulk = await _handed_in(spark, choice)(choice.name, say)
-        say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
+        bulk = await _bulk_audit(cluster, choice, ledger_ids, spark=spark, say=say)
         found = await auditor.audit(bulk.doubtful)
     found += Audit(counts=bulk.counts, marked=bulk.marked)
     return {
@@ -155,14 +147,44 @@ async def audit(
         "spark_app_id": bulk.spark_app_id,
         "executors": len(bulk.executors),
         "executor_names": list(bulk.executors),
+        "digests_verified": digests is not None,
+        "bytes_read": reader.bytes_read,
         **audit_json(found),
         "exit_code": exit_code(found.counts),
     }
 
 
+async def _bulk_audit(
+    cluster: Cluster,
+    choice: EngineChoice,
+    ledger_ids: Sequence[LedgerId] | None,
+    *,
+    spark: SparkAuditor | None,
+    say: Say,
+) -> BulkAudit:
+    if choice.name != INLINE:
+        bulk = await _handed_in(spark, choice)(choice.name, say)
+    else:
+        chosen = cluster.store.ledger_ids() if ledger_ids is None else ledger_ids
+        bulk = await survey(
+            cluster.columns, chosen, progress=lambda ledgers: say(f"{ledgers} ledgers looked at")
+        )
+    say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
+    return bulk
+
+
+def _deep(auditor: Auditor, reader: DigestReader) -> Auditor:
+    """One that reads entries; with small batches, since it keeps what it has to read."""
+    settings = replace(auditor.settings, ledgers_per_batch=DEEP_LEDGERS_PER_BATCH)
+    deepen = DeepLooks(auditor, reader).deepen
+    return replace(auditor, settings=settings, deepen=deepen)
+
+
 async def _audit_engine(
-    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None
+    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None, *, is_deep: bool
 ) -> EngineChoice:
+    if is_deep:
+        return EngineChoice(INLINE, "entries are read in process")
     if ledger_ids is not None:
         return EngineChoice(INLINE, "ledgers named one by one")
     ledgers = 0
@@ -248,8 +270,13 @@ class _Run:
             if status is not Status.OK:
                 self._say(f"{bookie_id} did not flush: {status.name}")
 
-    async def audit(self, ledger_ids: Sequence[LedgerId]) -> Audit:
-        found = await self.auditor.audit(ledger_ids)
+    async def audit(self, tasks: Iterable[LedgerTask], outcomes: Iterable[LedgerOutcome]) -> Audit:
+        """By the indexes; of ledgers with corrupt copies, by reading everything once more."""
+        corrupt = {LedgerId(o.ledger_id) for o in outcomes if o.corrupt_found}
+        found = await self.auditor.audit(t.ledger_id for t in tasks if t.ledger_id not in corrupt)
+        if corrupt:
+            reader = DigestReader(self._cluster.peers, self._request.settings.digests)
+            found += await _deep(self.auditor, reader).audit(sorted(corrupt))
         self._say(
             f"audit: {found.counts.entries} entries, {found.counts.missing} missing, "
             f"{found.counts.unknown} unknown"
@@ -322,6 +349,7 @@ class _Run:
 
 
 PROGRESS_EVERY: Final = 100
+DEEP_LEDGERS_PER_BATCH: Final = 100
 
 
 async def all_bookies(cluster: Cluster) -> list[BookieId]:
@@ -344,6 +372,8 @@ def _sums(outcomes: Sequence[LedgerOutcome]) -> Document:
         "entries_copied_closed": sum(outcome.entries_copied for outcome in closed),
         "bytes_copied": sum(outcome.bytes_copied for outcome in outcomes),
         "corrupt_copies": sum(outcome.corrupt_copies for outcome in outcomes),
+        "corrupt_found": sum(outcome.corrupt_found for outcome in outcomes),
+        "corrupt_replaced": sum(outcome.corrupt_replaced for outcome in outcomes),
     }
 
 

@@ -19,7 +19,8 @@ NAMES_MAX: Final = 16
 _SAME: Final = (
     "kind", "run_id", "exit_code", "seconds", "engine", "engine_reason", "spark_app_id",
     "executors", "bookie_id", "refused", "ledgers", "ledgers_left", "entries_recovered",
-    "entries_copied", "entries_copied_closed", "bytes_copied", "corrupt_copies", "audit",
+    "entries_copied", "entries_copied_closed", "bytes_copied", "corrupt_copies", "corrupt_found",
+    "corrupt_replaced", "audit",
     "audit_before", "audit_after", "marked_ledgers",
 )  # fmt: skip
 

@@ -1,45 +1,45 @@
-"""Rows between Spark and the repair functions, and a cluster for code that may block.
+"""Columns to and from Arrow, and a cluster for code that may block.
 
-Free of Spark, so that it is tested without one: columns in, columns out. The Spark side is
-`sources` (tables) and `job` (work).
+Free of Spark, so that it is tested without one. The Spark side is `sources` (tables) and `job`
+(work). No Python per row: numpy's memory is Arrow's, and the other way round.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from bookie.metadata.codec import decode_ledger, encode_ledger
-from bookie.metadata.store import Versioned
-from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
-from bookie.protocol.status import Status
-from bookie.repair.audit import COUNT_NAMES, Look, counts_of
+import numpy as np
+import pyarrow as pa
+
+from bookie.protocol.availability import Ids
+from bookie.protocol.ids import BookieId
 from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.expect import Holding, judge, known_lac, must_exist_through
+from bookie.repair.columns import AnswerColumns, Blobs, Flags, LedgerColumns, bounds_of
 
-Columns = dict[str, list[Any]]
 Value = TypeVar("Value")
+Opening = Callable[[str], AbstractAsyncContextManager[Cluster]]
+"""From a URL to a cluster."""
 
-LEDGERS_DDL: Final = "ledger_id long not null, version long not null, metadata binary not null"
-AVAILABILITY_DDL: Final = (
-    "ledger_id long not null, bookie_id string not null, status int not null, "
-    "entries binary not null, limbo boolean not null, unchecked boolean not null, "
-    "lac long not null, lost binary not null"
+LEDGERS_DDL: Final = (
+    "ledger_id long not null, version long not null, closed boolean not null, "
+    "accepted_loss boolean not null, last_entry_id long not null, ensemble_size long not null, "
+    "write_quorum long not null, ack_quorum long not null, "
+    "fragments array<struct<first_entry_id: long, ensemble: array<string>>> not null"
 )
-HOLDING_COLUMNS: Final = (
-    "bookie_id", "status", "entries", "limbo", "unchecked", "lac", "lost",
-)  # fmt: skip
+AVAILABILITY_DDL: Final = (
+    f"{LEDGERS_DDL}, answers array<struct<bookie_id: string, status: long, entries: binary, "
+    "limbo: boolean, unchecked: boolean, lac: long, lost: binary>> not null"
+)
 
 
 class BlockingCluster:
     """A cluster and an event loop of its own, for a Spark task: enter it, then `run` coroutines."""
 
-    def __init__(self, metadata_url: str) -> None:
+    def __init__(self, metadata_url: str, opening: Opening = open_cluster) -> None:
         self._runner = asyncio.Runner()
-        self._opening = open_cluster(metadata_url)
+        self._opening = opening(metadata_url)
         self._cluster: Cluster | None = None
 
     def __enter__(self) -> "BlockingCluster":
@@ -77,74 +77,120 @@ class BlockingCluster:
         return self._runner.run(work)
 
 
-def ledger_columns(found: Mapping[LedgerId, Versioned[LedgerMetadata]]) -> Columns:
-    """Rows of `bookie_ledgers`; metadata in BookKeeper's own format."""
-    return {
-        "ledger_id": list(found),
-        "version": [metadata.version for metadata in found.values()],
-        "metadata": [encode_ledger(metadata.value) for metadata in found.values()],
-    }
+# To Arrow
+def arrow_batch(
+    ledgers: LedgerColumns, answers: AnswerColumns | None, *, schema: pa.Schema
+) -> pa.RecordBatch:
+    """One row per ledger, of `bookie_ledgers`, or with answers of `bookie_availability`."""
+    columns = [*_flat_columns(ledgers), _fragments(ledgers)]
+    if answers is not None:
+        columns.append(_answers(ledgers, answers))
+    typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def availability_columns(looks: Iterable[Look]) -> Columns:
-    """Rows of `bookie_availability`; blobs are canonical, however the bookie encoded them."""
-    holdings = [holding for look in looks for holding in look.holdings.values()]
-    return {
-        "ledger_id": [holding.ledger_id for holding in holdings],
-        "bookie_id": [holding.bookie_id for holding in holdings],
-        "status": [int(holding.status) for holding in holdings],
-        "entries": [holding.entries.encode() for holding in holdings],
-        "limbo": [holding.limbo for holding in holdings],
-        "unchecked": [holding.unchecked for holding in holdings],
-        "lac": [holding.lac for holding in holdings],
-        "lost": [holding.lost.encode() for holding in holdings],
-    }
-
-
-def holding_of(ledger_id: LedgerId, row: Mapping[str, Any]) -> Holding:
-    """One row of `bookie_availability`."""
-    return Holding(
-        BookieId(row["bookie_id"]),
-        ledger_id,
-        Status(row["status"]),
-        entries=EntrySet.decode(row["entries"]),
-        limbo=row["limbo"],
-        unchecked=row["unchecked"],
-        lac=EntryId(row["lac"]),
-        lost=EntrySet.decode(row["lost"]),
-    )
-
-
-def judged_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """Verdicts on joined rows (ledger_id, metadata, holdings), as counts.
-
-    `doubtful` ledgers are not wholly ok, or were closed at an accepted loss: someone has to look at
-    them again, and their counts are not final.
-    """
-    columns: Columns = {name: [] for name in ("ledger_id", "doubtful", "marked", *COUNT_NAMES)}
-    for row in rows:
-        ledger_id = LedgerId(row["ledger_id"])
-        metadata = decode_ledger(row["metadata"], ledger_id=ledger_id)
-        holdings = [holding_of(ledger_id, one) for one in row["holdings"] or ()]
-        verdict = judge(
-            metadata,
-            {holding.bookie_id: holding for holding in holdings},
-            through=must_exist_through(metadata, lac=known_lac(holdings)),
+def _flat_columns(ledgers: LedgerColumns) -> list[pa.Array]:
+    return [
+        pa.array(column)
+        for column in (
+            ledgers.ledger_id, ledgers.version, ledgers.is_closed, ledgers.is_accepted,
+            ledgers.last_entry_id, ledgers.ensemble_size, ledgers.write_quorum, ledgers.ack_quorum,
         )
-        columns["ledger_id"].append(ledger_id)
-        columns["doubtful"].append(not verdict.is_ok or ACCEPTED_LOSS_KEY in metadata.custom)
-        columns["marked"].append(any(holding.is_marked for holding in holdings))
-        for name, count in zip(COUNT_NAMES, counts_of(verdict).row(), strict=True):
-            columns[name].append(count)
-    return columns
+    ]  # fmt: skip
 
 
-def tallied(judged: Columns) -> dict[str, Any]:
-    """Verdicts as one row: the sums over ledgers that are wholly ok, and the ids of the others."""
-    rows = zip(judged["doubtful"], judged["ledger_id"], strict=True)
-    fine = [not doubtful for doubtful in judged["doubtful"]]
-    sums = {
-        name: sum(value for value, ok in zip(judged[name], fine, strict=True) if ok)
-        for name in ("marked", *COUNT_NAMES)
+def _fragments(ledgers: LedgerColumns) -> pa.Array:
+    sizes = np.repeat(ledgers.ensemble_size, np.diff(ledgers.fragments))
+    ensembles = _list(bounds_of(sizes, len(sizes)), _names(ledgers.members, ledgers.bookies))
+    parts = pa.StructArray.from_arrays(
+        [pa.array(ledgers.first_entry_id), ensembles], ["first_entry_id", "ensemble"]
+    )
+    return _list(ledgers.fragments, parts)
+
+
+def _answers(ledgers: LedgerColumns, answers: AnswerColumns) -> pa.Array:
+    columns = {
+        "bookie_id": _names(answers.bookie, ledgers.bookies),
+        "status": pa.array(answers.status),
+        "entries": _binary(answers.entries),
+        "limbo": pa.array(answers.limbo),
+        "unchecked": pa.array(answers.unchecked),
+        "lac": pa.array(answers.lac),
+        "lost": _binary(answers.lost),
     }
-    return {"doubtful": [ledger_id for doubtful, ledger_id in rows if doubtful], **sums}
+    rows = pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    return _list(answers.ledgers, rows)
+
+
+def _list(bounds: Ids, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), values)
+
+
+def _names(codes: Ids, bookies: tuple[BookieId, ...]) -> pa.Array:
+    names = pa.array(list(bookies), pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), names).cast(pa.string())
+
+
+def _binary(blobs: Blobs) -> pa.Array:
+    bounds = pa.py_buffer(blobs.bounds.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(blobs), [None, bounds, pa.py_buffer(blobs.data)])
+
+
+# From Arrow
+def columns_of(batch: pa.RecordBatch) -> tuple[LedgerColumns, AnswerColumns]:
+    """The columns in rows of `bookie_availability`."""
+    fragments, parts = _unlisted(batch.column("fragments"))
+    _ensembles, members = _unlisted(parts.field("ensemble"))
+    held, said = _unlisted(batch.column("answers"))
+    names = pa.concat_arrays([members, said.field("bookie_id")]).dictionary_encode()
+    codes = names.indices.to_numpy().astype(np.int64)
+    ledgers = LedgerColumns(
+        ledger_id=_ids(batch.column("ledger_id")),
+        version=_ids(batch.column("version")),
+        is_closed=_flags(batch.column("closed")),
+        is_accepted=_flags(batch.column("accepted_loss")),
+        last_entry_id=_ids(batch.column("last_entry_id")),
+        ensemble_size=_ids(batch.column("ensemble_size")),
+        write_quorum=_ids(batch.column("write_quorum")),
+        ack_quorum=_ids(batch.column("ack_quorum")),
+        fragments=fragments,
+        first_entry_id=_ids(parts.field("first_entry_id")),
+        members=codes[: len(members)],
+        bookies=tuple(map(BookieId, names.dictionary.to_pylist())),
+    )
+    answers = AnswerColumns(
+        ledgers=held,
+        bookie=codes[len(members) :],
+        status=_ids(said.field("status")),
+        limbo=_flags(said.field("limbo")),
+        unchecked=_flags(said.field("unchecked")),
+        lac=_ids(said.field("lac")),
+        entries=_blobs(said.field("entries")),
+        lost=_blobs(said.field("lost")),
+    )
+    return ledgers, answers
+
+
+def _ids(column: pa.Array) -> Ids:
+    found: Ids = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _flags(column: pa.Array) -> Flags:
+    found: Flags = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _unlisted(column: pa.ListArray) -> tuple[Ids, pa.Array]:
+    """Bounds from 0 on, and the values between them, also of a slice."""
+    bounds = column.offsets.to_numpy().astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    return bounds - first, column.values.slice(first, last - first)
+
+
+def _blobs(column: pa.BinaryArray) -> Blobs:
+    _valid, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    first, last = int(bounds[0]), int(bounds[-1])
+    return Blobs(bounds.astype(np.int64) - first, raw[first:last])

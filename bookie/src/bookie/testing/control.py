@@ -13,6 +13,7 @@ from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
+from bookie.repair.columns import Answer, answer_of
 from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding, no_answer
 from bookie.storage.clear import judge_clear, refuse_loss
@@ -65,6 +66,12 @@ class FakeControl:
         if bookie is None:
             return {i: no_answer(bookie_id, i, Status.UNREACHABLE) for i in ledger_ids}
         return {i: self._holding(bookie, i) for i in ledger_ids}
+
+    async def answers(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Answer]:
+        found = await self.availability(bookie_id, ledger_ids)
+        return {ledger_id: answer_of(holding) for ledger_id, holding in found.items()}
 
     def _holding(self, bookie: FakeBookie, ledger_id: LedgerId) -> Holding:
         ledger = bookie.ledgers.get(ledger_id)

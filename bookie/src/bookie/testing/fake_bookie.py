@@ -70,7 +70,10 @@ class FakeBookie:
 
     # What the wire asks, ruled by the real admission rules
     def add_run(self, master_key: bytes, frame: Buffer) -> Status:
-        """Admit and keep one run; an id that is already there keeps its first copy."""
+        """Admit and keep one run; an id that is already there keeps its first copy.
+
+        Unless that copy cannot be read and this is recovery's: then it takes its place.
+        """
         if not self.ready:
             return Status.NOT_READY
         if self.refuse_adds is not None:
@@ -90,6 +93,9 @@ class FakeBookie:
             ledger = self._ledger(run.ledger_id)
             ledger.frame_lac = max(ledger.frame_lac, run.lac)
             for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
+                if run.is_recovery and entry_id in ledger.unreadable:
+                    ledger.unreadable.discard(entry_id)
+                    ledger.entries[entry_id] = bytes(entry)
                 ledger.entries.setdefault(entry_id, bytes(entry))
         return ruling.status
 

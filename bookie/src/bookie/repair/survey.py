@@ -1,0 +1,112 @@
+"""One look at very many ledgers, a batch at a time: asked for as columns, judged at once, counted.
+
+What comes out wholly ok is only counted; the rest is `doubtful` and left to `audit.Auditor`, which
+looks at each such ledger again, with fresh metadata and answers. Spark does the same in its tasks
+(`job`), so that memory holds one batch and the doubtful ids on either engine.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import LedgerId
+from bookie.repair.audit import METADATA_IN_FLIGHT, AuditCounts, batches_of, read_ledgers
+from bookie.repair.bulk import Judged, judge_bulk
+from bookie.repair.columns import NO_ANSWER, Answer, AnswerColumns, LedgerColumns, rows_of
+from bookie.repair.control import BookieControl
+
+LEDGERS_PER_BATCH: Final = 2000
+
+
+class Tables(Protocol):
+    """Where ledgers and answers come from, as columns."""
+
+    async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
+        """Those that exist. UnavailableError: no metadata store."""
+
+    async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
+        """What each member answers about each ledger; never an exception for a bad bookie."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTables:
+    """Of a real cluster: metadata store and control planes."""
+
+    store: MetadataStore
+    control: BookieControl
+
+    async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
+        found = await read_ledgers(self.store, ledger_ids, in_flight=METADATA_IN_FLIGHT)
+        return LedgerColumns.of(found)
+
+    async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
+        asked = _asked(ledgers)
+        said = await asyncio.gather(
+            *(
+                self.control.answers(ledgers.bookies[bookie], ledgers.ledger_id[rows].tolist())
+                for bookie, rows in asked.items()
+            )
+        )
+        of_ledger: list[list[tuple[int, Answer]]] = [[] for _ in range(len(ledgers))]
+        for (bookie, rows), answers in zip(asked.items(), said, strict=True):
+            for row, ledger_id in zip(rows, ledgers.ledger_id[rows].tolist(), strict=True):
+                of_ledger[row].append((bookie, answers.get(ledger_id, NO_ANSWER)))
+        return AnswerColumns.of(of_ledger)
+
+
+def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
+    """For each bookie, by index, the rows of ledgers that name it."""
+    of_fragment = rows_of(ledgers.fragments)
+    of_member = np.repeat(of_fragment, ledgers.ensemble_size[of_fragment])
+    pairs = np.unique(np.stack((ledgers.members, of_member), axis=1), axis=0)
+    asked: dict[int, list[int]] = {}
+    for bookie, row in pairs.tolist():
+        asked.setdefault(bookie, []).append(row)
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAudit:
+    """What one look made of all ledgers: counts of those that are wholly ok; the others,
+    `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
+    """
+
+    counts: AuditCounts = field(default_factory=AuditCounts)
+    marked: int = 0
+    doubtful: tuple[LedgerId, ...] = ()
+    spark_app_id: str | None = None
+    executors: tuple[str, ...] = ()
+
+
+def tallied(ledgers: LedgerColumns, judged: Judged) -> BulkAudit:
+    """Counts of what is wholly ok, and the ids of the rest."""
+    fine = ~judged.is_doubtful
+    entries = int((judged.through[fine] + 1).sum())
+    return BulkAudit(
+        counts=AuditCounts(ledgers=int(fine.sum()), entries=entries, ok=entries),
+        marked=int((judged.is_marked & fine).sum()),
+        doubtful=tuple(map(LedgerId, ledgers.ledger_id[judged.is_doubtful].tolist())),
+    )
+
+
+async def survey(
+    tables: Tables,
+    ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId],
+    *,
+    progress: Callable[[int], None] = lambda _ledgers: None,
+) -> BulkAudit:
+    """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
+    counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
+    looked_at = 0
+    async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
+        ledgers = await tables.ledgers(batch)
+        found = tallied(ledgers, judge_bulk(ledgers, await tables.answers(ledgers)))
+        counts, marked = counts + found.counts, marked + found.marked
+        doubtful += found.doubtful
+        looked_at += len(ledgers)
+        progress(looked_at)
+    return BulkAudit(counts, marked, tuple(doubtful))

@@ -1,0 +1,102 @@
+"""20,000 random ledgers: the audit's answer against plain sets, on both engines."""
+
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import audit_cases
+import pytest
+from audit_cases import CLASSES, Case, answer_columns, ledger_columns, oracle, plain, random_case
+from bookie.protocol.ids import LedgerId
+from bookie.repair.audit import AuditCounts
+from bookie.repair.cluster import Cluster
+from bookie.repair.columns import AnswerColumns, LedgerColumns
+from bookie.repair.job import audit_ledgers
+from bookie.repair.sources import AvailabilitySource
+from bookie.repair.survey import BulkAudit, survey
+from pyspark.cloudpickle import register_pickle_by_value
+
+CASES = int(os.environ.get("AUDIT_CASES", "20000"))
+
+
+@dataclass(frozen=True)
+class CaseTables:
+    """Ledger n is case n; instead of a cluster. `known`: those that were made already."""
+
+    cases: int
+    known: dict[int, Case] = field(default_factory=dict)
+
+    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        for seed in range(self.cases):
+            yield LedgerId(seed)
+
+    async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
+        return ledger_columns([self.case(seed).metadata for seed in ledger_ids])
+
+    async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
+        cases = [self.case(seed).answers for seed in ledgers.ledger_id.tolist()]
+        return answer_columns(ledgers, cases)
+
+    def case(self, seed: int) -> Case:
+        if seed not in self.known:
+            self.known[seed] = random_case(random.Random(seed), LedgerId(seed))
+        return self.known[seed]
+
+
+class CaseSource(AvailabilitySource):
+    """The product's table of answers, over cases; its "URL" is their number."""
+
+    @staticmethod
+    def opening(metadata_url: str) -> AbstractAsyncContextManager[Cluster]:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Cluster]:
+            tables: Any = CaseTables(int(metadata_url))
+            nobody: Any = None
+            yield Cluster(tables, nobody, nobody, tables=tables)
+
+        return opened()
+
+
+@pytest.fixture(scope="module")
+def tables() -> CaseTables:
+    return CaseTables(CASES)
+
+
+@pytest.fixture(scope="module")
+def expected(tables: CaseTables) -> BulkAudit:
+    """What the first look has to come to, by the oracle; every verdict is checked on the way."""
+    counts, marked, doubtful = AuditCounts(), 0, []
+    for seed in range(CASES):
+        case, wanted = tables.case(seed), oracle(tables.case(seed))
+        verdict = case.verdict
+        found = {name: plain(getattr(verdict, name)) for name in CLASSES}
+        assert found == wanted, f"seed={seed}"
+        if len(wanted["ok"]) <= case.through or not case.is_answered:
+            doubtful.append(LedgerId(seed))
+        else:
+            entries = case.through + 1
+            counts += AuditCounts(ledgers=1, entries=entries, ok=entries)
+            marked += any(holding.is_marked for holding in case.holdings.values())
+    return BulkAudit(counts, marked, tuple(doubtful))
+
+
+def test_every_verdict_is_that_of_plain_sets(expected: BulkAudit) -> None:
+    assert expected.counts.ledgers > CASES // 5 < len(expected.doubtful)
+
+
+async def test_the_first_look_doubts_just_what_is_not_whole(
+    tables: CaseTables, expected: BulkAudit
+) -> None:
+    assert await survey(tables, tables.ledger_ids()) == expected
+
+
+@pytest.mark.process
+def test_spark_comes_to_the_same(spark: Any, expected: BulkAudit) -> None:
+    for module in (audit_cases, sys.modules[__name__]):
+        register_pickle_by_value(module)  # workers cannot import it
+    found = audit_ledgers(spark, str(CASES), CaseSource)
+    assert replace(found, spark_app_id=None, executors=()) == expected

@@ -1,0 +1,87 @@
+"""Bytes change on the disk of a real bookie: found by reading, replaced, good after a restart."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bookie.client.ledgers import Client
+from bookie.protocol.ids import BookieId
+from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.digests import DigestSettings
+from bookie.repair.runs import audit_cluster, repair_cluster
+from bookie.repair.steps import RepairRequest
+from bookie_processes import START_WAIT_S, BookieProcess
+from repair_lab import SETTINGS
+
+pytestmark = pytest.mark.process
+NAMES = tuple(BookieId(f"bookie-{number}") for number in range(3))
+VICTIM = NAMES[1]
+FRAME_AT = 4096
+ENTRIES = 40
+DEEP = DigestSettings()
+REPAIR = RepairRequest(engine="inline", settings=replace(SETTINGS, digests=DEEP))
+Bookies = dict[BookieId, BookieProcess]
+
+
+@pytest.fixture
+async def cluster(zookeeper_url: str) -> AsyncIterator[Cluster]:
+    async with open_cluster(zookeeper_url) as opened:
+        await opened.store.initialise()
+        yield opened
+
+
+@pytest.fixture
+async def bookies(cluster: Cluster, zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Bookies]:
+    found = {name: BookieProcess(name, tmp_path / name, zookeeper_url) for name in NAMES}
+    for bookie in found.values():
+        bookie.start()
+    await until_registered(cluster)
+    yield found
+    for bookie in found.values():
+        bookie.stop()
+
+
+async def until_registered(cluster: Cluster) -> None:
+    async with asyncio.timeout(START_WAIT_S):
+        while set(await cluster.store.bookies()) != set(NAMES):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def restart(bookie: BookieProcess, cluster: Cluster, *, damage: bool) -> None:
+    """A clean stop, and perhaps a changed byte in the first frame of each log."""
+    await asyncio.to_thread(bookie.stop)
+    async with asyncio.timeout(START_WAIT_S):
+        while VICTIM in await cluster.store.bookies():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    for path in bookie.folder.glob("ledger-*/log/*.log") if damage else ():
+        with path.open("r+b") as log:
+            log.seek(FRAME_AT + 200)
+            byte = log.read(1)
+            log.seek(FRAME_AT + 200)
+            log.write(bytes([byte[0] ^ 0xFF]))
+    bookie.start()
+    await until_registered(cluster)
+
+
+async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str
+) -> None:
+    async with Client(cluster.store) as client:
+        writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3)
+        await writer.wait_acked(writer.append_many([b"x" * 100] * ENTRIES))
+        await writer.close()
+    await restart(bookies[VICTIM], cluster, damage=True)
+    assert (await audit_cluster(zookeeper_url, say=quiet))["exit_code"] == 0
+    found = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
+    assert found["audit"]["corrupt"] > 0 and list(found["findings"][0]["bookies"]) == [VICTIM]
+    told = await repair_cluster(zookeeper_url, REPAIR, say=quiet)
+    assert told["corrupt_replaced"] == told["corrupt_found"] == found["audit"]["corrupt"]
+    await restart(bookies[VICTIM], cluster, damage=False)
+    after = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
+    assert (after["exit_code"], after["audit"]["ok"]) == (0, ENTRIES)
+
+
+def quiet(_line: str) -> None:
+    """Nobody watches."""
