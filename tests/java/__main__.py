@@ -22,6 +22,7 @@ from java_bookies import DURABILITY, KINDS, ROOT, Bookies, FleetError
 from java_control import Control, Verb
 from java_peer import PythonPeer
 from java_report import Report
+from java_tls import Certificates
 
 HERE: Final = Path(__file__).parent
 BUILD: Final = HERE.parents[1] / "build" / "test-java"
@@ -72,6 +73,8 @@ def verbs(bookies: Bookies, zookeeper: str) -> dict[str, Verb]:
     peer = PythonPeer(zookeeper)
     acts = (bookies.heal, bookies.start, bookies.stop, bookies.kill, bookies.freeze, bookies.thaw)
     return {
+        "tls": lambda words: bookies.tls(words[0]),
+        "certificates": bookies.certificates.folder,
         **{act.__name__: numbered(act) for act in acts},
         "write-with-python": peer.write,
         "read-with-python": peer.read,
@@ -85,7 +88,9 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
     kind, durability = options.fleet, options.durability
     with (
         EmbeddedZooKeeper.start(folder / "zookeeper", settings=settings) as zookeeper,
-        Bookies(folder, zookeeper.address, kind, classpath, durability) as bookies,
+        Bookies(
+            folder, zookeeper.address, kind, classpath, durability, Certificates(folder)
+        ) as bookies,
         Control(verbs(bookies, zookeeper.address)) as control,
         (folder / "client.log").open("ab") as client_log,
     ):

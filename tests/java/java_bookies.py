@@ -19,6 +19,7 @@ from typing import Any, Final
 import yaml
 from bookie.metadata.embedded import HOST, free_port
 from bookie.testing.apache import StockBookie
+from java_tls import Certificates
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -70,6 +71,7 @@ class Member:
     port: int
     log: Path
     is_apache: bool
+    settings: Path
     process: subprocess.Popen[bytes] | None = None
     is_frozen: bool = False
 
@@ -136,8 +138,11 @@ class Bookies:
     kind: str
     classpath: str
     durability: str
+    certificates: Certificates
     members: list[Member] = field(default_factory=list)
     _metadata: KazooClient | None = None
+    _texts: dict[Path, str] = field(default_factory=dict)
+    """Files of settings as they were made."""
 
     def __enter__(self) -> "Bookies":
         self._metadata = KazooClient(self.zookeeper)
@@ -194,6 +199,16 @@ class Bookies:
     def thaw(self, number: int) -> None:
         self.members[number].thaw()
 
+    def tls(self, mode: str) -> None:
+        """`off` or `required`, from the next start of each on; all end."""
+        for member in self.members:
+            member.end(signal.SIGTERM)
+            self._forget(member)
+            text = self._texts.setdefault(member.settings, member.settings.read_text())
+            made = self.certificates
+            added = made.for_apache() if member.is_apache else made.for_ours()
+            member.settings.write_text(text + added if mode == "required" else text)
+
     # How
     def _start(self, members: Sequence[Member]) -> None:
         for member in members:
@@ -242,7 +257,10 @@ class Bookies:
     def _apache(self, number: int, stock: StockBookie) -> Member:
         bookie_id = f"bookie-{number}"
         log = self.folder / f"{bookie_id}.log"
-        return Member(bookie_id, "java", stock.serving(), stock.port, log, is_apache=True)
+        return Member(
+            bookie_id, "java", stock.serving(), stock.port, log,
+            is_apache=True, settings=stock.file,
+        )  # fmt: skip
 
     def _ours(self, number: int) -> Member:
         bookie_id, port = f"bookie-{number}", free_port()
@@ -266,4 +284,4 @@ class Bookies:
         file.write_text(yaml.safe_dump(settings), encoding="utf-8")
         words = ["-m", "bookie", "serve", "--config", str(file)]
         log = self.folder / f"{bookie_id}.log"
-        return Member(bookie_id, sys.executable, words, port, log, is_apache=False)
+        return Member(bookie_id, sys.executable, words, port, log, is_apache=False, settings=file)

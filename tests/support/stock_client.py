@@ -4,6 +4,7 @@ Frames are made here from Apache's layout, not by the codec under test.
 """
 
 import asyncio
+import ssl
 import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
@@ -75,6 +76,13 @@ class StockClient:
 
     def parse(self, frame: bytes) -> Answer:
         raise NotImplementedError
+
+    async def upgrade(self, context: ssl.SSLContext) -> None:
+        """As Apache's client on either version: it asks on version 3, then the handshake."""
+        frames = V3Client(self.reader, self.writer)
+        [answer] = await frames.ask(frames.start_tls())
+        assert answer.outcome is Outcome.OK, answer
+        await self.writer.start_tls(context, server_hostname="localhost")
 
     async def until_closed(self) -> bytes:
         """What came until the bookie hung up."""

@@ -16,6 +16,7 @@ GOOD: dict[str, Any] = {
     "journal": {"directory": "/disks/journal"},
     "ledgers": [{"directory": "/disks/0"}, {"directory": "/disks/1"}],
 }
+TLS = {"certificateFile": "/c", "keyFile": "/k"}
 
 
 def load(
@@ -59,6 +60,11 @@ def test_durability_settings_choose_the_mode(
         ({"ledgers": [{"directory": "/disks/journal"}]}, "directory /disks/journal is named twice"),
         ({"bookieId": None}, "bookieId: input should be a valid string"),
         ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
+        ({"tls": TLS | {"keyFiles": "/c"}}, "unknown setting tls.keyFiles, did you mean keyFile"),
+        ({"tls": {"certificateFile": "/c"}}, "tls.keyFile is missing"),
+        ({"tls": TLS}, "tls: clientCaFile is missing, expected with clients: required"),
+        ({"tls": TLS | {"clients": "all"}}, "tls.clients: input should be .*, found 'all'"),
+        ({"tls": TLS | {"handshakeSeconds": 0}}, "tls.handshakeSeconds: .*than 0, found 0"),
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -78,6 +84,14 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     settings = load(tmp_path, environment=environment)
     assert settings.durability.mode is DurabilityMode.MEMORY
     assert settings.ports.run == 0
+
+
+def test_the_environment_reaches_a_section_that_may_be_absent(tmp_path: Path) -> None:
+    names = {"CERTIFICATE_FILE": "/c", "KEY_FILE": "/k", "CLIENTS": "none", "REQUIRED": "true"}
+    environment = {f"BOOKIE_TLS__{name}": value for name, value in names.items()}
+    assert load(tmp_path).tls is None
+    found = load(tmp_path, environment=environment).tls
+    assert found is not None and found.required and found.clients == "none"
 
 
 def test_an_unknown_variable_is_named(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def answer(wire: Wire, request: Request) -> bytes:
         case Auth():
             return wire.answer_auth(request)
         case StartTls():
-            return wire.answer_start_tls(request)
+            return wire.answer_start_tls(request, Outcome.BAD_REQUEST)
         case Refused():
             return request.answer
 

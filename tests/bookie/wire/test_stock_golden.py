@@ -184,4 +184,4 @@ def test_sizes_of_disks_are_answered_as_java_does() -> None:
 def test_tls_is_declined_as_java_does_without_it() -> None:
     wire, request = parsed("v3_start_tls")
     assert isinstance(request, StartTls)
-    assert wire.answer_start_tls(request) == FRAMES["v3_start_tls_no"]
+    assert wire.answer_start_tls(request, Outcome.BAD_REQUEST) == FRAMES["v3_start_tls_no"]

@@ -45,12 +45,12 @@ def serve(config: Path, log_level: str) -> None:
     )
     try:
         settings = load_settings(config, os.environ)
+        gc.set_threshold(GC_THRESHOLD, 20, 20)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            code = runner.run(_run(settings))
     except SettingsError as error:
         click.echo(f"error: {error}", err=True)
         raise click.exceptions.Exit(ExitCode.SETTINGS) from error
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(_run(settings))
     raise click.exceptions.Exit(code)
 
 

@@ -8,6 +8,7 @@ Replies of one loop turn leave in one vectored write. `RunConnection` speaks nat
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 BUFFER_BYTES: Final = 2 * 1024 * 1024
 BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
 """Longest message of any wire."""
+TLS_GOODBYE_S: Final = 5.0
+"""How long a connection that was closed waits for its client's last word under TLS."""
 READ_BYTES_MIN: Final = 256 * 1024
 """Free room below which unparsed bytes move to the front before the next read."""
 
@@ -45,6 +48,8 @@ class DataConnection(asyncio.BufferedProtocol):
         self._is_paused = False
         """The socket is not read."""
         self._is_closing = False
+        self.is_secure = False
+        """Under TLS."""
         self.reads_under_way = 0
         """See `operations.Asker`."""
         self._replies: list[Buffer] = []
@@ -78,6 +83,39 @@ class DataConnection(asyncio.BufferedProtocol):
         if len(self._buffer) - self._start < size:
             self._make_room(size)
 
+    def _hold(self) -> None:
+        """Read nothing more, until `_secure`."""
+        self._block()
+        self._steer_reading()
+
+    async def _secure(self, context: ssl.SSLContext, *, handshake_s: float) -> None:
+        """Go on under TLS, as its server; `_hold` was called, and nothing is under way.
+
+        OSError when there was no handshake in this time: the connection is gone. What was answered
+        before leaves as it is: both go through one transport, in order, and the client's part of
+        the handshake comes after the answer that asks for it. What the handshake brings along is
+        taken once answers to it are encrypted, too.
+        """
+        plain = self._transport
+        if plain is None or plain.is_closing():
+            raise ConnectionResetError("closed before the handshake")
+        self._flush()
+        try:
+            secured = await self._loop.start_tls(
+                plain, self, context, server_side=True,
+                ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
+            )  # fmt: skip
+            if secured is None or secured.is_closing():
+                raise ConnectionResetError("closed during the handshake")
+        except BaseException as error:
+            plain.abort()
+            # Loops tell of some of these ends, and of some they do not.
+            self.connection_lost(error if isinstance(error, Exception) else None)
+            raise
+        self._transport, self.is_secure = secured, True
+        self._is_paused = False  # as `start_tls` leaves it
+        self.resume()
+
     def _send(self, buffers: Sequence[Buffer]) -> None:
         """Queue a reply; it leaves with the others of this loop turn."""
         if self._transport is None:
@@ -94,6 +132,8 @@ class DataConnection(asyncio.BufferedProtocol):
         self._opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return
         self._is_closing = True
         self._transport = None
         self._replies.clear()
@@ -188,7 +228,11 @@ class DataConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         replies, self._replies = self._replies, []
-        if replies and self._transport is not None and not self._transport.is_closing():
+        if not replies or self._transport is None or self._transport.is_closing():
+            return
+        if self.is_secure:  # every buffer would be a record of its own
+            self._transport.write(b"".join(replies))
+        else:
             self._transport.writelines(replies)
 
     def _peer(self) -> str:

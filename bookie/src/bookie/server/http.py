@@ -51,6 +51,7 @@ class BookieCollector(Collector):
             ("fences", "Ledgers fenced by a request", traffic.fences),
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
             ("stock_garbage", "Stock connections closed for garbage", traffic.garbage),
+            ("stock_tls_failures", "Stock connections lost before TLS", traffic.tls_failures),
         ):
             yield CounterMetricFamily(f"bookie_{name}", text, value=value)
         refused = CounterMetricFamily("bookie_refused", "Requests refused", labels=["status"])
@@ -67,6 +68,7 @@ class BookieCollector(Collector):
             ("unflushed_bytes", "Bytes taken since the last checkpoint", gauges.unflushed_bytes),
             ("connections", "Open data connections", self._state.traffic.connections),
             ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
+            ("stock_tls", "Stock connections under TLS", self._state.traffic.tls_connections),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
         ):

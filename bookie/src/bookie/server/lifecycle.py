@@ -35,6 +35,7 @@ from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings
 from bookie.server.state import DRAIN_REASON, BookieState, Phase
 from bookie.server.stock import StockConnection, StockService
+from bookie.server.stock_tls import StockTls
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.drain_marker import is_draining
@@ -103,8 +104,12 @@ class Bookie:
         host: Host | None = None,
         boot: BootSettings | None = None,
     ) -> None:
-        """`boot`: what `boot_settings` makes of the settings, unless a test wants smaller files."""
+        """`boot`: what `boot_settings` makes of the settings, unless a test wants smaller files.
+
+        SettingsError when a file that the settings name cannot be used.
+        """
         self._settings = settings
+        self._tls = None if settings.tls is None else StockTls(settings.tls)
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()
@@ -341,7 +346,8 @@ class Bookie:
         self, operations: Operations, sessions: Sessions
     ) -> Sequence[DataServer]:
         """The native port, and BookKeeper's unless it is switched off: both or none."""
-        runs, stock = RunService(operations, sessions), StockService(operations, sessions)
+        runs = RunService(operations, sessions)
+        stock = StockService(operations, sessions, self._tls)
         ports, servers = self._settings.ports, []
         try:
             servers.append(DataServer(lambda: RunConnection(runs)))

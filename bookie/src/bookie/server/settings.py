@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -99,6 +99,28 @@ class Limits(_Section):
     """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
 
 
+class Tls(_Section):
+    """TLS on the stock port, for clients that ask for it with START_TLS; files are PEM.
+
+    `certificate_file`: this bookie's certificate, then those up to its authority. `key_file`: not
+    encrypted. `clients`: whether they have to show a certificate of `client_ca_file`'s authorities.
+    `required`: who does not ask for TLS is refused. `handshake_seconds`: then it has to be done.
+    """
+
+    certificate_file: Path
+    key_file: Path
+    client_ca_file: Path | None = None
+    clients: Literal["required", "optional", "none"] = "required"
+    required: bool = False
+    handshake_seconds: PositiveFloat = 10.0
+
+    @model_validator(mode="after")
+    def _certificates_of_clients_can_be_checked(self) -> "Tls":
+        if self.clients != "none" and self.client_ca_file is None:
+            raise ValueError(f"clientCaFile is missing, expected with clients: {self.clients}")
+        return self
+
+
 def _metadata_url(url: str) -> str:
     try:
         check_url(url)
@@ -126,6 +148,7 @@ class BookieSettings(_Section):
     cookie_fix: CookieFix = CookieFix()
     storage: StorageOptions = StorageOptions()
     limits: Limits = Limits()
+    tls: Tls | None = None
     runtime_file: Path | None = None
 
     @model_validator(mode="after")
@@ -176,11 +199,19 @@ def apply_environment(tree: dict[str, Any], environment: Mapping[str, str]) -> N
         node = tree
         for section in sections:
             field = _field(model, section, variable=name)
-            model = model.model_fields[field].annotation or BookieSettings
+            model = _section_of(model.model_fields[field].annotation)
             node = node.setdefault(to_camel(field), {})
-            if not isinstance(node, dict) or not issubclass(model, BaseModel):
+            if not isinstance(node, dict) or model is None:
                 raise SettingsError(f"environment variable {name}: {section} has no keys inside")
         node[to_camel(_field(model, key, variable=name))] = yaml.safe_load(environment[name])
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    """What a field holds, be it optional or many of them; None when that is no section."""
+    for held in (annotation, *get_args(annotation)):
+        if isinstance(held, type) and issubclass(held, BaseModel):
+            return held
+    return None
 
 
 def _field(model: Any, name: str, *, variable: str) -> str:
@@ -211,7 +242,7 @@ def _names_beside(location: tuple[int | str, ...]) -> list[str]:
             model = Directory
             continue
         fields = {to_camel(name): field for name, field in model.model_fields.items()}
-        model = fields[part].annotation if part in fields else model
+        model = _section_of(fields[part].annotation) if part in fields else model
     return [to_camel(name) for name in getattr(model, "model_fields", {})] or ["directory"]
 
 

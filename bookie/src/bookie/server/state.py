@@ -51,6 +51,10 @@ class Traffic:
     """Open connections of stock clients by version of their wire, `v2` or `v3`."""
     garbage: int = 0
     """Connections closed because what came made no sense on the stock wire."""
+    tls_connections: int = 0
+    """Open connections of stock clients that are under TLS."""
+    tls_failures: int = 0
+    """Connections closed because a stock client that asked for TLS did not come through."""
 
 
 @dataclass(slots=True)

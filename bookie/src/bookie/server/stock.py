@@ -6,6 +6,7 @@ no room stays in front, the socket is not read, and nothing behind it is begun. 
 is all that can wait so.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
+from bookie.server.stock_tls import StockTls
 from bookie.wire.stock import connection as wires
 from bookie.wire.stock.blocks import AddBlock, BlockFinder
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
@@ -34,6 +36,7 @@ from bookie.wire.stock.messages import (
     BookieInfo,
     Force,
     ListEntries,
+    Outcome,
     Read,
     ReadLac,
     Refused,
@@ -60,6 +63,11 @@ class StockConnection(DataConnection):
         self._is_working = False
         self.version = ""
         """Of the wire, once the first frame has shown it."""
+        self._upgrade: asyncio.Task[None] | None = None
+
+    @property
+    def is_barred(self) -> bool:
+        return self._service.tls_is_required and not self.is_secure
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
@@ -93,6 +101,8 @@ class StockConnection(DataConnection):
             self._service.count_garbage()
             raise
         if requests:
+            if not self.version and self._begins_tls(wire, requests, len(view) - consumed):
+                return consumed
             self._service.note_version(self, wire)
             self._work.extend(self._service.plan(Origin(self, wire), requests))
             self._go_on()
@@ -111,6 +121,38 @@ class StockConnection(DataConnection):
             return wire, found, at
         return self._wires.parse_all(view)
 
+    def _begins_tls(
+        self, wire: Wire, requests: Sequence[Request | AddBlock], bytes_behind: int
+    ) -> bool:
+        """The client's first word asks for TLS, and it gets it: the handshake is next.
+
+        FrameError when it has not waited for the answer: what came behind was not protected, and
+        whoever put it there would have it taken for words of a client that is.
+        """
+        tls, request = self._service.tls, requests[0]
+        if tls is None or self.is_secure or not isinstance(request, StartTls):
+            return False
+        if len(requests) > 1 or bytes_behind:
+            self._service.count_tls_failure()
+            raise FrameError("more came with START_TLS, before its answer")
+        self.send([wire.answer_start_tls(request, Outcome.OK)])
+        self._hold()
+        self._upgrade = self._loop.create_task(self._start_tls(tls))
+        return True
+
+    async def _start_tls(self, tls: StockTls) -> None:
+        peer = self._peer()
+        try:
+            if self.bytes_held:
+                raise ConnectionAbortedError("more came behind START_TLS, before its answer")
+            await self._secure(tls.context(), handshake_s=tls.handshake_s)
+        except OSError as error:
+            self._service.count_tls_failure()
+            log.warning("close connection from %s: no TLS: %s", peer, str(error) or repr(error))
+            self.abort()
+        else:
+            self._service.note_tls(self)
+
     def _go_on(self) -> None:
         if self._is_working or self._blocked:
             return
@@ -128,7 +170,11 @@ class StockConnection(DataConnection):
 class StockService:
     """Answers the stock port of one bookie."""
 
-    def __init__(self, operations: Operations, sessions: Sessions) -> None:
+    def __init__(
+        self, operations: Operations, sessions: Sessions, tls: StockTls | None = None
+    ) -> None:
+        self.tls = tls
+        self.tls_is_required = tls is not None and tls.is_required
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
@@ -153,12 +199,22 @@ class StockService:
         self._operations.forget(connection)
         if connection.version:
             self._state.traffic.stock_connections[connection.version] -= 1
+        if connection.is_secure:
+            self._state.traffic.tls_connections -= 1
 
     def note_version(self, connection: StockConnection, wire: Wire) -> None:
         """Count the connection once it is known what it speaks."""
         if not connection.version:
             connection.version = "v2" if isinstance(wire, V2) else "v3"
             self._state.traffic.stock_connections[connection.version] += 1
+
+    def note_tls(self, connection: StockConnection) -> None:
+        """It is under TLS now."""
+        self._state.traffic.tls_connections += 1
+
+    def count_tls_failure(self) -> None:
+        """A connection is about to be closed."""
+        self._state.traffic.tls_failures += 1
 
     def count_garbage(self) -> None:
         """A connection is about to be closed; `connections` logs why."""
@@ -190,7 +246,7 @@ class StockService:
     # Work
     def _add(self, origin: Origin, run: Run) -> bool:
         then = partial(_answer_adds, origin, run.answers)
-        status = Status.BAD_REQUEST if not run.is_storable else self._refusal()
+        status = Status.BAD_REQUEST if not run.is_storable else self._refusal(origin)
         if status is not None:
             self._state.traffic.refused[status] += 1
             then(status, None, "")
@@ -206,7 +262,7 @@ class StockService:
             return True
 
     def _read(self, origin: Origin, requests: Sequence[Read]) -> bool:
-        status = self._refusal()
+        status = self._refusal(origin)
         if status is None:
             return self._reads.read_many(origin, requests)
         self._refuse(origin, requests, status)
@@ -221,16 +277,20 @@ class StockService:
         elif isinstance(request, Auth):
             origin.client.send([origin.wire.answer_auth(request)])
         elif isinstance(request, StartTls):
-            origin.client.send([origin.wire.answer_start_tls(request)])
-        elif (status := self._refusal()) is not None:
+            # There is none, or it was not the first request: then answers may be under way.
+            origin.client.send([origin.wire.answer_start_tls(request, Outcome.BAD_REQUEST)])
+        elif (status := self._refusal(origin)) is not None:
             self._refuse(origin, [request], status)
         else:
             return self._handlers[type(request)](origin, request)
         return True
 
-    def _refusal(self) -> Status | None:
-        """What every request is told while this bookie does not serve, None when it does."""
-        return None if self._state.phase.serves else Status.NOT_READY
+    def _refusal(self, origin: Origin) -> Status | None:
+        """What every request is told while this bookie serves nobody, or not this client; None
+        when it does."""
+        if not self._state.phase.serves:
+            return Status.NOT_READY
+        return Status.UNAUTHORIZED if origin.client.is_barred else None
 
     def _refuse(self, origin: Origin, requests: Sequence[Answerable], status: Status) -> None:
         self._state.traffic.refused[status] += len(requests)

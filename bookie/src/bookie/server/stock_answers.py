@@ -29,6 +29,10 @@ Work = Callable[[], bool]
 class Client(Asker, Protocol):
     """A connection of the stock port."""
 
+    @property
+    def is_barred(self) -> bool:
+        """It must be under TLS, and is not: nothing is done for it."""
+
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
 

@@ -139,21 +139,22 @@ class StockBookie:
             **settings,
         }
         lines = [f"{name}={value}\n" for name, value in every.items()]
-        self._file.write_text("".join(lines), encoding="utf-8")
+        self.file.write_text("".join(lines), encoding="utf-8")
 
     def create_cluster(self) -> None:
         """ZooKeeper gets the cluster's layout; once, before its first bookie starts."""
-        words = ["-conf", str(self._file), "initnewcluster"]
+        words = ["-conf", str(self.file), "initnewcluster"]
         run_command(["java", *self._words("org.apache.bookkeeper.bookie.BookieShell", words)])
 
     def serving(self) -> list[str]:
         """The words after `java` of the bookie itself."""
-        return self._words("org.apache.bookkeeper.server.Main", ["--conf", str(self._file)])
+        return self._words("org.apache.bookkeeper.server.Main", ["--conf", str(self.file)])
 
     def _words(self, main: str, arguments: list[str]) -> list[str]:
         folder = self.folder.parent
         return jvm(self.classpath, main, arguments, folder=folder, flags=self.flags)
 
     @property
-    def _file(self) -> Path:
+    def file(self) -> Path:
+        """Its settings."""
         return self.folder / "bookie.properties"

@@ -164,8 +164,11 @@ class V3(Wire):
             part.freeDiskSpace = free_bytes
         return _framed(answer)
 
-    def answer_start_tls(self, request: StartTls) -> bytes:
-        return _framed(_response(proto.START_TLS, request.tag, Outcome.BAD_REQUEST))
+    def answer_start_tls(self, request: StartTls, outcome: Outcome) -> bytes:
+        answer = _response(proto.START_TLS, request.tag, outcome)
+        if outcome is Outcome.OK:
+            answer.startTLSResponse.SetInParent()
+        return _framed(answer)
 
 
 def _parsed(blob: bytes) -> proto.Request:

@@ -109,8 +109,8 @@ class Wire(ABC):
     ) -> bytes:
         raise self._lacks(request)
 
-    def answer_start_tls(self, request: StartTls) -> bytes:
-        """No: this bookie has no TLS."""
+    def answer_start_tls(self, request: StartTls, outcome: Outcome) -> bytes:
+        """OK: the handshake comes next, before anything else. BAD_REQUEST: there is no TLS."""
         raise self._lacks(request)
 
     def _lacks(self, request: Request) -> AssertionError:
