@@ -58,8 +58,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an entry is called lost although a member has not searched",
         stands_for=("S34 loss not classified",),
         file=EXPECT,
-        old="        lacking=absent if holding.has_searched else EMPTY,\n",
-        new="        lacking=absent,\n",
+        old="        lacking=absent - unread if holding.has_searched else EMPTY,\n",
+        new="        lacking=absent - unread,\n",
         tests=(STEP + "test_s35_no_loss_is_recorded_while_a_member_is_down",),
     ),
     planted(
