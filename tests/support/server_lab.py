@@ -87,6 +87,7 @@ class ServerLab:
             "journal": {"directory": str(self.root / "journal")},
             "ledgers": [{"directory": str(self.root / f"ledger-{n}")} for n in range(2)],
             "durability": {"journalWriteData": False, "flushIntervalSeconds": 3600},
+            "limits": {"readThreads": 1},  # reads end in the order in which they came
         }
 
     # Lives
