@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.metadata.opening import open_store
 from bookie.testing.apache import ApacheError
 from bookie.testing.figures import code_revision
 
@@ -36,7 +35,7 @@ from benchmarks.apache_fleet import (
 )
 from benchmarks.bench_apache import JOURNAL, NO_JOURNAL, Storage
 from benchmarks.bench_append import SETTLE_S
-from benchmarks.fleet import BOOKIES, Fleet, workplace
+from benchmarks.fleet import BOOKIES, Fleet, store_of, workplace
 from benchmarks.rows import KIB, Repeat, size_name
 
 WIRES: Final = ("v3", "v2")
@@ -190,11 +189,8 @@ def _sides(setting: Setting, jars: str, directory: Path, stack: ExitStack) -> di
 
 
 async def _until_registered(fleet: Fleet) -> None:
-    store = await open_store(fleet.url)
-    try:
-        await fleet.until_registered(store)
-    finally:
-        await store.close()
+    async with store_of(fleet):
+        pass  # it opens once all of them serve
 
 
 def main() -> int:

@@ -58,13 +58,10 @@ class Channel(asyncio.BufferedProtocol):
 
     def send(self, head: bytes, body: Buffer) -> None:
         """Queue one message; `body` must not change afterwards. Nothing is sent once lost."""
-        if len(head) + len(body) > JOIN_BYTES_MAX:
-            self._outbox.extend((head, body))
-        elif self._is_paused or self._outbox or self._transport is None:
+        if len(head) + len(body) <= JOIN_BYTES_MAX:
             self._outbox.append(b"".join((head, body)))
         else:
-            self._transport.write(b"".join((head, body)))
-            return
+            self._outbox.extend((head, body))
         if not self._is_paused:
             self._flush()
 

@@ -9,6 +9,7 @@ Replies of one loop turn leave in one vectored write. `RunConnection` speaks nat
 import asyncio
 import logging
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
@@ -36,7 +37,7 @@ READ_BYTES_MIN: Final = 256 * 1024
 """Free room below which unparsed bytes move to the front before the next read."""
 
 
-class DataConnection(asyncio.BufferedProtocol):
+class DataConnection(asyncio.BufferedProtocol, ABC):
     """One client of a data port; what its messages look like is the subclass's matter."""
 
     def __init__(self) -> None:
@@ -57,21 +58,21 @@ class DataConnection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
 
     # For the subclass
+    @abstractmethod
     def _opened(self) -> None:
         """Connected."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _closed(self) -> None:
         """The connection is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take_next(self, view: memoryview) -> int:
         """Take what comes first in `view`, unparsed bytes; how many of them that were.
 
         None of them: no room (`_block` was called), or not a whole message (`_expect` was).
         FrameError when they make no sense.
         """
-        raise NotImplementedError
 
     def _block(self) -> None:
         """The service has no room; it calls `resume`."""

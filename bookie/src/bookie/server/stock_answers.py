@@ -1,7 +1,7 @@
 """Whom a stock request came from, on which version of the wire, and how it is told no."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.status import Status
@@ -21,6 +21,9 @@ from bookie.wire.stock.messages import (
 from bookie.wire.stock.wire import Wire
 
 Answerable = Add | Read | BatchRead | ReadLac | WriteLac | Force | ListEntries | BookieInfo
+
+NO_KEY: Final = b""
+"""Of requests that fence and write nothing: no key is looked at."""
 
 Work = Callable[[], bool]
 """One piece of work; False: no room for it now, nothing happened."""

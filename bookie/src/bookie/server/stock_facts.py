@@ -1,7 +1,6 @@
 """What stock clients ask of a ledger beside its entries: LACs, force, lists; and of the disks."""
 
 from functools import partial
-from typing import Final
 
 from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.availability import EntrySet
@@ -9,7 +8,7 @@ from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 from bookie.server.operations import Operations
-from bookie.server.stock_answers import Origin
+from bookie.server.stock_answers import NO_KEY, Origin
 from bookie.server.stock_reads import FoundEntries
 from bookie.storage.engine import DirectoryUsage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
@@ -22,8 +21,6 @@ from bookie.wire.stock.messages import (
     WriteLac,
     outcome_of,
 )
-
-NO_KEY: Final = b""
 
 
 class FactService:

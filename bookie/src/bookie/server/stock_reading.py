@@ -7,7 +7,6 @@ is unknown.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 from bookie.protocol.admission import absent_status
 from bookie.protocol.availability import ENTRY_ID_MAX
@@ -15,15 +14,12 @@ from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 from bookie.server.operations import READ_BYTES_MAX, Operations
-from bookie.server.stock_answers import Origin
+from bookie.server.stock_answers import NO_KEY, Origin
 from bookie.server.stock_reads import FoundEntries
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 from bookie.wire.stock.framing import FRAME_BYTES_MAX
 from bookie.wire.stock.messages import BatchRead, Outcome, Read
 from bookie.wire.stock.v2 import BATCH_ANSWER_BYTES, BATCH_ENTRY_BYTES
-
-NO_KEY: Final = b""
-"""Of reads that fence nothing: no key is looked at."""
 
 
 def is_plain(request: Read) -> bool:
