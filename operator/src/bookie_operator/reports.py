@@ -4,9 +4,18 @@ An engine of another version may say less or more; what is missing counts as not
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from bookie_operator.observed import AuditReport, DrainReport, LossReport, RepairReport
+from bookie_operator.observed import (
+    AuditReport,
+    DrainReport,
+    Job,
+    JobKind,
+    LossReport,
+    RepairReport,
+    ScrubReport,
+)
 
 _CLASSES: Final = (
     "ledgers",
@@ -19,6 +28,22 @@ _CLASSES: Final = (
     "no_copy",
     "lost",
 )
+_WRONG: Final = _CLASSES[_CLASSES.index("missing") :]
+
+
+def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
+    """The job with what its result says, by its kind."""
+    match job.kind:
+        case JobKind.REPAIR:
+            return replace(job, repair=repair_report(tree))
+        case JobKind.AUDIT:
+            return replace(job, audit=audit_report(tree))
+        case JobKind.DRAIN:
+            return replace(job, drain=drain_report(tree))
+        case JobKind.SCRUB:
+            return replace(job, scrub=scrub_report(tree))
+        case JobKind.ACCEPT_LOSS:
+            return replace(job, loss=loss_report(tree))
 
 
 def drain_report(tree: Mapping[str, Any]) -> DrainReport:
@@ -56,6 +81,23 @@ def audit_report(tree: Mapping[str, Any]) -> AuditReport | None:
         **counts,
         accepted_losses=len(accepted) if isinstance(accepted, list) else 0,
         **_engine(tree),
+    )
+
+
+def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
+    """None when the result has no closing audit: the scrub did not come to its end."""
+    after = _part(tree, "audit_after")
+    if not after:
+        return None
+    ledgers = _part(tree, "ledgers")
+    return ScrubReport(
+        ledgers=_count(ledgers, "considered"),
+        entries=_count(after, "entries"),
+        corrupt_found=_count(tree, "corrupt_found"),
+        corrupt_replaced=_count(tree, "corrupt_replaced"),
+        wrong=sum(_count(after, name) for name in _WRONG),
+        blocked=_count(ledgers, "blocked"),
+        message=message_of(tree),
     )
 
 

@@ -1,6 +1,5 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
-from bookie.repair.digests import DigestSettings
+from bookie.repair.deep_options import digest_settings, digests_options
 from bookie.repair.engines import CHOICES
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.report import write_result
@@ -29,27 +28,6 @@ result_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the result object here, and a page for people beside it (.html).",
 )
-
-
-def digests_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a deep look."""
-    verify = click.option(
-        "--verify-digests", is_flag=True, help="Read every copy and verify its digest: bit rot."
-    )
-    rate = click.option(
-        "--read-rate",
-        type=click.IntRange(1),
-        metavar="BYTES",
-        help="With --verify-digests: read at most so many bytes a second from each bookie.",
-    )
-    return verify(rate(command))
-
-
-def digest_settings(*, verify_digests: bool, read_rate: int | None) -> DigestSettings | None:
-    """None: trust the indexes."""
-    if read_rate is not None and not verify_digests:
-        raise click.UsageError("--read-rate needs --verify-digests")
-    return DigestSettings(bytes_per_second=read_rate) if verify_digests else None
 
 
 @click.command("audit")

@@ -21,8 +21,10 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
+from bookie.repair.deep_options import digest_settings, digests_options
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
+from bookie.repair.ledgers import RepairSettings
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
@@ -82,13 +84,26 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
     help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
 )
 @click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
+@digests_options
 @engine_option
 @endings
 def run(
-    metadata: str, bookies: tuple[str, ...], every_ledger: bool, engine: str, **ending: Any
+    metadata: str,
+    bookies: tuple[str, ...],
+    every_ledger: bool,
+    verify_digests: bool,
+    read_rate: int | None,
+    engine: str,
+    **ending: Any,
 ) -> None:
     end = Ending("repair", **ending)
-    request = RepairRequest(tuple(map(BookieId, bookies)), engine=engine, every_ledger=every_ledger)
+    deep = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
+    request = RepairRequest(
+        tuple(map(BookieId, bookies)),
+        engine=engine,
+        every_ledger=every_ledger,
+        settings=RepairSettings(digests=deep),
+    )
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
@@ -184,6 +199,9 @@ def words_of(document: Document) -> str:
         lines.append(
             f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
         )
+        if document["corrupt_found"]:
+            found, replaced = document["corrupt_found"], document["corrupt_replaced"]
+            lines.append(f"corrupt: {found} copies found, {replaced} replaced")
     if document["kind"] == "drain":
         lines += _drain_lines(document)
     lines.append(
