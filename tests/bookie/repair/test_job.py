@@ -11,10 +11,11 @@ from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
+from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.steps import RepairRequest, repair
 from bookie.testing.run_service import served_fleet
 from pyspark.sql.types import StructType
 from repair_lab import AUDIT, SETTINGS, RepairLab

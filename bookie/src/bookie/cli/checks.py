@@ -17,7 +17,7 @@ from bookie.repair.admin_client import AdminClient
 from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
 from bookie.repair.ledgers import RepairSettings
-from bookie.repair.report import write_result
+from bookie.repair.report import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
 
@@ -28,6 +28,19 @@ result_option = click.option(
     "--result",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the result object here, and a page for people beside it (.html).",
+)
+html_option = click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page for people here: one file, nothing loaded from elsewhere.",
+)
+parquet_option = click.option(
+    "--parquet",
+    "tables",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="Write findings and copies by bookie as Parquet: a folder, or NAME.parquet.",
 )
 
 
@@ -59,6 +72,8 @@ def digest_settings(*, verify_digests: bool, read_rate: int | None) -> DigestSet
 @digests_options
 @engine_option
 @result_option
+@html_option
+@parquet_option
 @metadata_option
 @output_option
 def audit(
@@ -67,6 +82,8 @@ def audit(
     ledgers: tuple[int, ...],
     engine: str,
     result: Path | None,
+    page: Path | None,
+    tables: Path | None,
     **deep: Any,
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""
@@ -78,7 +95,7 @@ def audit(
         digests=digest_settings(**deep),
         say=say,
     )
-    finish(run(work), result=result, output=output)
+    finish(run(work), result=result, page=page, tables=tables, output=output)
 
 
 @click.command("repair")
@@ -93,6 +110,7 @@ def audit(
 @digests_options
 @engine_option
 @result_option
+@html_option
 @metadata_option
 @output_option
 def repair(
@@ -102,6 +120,7 @@ def repair(
     every_ledger: bool,
     engine: str,
     result: Path | None,
+    page: Path | None,
     **deep: Any,
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
@@ -112,20 +131,38 @@ def repair(
         every_ledger=every_ledger,
         settings=RepairSettings(digests=digest_settings(**deep)),
     )
-    finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
+    document = run(repair_cluster(metadata, request, say=say))
+    finish(document, result=result, page=page, output=output)
 
 
-def finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:
+def finish(
+    document: dict[str, Any],
+    *,
+    result: Path | None,
+    page: Path | None = None,
+    tables: Path | None = None,
+    output: str,
+) -> None:
     if output == "json":
         show_fields(document, output=output)
     else:
         show_result(document)
-    if result is not None:
+    for path, write in ((result, write_result), (page, write_page), (tables, _write_tables)):
+        if path is None:
+            continue
         try:
-            write_result(document, result)
+            write(document, path)
         except OSError as error:
-            fail(f"cannot write the result to {result}: {error.strerror}")
+            fail(f"cannot write the result to {path}: {error.strerror}")
     raise click.exceptions.Exit(document["exit_code"])
+
+
+def _write_tables(document: dict[str, Any], path: Path) -> None:
+    try:
+        from bookie.repair.parquet import write_parquet
+    except ImportError:
+        fail("--parquet needs pyarrow (the extra `repair` has it)", Exit.USAGE)
+    write_parquet(document, path)
 
 
 @click.command("limbo")

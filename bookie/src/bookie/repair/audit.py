@@ -28,6 +28,7 @@ from bookie.repair.expect import (
     must_exist_through,
     no_answer,
 )
+from bookie.repair.tally import Tallies, summed, tally_of
 
 METADATA_IN_FLIGHT: Final = 64
 LOOKS_MAX: Final = 4
@@ -55,6 +56,15 @@ class Look:
     metadata: Versioned[LedgerMetadata]
     holdings: Mapping[BookieId, Holding]
     verdict: Verdict
+    counted: Tallies | None = None
+    """Kept by a look whose sets were let go."""
+
+    @property
+    def tallies(self) -> Tallies:
+        """Copies by member."""
+        if self.counted is not None:
+            return self.counted
+        return {bookie_id: tally_of(share) for bookie_id, share in self.verdict.shares.items()}
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -119,7 +129,7 @@ class Audit:
 
     `unreachable`: bookies that gave no answer. `marked`: ledgers that some bookie holds in limbo or
     unchecked, though all entries may be there. `accepted`: ledgers that a person let close at a
-    possible loss, each with its record (S33).
+    possible loss, each with its record (S33). `tallies`: copies by bookie.
     """
 
     counts: AuditCounts = AuditCounts()
@@ -127,6 +137,7 @@ class Audit:
     unreachable: frozenset[BookieId] = frozenset()
     marked: int = 0
     accepted: tuple[tuple[LedgerId, bytes], ...] = ()
+    tallies: Tallies = field(default_factory=dict)
 
     def __add__(self, other: "Audit") -> "Audit":
         return Audit(
@@ -135,6 +146,7 @@ class Audit:
             self.unreachable | other.unreachable,
             self.marked + other.marked,
             self.accepted + other.accepted,
+            summed((self.tallies, other.tallies)),
         )
 
 
@@ -259,6 +271,7 @@ def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
             for look in found
             if (record := look.metadata.value.custom.get(ACCEPTED_LOSS_KEY)) is not None
         ),
+        tallies=summed(look.tallies for look in found),
     )
 
 
@@ -294,7 +307,8 @@ def _slimmed(look: Look) -> Look:
     holdings = {
         b: replace(h, entries=EMPTY, lost=EMPTY, corrupt=EMPTY) for b, h in look.holdings.items()
     }
-    return Look(look.metadata, holdings, replace(verdict, shares=shares, ok=EMPTY))
+    slim = replace(verdict, shares=shares, ok=EMPTY)
+    return Look(look.metadata, holdings, slim, look.tallies)
 
 
 def _is_open(look: Look) -> bool:
@@ -305,7 +319,8 @@ def _undecided(look: Look) -> Look:
     """A look whose ledger never held still: nothing definite is said about its entries."""
     silent = {b: no_answer(b, look.ledger_id, Status.UNREACHABLE) for b in look.holdings}
     through = look.verdict.through
-    return replace(look, verdict=judge(look.metadata.value, silent, through=through))
+    verdict = judge(look.metadata.value, silent, through=through)
+    return replace(look, verdict=verdict, counted=None)
 
 
 async def batches_of(

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
 from bookie.repair.bulk import judge_bulk
 from bookie.repair.driver_pod import DriverPod
@@ -60,6 +61,8 @@ JUDGED_SCHEMA: Final = pa.schema(
     [
         ("doubtful", pa.list_(pa.int64())),
         ("marked", pa.int64()),
+        ("bookies", _STRINGS),
+        ("copies", pa.list_(pa.int64())),
         *((name, pa.int64()) for name in COUNT_NAMES),
         ("executor", pa.string()),
     ]
@@ -217,6 +220,8 @@ def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         row = {
             "doubtful": list(found.doubtful),
             "marked": found.marked,
+            "bookies": list(found.copies),
+            "copies": list(found.copies.values()),
             **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
             "executor": executor_name(),
         }
@@ -237,6 +242,14 @@ def audit_ledgers(
         counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
         marked=pc.sum(rows["marked"]).as_py() or 0,
         doubtful=tuple(sorted(map(LedgerId, doubtful))),
+        copies=_copies(rows),
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )
+
+
+def _copies(rows: pa.Table) -> dict[BookieId, int]:
+    found = Counter[BookieId]()
+    for row in rows.select(["bookies", "copies"]).to_pylist():
+        found.update(dict(zip(map(BookieId, row["bookies"]), row["copies"], strict=True)))
+    return dict(found)

@@ -6,7 +6,7 @@ Both doors come through here: `python -m bookie.repair` (the operator's jobs) an
 from collections.abc import Sequence
 
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.repair import drain, steps
+from bookie.repair import audit_steps, drain, steps
 from bookie.repair.cluster import open_cluster
 from bookie.repair.control import DrainAnswer
 from bookie.repair.digests import DigestSettings
@@ -38,7 +38,7 @@ async def audit_cluster(
     check_engine(engine)
     async with open_cluster(metadata_url) as cluster:
         spark = spark_audit_for(metadata_url)
-        found = await steps.audit(
+        found = await audit_steps.audit(
             cluster, ledger_ids=ledger_ids, engine=engine, digests=digests, spark=spark, say=say
         )
     return found | {"metadata": metadata_url}

@@ -6,14 +6,15 @@ looks at each such ledger again, with fresh metadata and answers. Spark does the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.audit import METADATA_IN_FLIGHT, AuditCounts, batches_of, read_ledgers
 from bookie.repair.bulk import Judged, judge_bulk
 from bookie.repair.columns import NO_ANSWER, Answer, AnswerColumns, LedgerColumns, rows_of
@@ -73,11 +74,13 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 class BulkAudit:
     """What one look made of all ledgers: counts of those that are wholly ok; the others,
     `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
+    `copies`: of the ok ones, the copies of each bookie that has any.
     """
 
     counts: AuditCounts = field(default_factory=AuditCounts)
     marked: int = 0
     doubtful: tuple[LedgerId, ...] = ()
+    copies: Mapping[BookieId, int] = field(default_factory=dict)
     spark_app_id: str | None = None
     executors: tuple[str, ...] = ()
 
@@ -90,6 +93,7 @@ def tallied(ledgers: LedgerColumns, judged: Judged) -> BulkAudit:
         counts=AuditCounts(ledgers=int(fine.sum()), entries=entries, ok=entries),
         marked=int((judged.is_marked & fine).sum()),
         doubtful=tuple(map(LedgerId, ledgers.ledger_id[judged.is_doubtful].tolist())),
+        copies={ledgers.bookies[i]: int(judged.copies[i]) for i in np.flatnonzero(judged.copies)},
     )
 
 
@@ -101,12 +105,14 @@ async def survey(
 ) -> BulkAudit:
     """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
     counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
+    copies = Counter[BookieId]()
     looked_at = 0
     async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
         ledgers = await tables.ledgers(batch)
         found = tallied(ledgers, judge_bulk(ledgers, await tables.answers(ledgers)))
         counts, marked = counts + found.counts, marked + found.marked
         doubtful += found.doubtful
+        copies.update(found.copies)
         looked_at += len(ledgers)
         progress(looked_at)
-    return BulkAudit(counts, marked, tuple(doubtful))
+    return BulkAudit(counts, marked, tuple(doubtful), dict(copies))
