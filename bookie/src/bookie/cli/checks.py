@@ -14,6 +14,7 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
+from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
 from bookie.repair.ledgers import RepairSettings
@@ -69,6 +70,7 @@ def digest_settings(*, verify_digests: bool, read_rate: int | None) -> DigestSet
 @click.option(
     "--ledger", "ledgers", type=click.IntRange(0), multiple=True, help="Only these ledgers."
 )
+@audit_options
 @digests_options
 @engine_option
 @result_option
@@ -84,18 +86,24 @@ def audit(
     result: Path | None,
     page: Path | None,
     tables: Path | None,
-    **deep: Any,
+    verify_digests: bool,
+    read_rate: int | None,
+    **options: Any,
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
-    work = audit_cluster(
-        metadata,
-        ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
-        engine=engine,
-        digests=digest_settings(**deep),
-        say=say,
-    )
-    finish(run(work), result=result, page=page, tables=tables, output=output)
+    async def work() -> dict[str, Any]:
+        return await audit_cluster(
+            metadata,
+            ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
+            engine=engine,
+            digests=digests,
+            say=say,
+            **audit_arguments(**options),
+        )
+
+    finish(run(work()), result=result, page=page, tables=tables, output=output)
 
 
 @click.command("repair")

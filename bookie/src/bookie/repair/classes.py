@@ -21,6 +21,15 @@ MEANINGS: Final = {
     "unknown": "no copy is known to be missing, but one is not known to be there",
 }
 OF_ENTRIES: Final = tuple(MEANINGS)
+SILENT: Final = "silent_bookie"
+UNDERREPLICATED: Final = "underreplicated"
+OF_OTHERS: Final = {
+    SILENT: "a bookie is registered and gives no answer",
+    UNDERREPLICATED: "a ledger has been marked under-replicated for longer than is granted",
+    "placement_soft": "one rack holds all copies of an entry, though there are more racks",
+    "placement_strict": "copies of an entry span fewer racks than are asked for",
+}
+"""Of ledgers and bookies as a whole: no entries are counted. No reason to say that data is lost."""
 
 
 def entries_by_class(verdict: Verdict) -> dict[str, EntrySet]:
@@ -30,7 +39,7 @@ def entries_by_class(verdict: Verdict) -> dict[str, EntrySet]:
 
 
 def classes_json(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Any]]:
-    """Of every class, also of those without any: `findings` (ledgers), and their `entries`."""
+    """Of every class of entries, also of empty ones: ledgers as `findings`, and `entries`."""
     told = {name: {"findings": 0, "entries": 0} for name in OF_ENTRIES}
     for verdict in verdicts:
         for name, entries in entries_by_class(verdict).items():

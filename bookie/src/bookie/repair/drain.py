@@ -17,6 +17,7 @@ from typing import Final
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.cluster import Cluster
@@ -25,6 +26,7 @@ from bookie.repair.engines import AUTO, INLINE, SPARK_KUBERNETES, SPARK_LOCAL, E
 from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
 from bookie.repair.mover import DrainOutcome, LedgerMover
 from bookie.repair.outcome import LedgerOutcome
+from bookie.repair.placing import racks_of
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -114,6 +116,7 @@ class _Run:
         self._started = Started.now()
         self._outcomes: dict[LedgerId, DrainOutcome] = {}
         self._candidates: list[BookieId] = []
+        self._racks = NO_RACKS
         self._silent: list[Marks] = []
 
     # May it, may it still?
@@ -150,6 +153,7 @@ class _Run:
                 "cancelled or never begun; begin it with `bookie drain`",
                 self._leaving,
             )
+        self._racks = racks_of(infos, {})
         self._silent = [found for found in marks if found.status is not Status.OK]
         silent = {found.bookie_id for found in self._silent}
         self._candidates = sorted(
@@ -187,7 +191,7 @@ class _Run:
             if start and (refusal := await self._look_round()) is not None:
                 return refusal
             mover = LedgerMover(
-                self._cluster, self._leaving, self._candidates, self._settings.repair
+                self._cluster, self._leaving, self._candidates, self._settings.repair, self._racks
             )
             await mover.move(ready[start : start + size])
             self._say(f"{min(start + size, len(ready))} of {len(ready)} ledgers looked after")

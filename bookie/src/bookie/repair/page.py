@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bookie.repair.classes import MEANINGS
+from bookie.repair.classes import MEANINGS, OF_OTHERS
 from bookie.repair.page_style import STYLE
 from bookie.repair.plots import copies_plot
 
@@ -71,8 +71,8 @@ def _sections(document: Document) -> list[str]:
     for name in ORDER:
         value = document.get(name)
         if value:
-            shown = _SECTIONS.get(name, _list)(value)
-            parts.append(f'<section id="{name}"><h2>{_title(name)}</h2>{shown}</section>')
+            show: Callable[[Any], str] = _SECTIONS.get(name, _list)
+            parts.append(f'<section id="{name}"><h2>{_title(name)}</h2>{show(value)}</section>')
     repaired = [(name, document[name]) for name in REPAIRED if name in document]
     if repaired:
         shown = _table(("", ""), repaired)
@@ -99,13 +99,13 @@ def _rest(document: Document) -> str:
 
 
 def _classes(classes: Document) -> str:
-    rows = []
+    rows, words = [], MEANINGS | OF_OTHERS
     for name, count in classes.items():
         tone = "zero" if not count["findings"] else "hit"
         rows.append(
             f'<tr class="{tone}" data-class="{_text(name)}"><td>{_title(name)}</td>'
             f"{_cell(count['findings'])}{_cell(count['entries'])}"
-            f"<td>{_text(MEANINGS.get(name, ''))}</td></tr>"
+            f"<td>{_text(words.get(name, ''))}</td></tr>"
         )
     head = "<tr><th>class</th><th>findings</th><th>entries</th><th>meaning</th></tr>"
     return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'

@@ -114,16 +114,17 @@ def exit_code(counts: AuditCounts, *, blocked: int = 0) -> int:
 
 def write_result(document: Mapping[str, Any], path: Path) -> None:
     """Write the JSON object, and beside it the page `<name>.html`; each appears whole or not."""
-    _write(path, json.dumps(document, indent=2) + "\n")
+    write_whole(path, json.dumps(document, indent=2) + "\n")
     write_page(document, path.with_suffix(".html"))
 
 
 def write_page(document: Mapping[str, Any], path: Path) -> None:
     """Write the page for people; it appears whole or not."""
-    _write(path, page(document))
+    write_whole(path, page(document))
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

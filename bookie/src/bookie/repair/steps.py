@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from bookie.points import passing
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import Racks
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, AuditCounts, Auditor
 from bookie.repair.cluster import Cluster
@@ -48,7 +49,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[str, Say], Awaitable[BulkAudit]]
+SparkAuditor = Callable[[str, Racks, Say], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say], Awaitable[EngineRun]]
 
