@@ -1,5 +1,6 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from bookie.cli.results import show_result
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
+from bookie.repair.__main__ import bounds_options
 from bookie.repair.admin_client import AdminClient
+from bookie.repair.copy import CopySettings
 from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.progress import Teller
 from bookie.repair.report import write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
@@ -90,6 +94,7 @@ def audit(
     help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
 )
 @click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
+@bounds_options
 @digests_options
 @engine_option
 @result_option
@@ -102,6 +107,8 @@ def repair(
     every_ledger: bool,
     engine: str,
     result: Path | None,
+    rate: int | None,
+    checkpoint: Path | None,
     **deep: Any,
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
@@ -110,9 +117,13 @@ def repair(
         tuple(map(BookieId, bookies)),
         engine,
         every_ledger=every_ledger,
-        settings=RepairSettings(digests=digest_settings(**deep)),
+        settings=RepairSettings(
+            copy=CopySettings(bytes_per_second=rate), digests=digest_settings(**deep)
+        ),
+        checkpoint=checkpoint,
     )
-    finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
+    work = repair_cluster(metadata, request, say=Teller(sys.stderr))
+    finish(run(work), result=result, output=output)
 
 
 def finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:

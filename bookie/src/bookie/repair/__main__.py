@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,8 +20,11 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
+from bookie.repair.copy import CopySettings
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
+from bookie.repair.ledgers import RepairSettings
+from bookie.repair.progress import Teller
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
@@ -60,6 +62,24 @@ progress_option = click.option(
 )
 
 
+def bounds_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a repair that is to be gentle, or may be cut off."""
+    rate = click.option(
+        "--bytes-per-second-per-bookie",
+        "rate",
+        type=click.IntRange(1),
+        metavar="BYTES",
+        help="Copy at most so many bytes a second from and to each bookie.",
+    )
+    checkpoint = click.option(
+        "--checkpoint",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Remember here what was done: a repair that was cut off goes on from there.",
+    )
+    return rate(checkpoint(command))
+
+
 @click.group(help="Audit and repair of ledgers.")
 def main() -> None:
     """Parsing only; `steps` does the work."""
@@ -74,6 +94,7 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
+@bounds_options
 @click.option(
     "--bookie",
     "bookies",
@@ -85,10 +106,22 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 @engine_option
 @endings
 def run(
-    metadata: str, bookies: tuple[str, ...], every_ledger: bool, engine: str, **ending: Any
+    metadata: str,
+    bookies: tuple[str, ...],
+    every_ledger: bool,
+    engine: str,
+    rate: int | None,
+    checkpoint: Path | None,
+    **ending: Any,
 ) -> None:
     end = Ending("repair", **ending)
-    request = RepairRequest(tuple(map(BookieId, bookies)), engine=engine, every_ledger=every_ledger)
+    request = RepairRequest(
+        tuple(map(BookieId, bookies)),
+        engine=engine,
+        every_ledger=every_ledger,
+        settings=RepairSettings(copy=CopySettings(bytes_per_second=rate)),
+        checkpoint=checkpoint,
+    )
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
@@ -124,7 +157,7 @@ class Ending:
 
     @property
     def say(self) -> Callable[[str], None]:
-        return speaker(self.progress)
+        return Teller(sys.stderr, always=self.progress, stamped=True)
 
     def succeeded(self, document: Document) -> None:
         if self.result is not None:
@@ -141,13 +174,6 @@ class Ending:
                 write_summary(told, self.summary)
             except OSError as unwritten:
                 click.echo(f"error: no summary: {unwritten}", err=True)
-
-
-def speaker(always: bool) -> Callable[[str], None]:
-    """Says progress lines on stderr when a person watches, or always."""
-    if not (always or sys.stderr.isatty()):
-        return lambda _line: None
-    return lambda line: click.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)
 
 
 def _finish(work: Coroutine[Any, Any, Document], ending: Ending) -> NoReturn:
