@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 from bookie.metadata.opening import open_store
-from bookie.metadata.store import BookieInfo, Cookie, Endpoint, MetadataStore, Versioned
+from bookie.metadata.store import (
+    BookieInfo,
+    Cookie,
+    Endpoint,
+    MetadataStore,
+    UnderreplicationMark,
+    Versioned,
+)
 from bookie.protocol.entry import DigestType
 from bookie.protocol.errors import (
     MetadataConflictError,
@@ -291,6 +298,170 @@ async def test_boot_epochs_are_compared_and_set(store: MetadataStore) -> None:
     with pytest.raises(MetadataConflictError):
         await store.write_boot_epoch(B0, 13, version=first.version)
     assert await store.read_boot_epoch(B0) == second == Versioned(12, second.version)
+
+
+# Under-replication marks
+async def test_a_ledger_has_no_mark_before_it_is_marked(store: MetadataStore) -> None:
+    assert await store.underreplication.read_mark(LedgerId(1)) is None
+    assert [mark async for mark in store.underreplication.marks()] == []
+
+
+async def test_a_mark_reads_back_the_same_elsewhere(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    made = await store.underreplication.mark(LedgerId(1), [B0, B1, B0], now_ms=1234)
+    assert made == UnderreplicationMark(LedgerId(1), (B0, B1), 1234, version=0)
+    assert await (await open_another()).underreplication.read_mark(LedgerId(1)) == made
+
+
+async def test_a_mark_may_name_no_bookie(store: MetadataStore) -> None:
+    made = await store.underreplication.mark(LedgerId(1), (), now_ms=5)
+    assert made.missing == () and await store.underreplication.read_mark(LedgerId(1)) == made
+
+
+async def test_a_further_missing_bookie_joins_the_mark_and_dates_it_anew(
+    store: MetadataStore,
+) -> None:
+    first = await store.underreplication.mark(LedgerId(1), [B1], now_ms=10)
+    both = await store.underreplication.mark(LedgerId(1), [B0, B1], now_ms=20)
+    assert both == UnderreplicationMark(LedgerId(1), (B1, B0), 20, version=first.version + 1)
+    assert await store.underreplication.read_mark(LedgerId(1)) == both
+
+
+async def test_a_bookie_that_is_named_already_changes_nothing(store: MetadataStore) -> None:
+    first = await store.underreplication.mark(LedgerId(1), [B1, B0], now_ms=10)
+    assert await store.underreplication.mark(LedgerId(1), [B0], now_ms=20) == first
+    assert await store.underreplication.read_mark(LedgerId(1)) == first
+
+
+async def test_racing_markers_lose_no_bookie(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    bookies = [BookieId(f"bookie-{number}:3181") for number in range(6)]
+    stores = [store, *[await open_another() for _ in bookies[1:]]]
+    await asyncio.gather(
+        *(
+            s.underreplication.mark(LedgerId(1), [bookie], now_ms=n)
+            for n, (s, bookie) in enumerate(zip(stores, bookies, strict=True))
+        )
+    )
+    mark = await store.underreplication.read_mark(LedgerId(1))
+    assert mark is not None and sorted(mark.missing) == bookies
+
+
+async def test_marks_are_listed_by_rising_ledger_id(store: MetadataStore) -> None:
+    ids = [*map(LedgerId, range(300)), *map(LedgerId, (2**16, 2**31 - 1, 2**32, 2**63 - 1))]
+    made = await asyncio.gather(
+        *(store.underreplication.mark(i, [B0], now_ms=i % 1000) for i in reversed(ids))
+    )
+    assert [mark async for mark in store.underreplication.marks()] == made[::-1]
+
+
+async def test_a_listing_of_marks_may_be_left_early(store: MetadataStore) -> None:
+    for number in (1, 2, 2**40):
+        await store.underreplication.mark(LedgerId(number), [B0], now_ms=1)
+    async for found in store.underreplication.marks():
+        assert found.ledger_id == 1
+        break
+
+
+async def test_a_mark_is_cleared_by_its_version_only(store: MetadataStore) -> None:
+    marks = store.underreplication
+    first = await marks.mark(LedgerId(1), [B0], now_ms=1)
+    second = await marks.mark(LedgerId(1), [B1], now_ms=2)
+    assert not await marks.clear(LedgerId(1), version=first.version)
+    assert await marks.read_mark(LedgerId(1)) == second
+    assert await marks.clear(LedgerId(1), version=second.version)
+    assert await marks.read_mark(LedgerId(1)) is None
+
+
+async def test_clearing_leaves_the_neighbours_and_may_be_done_twice(store: MetadataStore) -> None:
+    marks = store.underreplication
+    for number in (1, 2, 2**40):
+        await marks.mark(LedgerId(number), [B0], now_ms=1)
+    assert [await marks.clear(LedgerId(2), version=0) for _ in range(2)] == [True, True]
+    assert [mark.ledger_id async for mark in marks.marks()] == [1, 2**40]
+
+
+async def test_a_cleared_ledger_can_be_marked_again(store: MetadataStore) -> None:
+    marks = store.underreplication
+    await marks.mark(LedgerId(1), [B0], now_ms=1)
+    await marks.clear(LedgerId(1), version=0)
+    again = await marks.mark(LedgerId(1), [B1], now_ms=7)
+    assert again == UnderreplicationMark(LedgerId(1), (B1,), 7, version=0)
+
+
+async def test_a_ledger_is_locked_by_one_session(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    other = await open_another()
+    assert await store.underreplication.lock(LedgerId(1), holder="here")
+    assert not await other.underreplication.lock(LedgerId(1), holder="there")
+    assert not await store.underreplication.lock(LedgerId(1), holder="here"), "nor twice by one"
+    assert await other.underreplication.lock(LedgerId(2), holder="there")
+    await store.underreplication.unlock(LedgerId(1))
+    assert await other.underreplication.lock(LedgerId(1), holder="there")
+
+
+async def test_nobody_unlocks_what_another_locked(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    other = await open_another()
+    await other.underreplication.unlock(LedgerId(1))
+    await store.underreplication.lock(LedgerId(1), holder="here")
+    await other.underreplication.unlock(LedgerId(1))
+    assert not await other.underreplication.lock(LedgerId(1), holder="there")
+
+
+async def test_a_lock_ends_with_its_session(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    other = await open_another()
+    await other.underreplication.lock(LedgerId(1), holder="there")
+    await other.close()
+    assert await store.underreplication.lock(LedgerId(1), holder="here")
+
+
+async def test_a_lock_does_not_keep_a_ledger_from_being_marked_and_cleared(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    await store.underreplication.lock(LedgerId(1), holder="here")
+    marked = await (await open_another()).underreplication.mark(LedgerId(1), [B0], now_ms=1)
+    assert await store.underreplication.clear(LedgerId(1), version=marked.version)
+
+
+async def test_replication_is_on_until_it_is_switched_off(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    other = await open_another()
+    assert await store.underreplication.is_enabled()
+    for enabled in (False, False, True, True, False):
+        await store.underreplication.set_enabled(enabled)
+        assert await other.underreplication.is_enabled() is enabled
+
+
+async def test_the_delay_of_recovery_is_none_until_it_is_set(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    other = await open_another()
+    assert await store.underreplication.recovery_delay_s() is None
+    for seconds in (0, 600):
+        await store.underreplication.set_recovery_delay_s(seconds)
+        assert await other.underreplication.recovery_delay_s() == seconds
+
+
+async def test_nothing_is_said_of_marks_where_there_is_no_store(
+    open_another: OpenAnother,
+) -> None:
+    store = await open_another()
+    await store.initialise()
+    await store.close()
+    for asked in (
+        store.underreplication.is_enabled(),
+        store.underreplication.read_mark(LedgerId(1)),
+    ):
+        with pytest.raises(UnavailableError, match="closed"):
+            await asked
 
 
 # Values

@@ -8,6 +8,8 @@ from bookie.metadata.layout import (
     is_long_layout,
     ledger_id_of,
     ledger_path,
+    mark_folder,
+    marked_ledger,
     value_name,
     value_node,
 )
@@ -89,3 +91,37 @@ def test_value_names_come_back(name: str) -> None:
     if name not in (".", ".."):
         assert value_name(value_node(name)) == name
         assert "/" not in value_node(name)
+
+
+@pytest.mark.parametrize(
+    ("ledger_id", "path"),
+    [
+        (0, "0000/0000/0000/0000/urL0000000000"),
+        (0xCAFE, "0000/0000/0000/cafe/urL0000051966"),
+        (2**31 - 1, "0000/0000/7fff/ffff/urL2147483647"),
+        (2**40 + 5, "0000/0100/0000/0005/urL1099511627781"),
+        (2**63 - 1, "7fff/ffff/ffff/ffff/urL9223372036854775807"),
+    ],
+)
+def test_marks_lie_where_apaches_workers_look(ledger_id: int, path: str) -> None:
+    paths = Paths("/ledgers")
+    assert paths.mark(LedgerId(ledger_id)) == f"/ledgers/underreplication/ledgers/{path}"
+    assert paths.mark_lock(LedgerId(ledger_id)).endswith(f"/locks/{path.rpartition('/')[2]}")
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_every_folder_of_a_mark_leads_back_to_its_id(ledger_id: int) -> None:
+    assert marked_ledger(mark_folder(LedgerId(ledger_id))) == ledger_id
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["", "0000/0000/0000", "0000/0000/0000/000G", "0000/0000/0000/00AA", "8000/0000/0000/0000"],
+)
+def test_other_folders_are_of_no_ledgers_mark(folder: str) -> None:
+    assert marked_ledger(folder) is None
+
+
+def test_a_ledger_id_that_does_not_exist_has_no_mark() -> None:
+    with pytest.raises(BadRequestError):
+        mark_folder(LedgerId(-1))

@@ -12,7 +12,8 @@ from bookie.metadata.layout import LAYOUT_TEXT
 from bookie.metadata.service_info import encode_info
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import BookieInfo, Cookie, Endpoint
-from bookie.metadata.zookeeper import ZNODE_BYTES_MAX, ZooKeeperStore
+from bookie.metadata.znodes import ZNODE_BYTES_MAX
+from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.errors import (
     BadRequestError,
     MetadataConflictError,
@@ -227,6 +228,11 @@ def denials(store: ZooKeeperStore, metadata: LedgerMetadata) -> list[Awaitable[o
         store.read_boot_epoch(B0),
         store.read_value("logs/a"),
         store.register(INFO),
+        anext(store.underreplication.marks()),
+        store.underreplication.read_mark(metadata.ledger_id),
+        store.underreplication.clear(metadata.ledger_id, version=0),
+        store.underreplication.is_enabled(),
+        store.underreplication.recovery_delay_s(),
     ]
 
 

@@ -1,8 +1,8 @@
 """Where BookKeeper keeps what in ZooKeeper, as pure functions over paths.
 
-Below the cluster's root (usually /ledgers): LAYOUT, INSTANCEID, available/, cookies/, idgen/ and
-the ledgers. Our own znodes lie beside that root, not in it: Apache's tools refuse to end a cluster
-that has children they do not know.
+Below the cluster's root (usually /ledgers): LAYOUT, INSTANCEID, available/, cookies/, idgen/,
+underreplication/ and the ledgers. Our own znodes lie beside that root, not in it: Apache's tools
+refuse to end a cluster that has children they do not know.
 """
 
 import re
@@ -28,6 +28,10 @@ LEDGER_PREFIX: Final = "L"
 ID_PREFIX: Final = "ID-"
 HIGH_PREFIX: Final = "HOB-"
 OWN_ROOT: Final = "bookie-operator"
+
+MARK_PREFIX: Final = "urL"
+MARK_FOLDERS: Final = 4
+MARK_FOLDER: Final = re.compile(r"[0-9a-f]{4}")
 
 BOOKIE_ID: Final = re.compile(r"[A-Za-z0-9_.:-]+")
 RESERVED_BOOKIE_ID: Final = "readonly"
@@ -76,9 +80,35 @@ def ledger_id_of(path: str) -> LedgerId | None:
     return LedgerId(int(digits)) if digits.isascii() and digits.isdecimal() else None
 
 
-def is_folder(name: str, *, level: int, lengths: tuple[int, ...]) -> bool:
-    """True for a folder of ledgers at this depth (0 = child of the root)."""
-    return len(name) == lengths[level] and name.isascii() and name.isdecimal()
+def is_folder(name: str, *, length: int) -> bool:
+    """True for a folder of ledgers of a level whose names have `length` digits."""
+    return len(name) == length and name.isascii() and name.isdecimal()
+
+
+def is_mark_folder(name: str) -> bool:
+    """True for a folder of under-replication marks, at any of their levels."""
+    return MARK_FOLDER.fullmatch(name) is not None
+
+
+def mark_node(ledger_id: LedgerId) -> str:
+    """Name of the ledger's under-replication mark, and of its lock."""
+    return f"{MARK_PREFIX}{ledger_id:010d}"
+
+
+def mark_folder(ledger_id: LedgerId) -> str:
+    """The mark's folder: one for each ledger, its 64 bits in four names of hexadecimal digits."""
+    if not 0 <= ledger_id <= LEDGER_ID_MAX:
+        raise BadRequestError(f"ledger id {ledger_id} is not within 0 and {LEDGER_ID_MAX}")
+    return "/".join(_split(f"{ledger_id:016x}", (4,) * MARK_FOLDERS))
+
+
+def marked_ledger(folder: str) -> LedgerId | None:
+    """The reverse of `mark_folder`; None for a folder that no ledger's mark can lie in."""
+    parts = folder.split("/")
+    if len(parts) != MARK_FOLDERS or not all(map(is_mark_folder, parts)):
+        return None
+    number = int("".join(parts), 16)
+    return LedgerId(number) if number <= LEDGER_ID_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +155,37 @@ class Paths:
     def high_ids(self, high: int) -> str:
         """Folder of the counter for ids whose upper half is `high`."""
         return f"{self.long_ids}/{HIGH_PREFIX}{high:010d}"
+
+    @property
+    def underreplication(self) -> str:
+        return f"{self.root}/underreplication"
+
+    @property
+    def marks_layout(self) -> str:
+        return f"{self.underreplication}/LAYOUT"
+
+    @property
+    def marks(self) -> str:
+        return f"{self.underreplication}/ledgers"
+
+    @property
+    def mark_locks(self) -> str:
+        return f"{self.underreplication}/locks"
+
+    @property
+    def replication_disabled(self) -> str:
+        """Exists while re-replication is switched off."""
+        return f"{self.underreplication}/disable"
+
+    @property
+    def recovery_delay(self) -> str:
+        return f"{self.underreplication}/lostBookieRecoveryDelay"
+
+    def mark(self, ledger_id: LedgerId) -> str:
+        return f"{self.marks}/{mark_folder(ledger_id)}/{mark_node(ledger_id)}"
+
+    def mark_lock(self, ledger_id: LedgerId) -> str:
+        return f"{self.mark_locks}/{mark_node(ledger_id)}"
 
     def own(self, instance_id: str, kind: str) -> str:
         """Folder of our own znodes of one kind, of this cluster and no later one at its path."""

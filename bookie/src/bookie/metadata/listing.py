@@ -1,4 +1,4 @@
-"""Walks the tree of ledgers in rising order, with many small requests under way at once.
+"""Walks the trees of ledgers and of marks in rising order, many small requests under way at once.
 
 Each level is a stage: paths in, their children out, in the same order, a bounded number of requests
 ahead of the reader. So a listing streams, whether ids are dense (10,000 to a folder) or scattered
@@ -7,77 +7,40 @@ ahead of the reader. So a listing streams, whether ids are dense (10,000 to a fo
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
-from bookie.metadata.layout import LONG_SPLIT, SHORT_SPLIT, is_folder, ledger_id_of
+from bookie.metadata.layout import (
+    LONG_SPLIT,
+    MARK_FOLDERS,
+    SHORT_SPLIT,
+    is_folder,
+    is_mark_folder,
+    ledger_id_of,
+    marked_ledger,
+)
 from bookie.metadata.session import NoNodeError, ZooKeeperSession
 from bookie.protocol.ids import LedgerId
 
 REQUESTS_AHEAD: Final = 32
 """Requests each level keeps under way before the reader asks for their answers."""
 
+Keep = Callable[[str], bool]
+"""Tells whether the walk goes on below the child of this name."""
 
-class LedgerWalk:
-    """One listing: every ledger that existed when it began and was not deleted meanwhile."""
+
+class FolderWalk:
+    """One look at the tree below `root`; paths are relative to it, in rising order."""
 
     def __init__(self, session: ZooKeeperSession, root: str) -> None:
         self._session = session
         self._root = root
         self._synced_in: int | None = None
 
-    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        """Rising: the short paths hold the ids below 2^31 - 1, the long ones those above.
-
-        A cluster with nothing but long paths has no folders of the short form.
-        """
-        tops = await self._children(self._root)
-        for lengths in (SHORT_SPLIT, LONG_SPLIT):
-            folders = [name for name in tops if is_folder(name, level=0, lengths=lengths)]
-            async with aclosing(self._below(folders, lengths)) as paths:
-                async for path in paths:
-                    ledger_id = ledger_id_of(path)
-                    if ledger_id is not None:
-                        yield ledger_id
-
-    def _below(self, folders: list[str], lengths: tuple[int, ...]) -> AsyncGenerator[str, None]:
-        paths = _each(folders)
-        for level in range(1, len(lengths)):
-            last = level == len(lengths) - 1
-            paths = self._stage(paths, level=level, lengths=None if last else lengths)
-        return paths
-
-    async def _stage(
-        self, folders: AsyncGenerator[str, None], *, level: int, lengths: tuple[int, ...] | None
-    ) -> AsyncGenerator[str, None]:
-        """Children of each folder, in order; folders only when `lengths` is given."""
-        async with aclosing(self._ahead(folders)) as answers:
-            async for folder, names in answers:
-                for name in names:
-                    if lengths is None or is_folder(name, level=level, lengths=lengths):
-                        yield f"{folder}/{name}"
-
-    async def _ahead(
-        self, folders: AsyncGenerator[str, None]
-    ) -> AsyncGenerator[tuple[str, list[str]], None]:
-        window: deque[tuple[str, asyncio.Task[list[str]]]] = deque()
-        try:
-            async with aclosing(folders):
-                async for folder in folders:
-                    reading = asyncio.create_task(self._children(f"{self._root}/{folder}"))
-                    window.append((folder, reading))
-                    if len(window) == REQUESTS_AHEAD:
-                        yield await _oldest(window)
-            while window:
-                yield await _oldest(window)
-        finally:
-            for _, reading in window:
-                reading.cancel()
-            await asyncio.gather(*(reading for _, reading in window), return_exceptions=True)
-
-    async def _children(self, path: str) -> list[str]:
-        """The znode's children, sorted; none when it is gone, as its ledgers then are."""
+    async def children(self, path: str) -> list[str]:
+        """The znode's children, sorted; none when it is gone, as what lay in it then is."""
         generation = self._session.generation
         try:
             names: list[str] = await self._session.read(
@@ -88,9 +51,76 @@ class LedgerWalk:
         self._synced_in = generation
         return sorted(names)
 
+    async def tops(self) -> list[str]:
+        """The names right below the root."""
+        return await self.children(self._root)
+
+    def below(self, tops: Iterable[str], levels: Sequence[Keep]) -> AsyncGenerator[str, None]:
+        """The paths `len(levels)` deeper than `tops`; each level keeps the names it is told to."""
+        paths = _each(sorted(tops))
+        for keep in levels:
+            paths = self._stage(paths, keep)
+        return paths
+
+    async def _stage(
+        self, folders: AsyncGenerator[str, None], keep: Keep
+    ) -> AsyncGenerator[str, None]:
+        async with aclosing(self._ahead(folders)) as answers:
+            async for folder, names in answers:
+                for name in filter(keep, names):
+                    yield f"{folder}/{name}"
+
+    async def _ahead(
+        self, folders: AsyncGenerator[str, None]
+    ) -> AsyncGenerator[tuple[str, list[str]], None]:
+        window: deque[tuple[str, asyncio.Task[list[str]]]] = deque()
+        try:
+            async with aclosing(folders):
+                async for folder in folders:
+                    reading = asyncio.create_task(self.children(f"{self._root}/{folder}"))
+                    window.append((folder, reading))
+                    if len(window) == REQUESTS_AHEAD:
+                        yield await _oldest(window)
+            while window:
+                yield await _oldest(window)
+        finally:
+            for _, reading in window:
+                reading.cancel()
+            await asyncio.gather(*(reading for _, reading in window), return_exceptions=True)
+
+
+async def walk_ledgers(session: ZooKeeperSession, root: str) -> AsyncGenerator[LedgerId, None]:
+    """Every ledger that existed when the walk began and was not deleted meanwhile, rising.
+
+    The short paths hold the ids below 2^31 - 1, the long ones those above. A cluster with nothing
+    but long paths has no folders of the short form.
+    """
+    walk = FolderWalk(session, root)
+    tops = await walk.tops()
+    for lengths in (SHORT_SPLIT, LONG_SPLIT):
+        first, *middle = (partial(is_folder, length=length) for length in lengths[:-1])
+        levels: list[Keep] = [*middle, lambda _leaf: True]
+        async with aclosing(walk.below(filter(first, tops), levels)) as paths:
+            async for path in paths:
+                ledger_id = ledger_id_of(path)
+                if ledger_id is not None:
+                    yield ledger_id
+
+
+async def walk_marks(session: ZooKeeperSession, folder: str) -> AsyncGenerator[LedgerId, None]:
+    """The ledgers that may have an under-replication mark, rising: those that have a folder."""
+    walk = FolderWalk(session, folder)
+    levels = [is_mark_folder] * (MARK_FOLDERS - 1)
+    tops = filter(is_mark_folder, await walk.tops())
+    async with aclosing(walk.below(tops, levels)) as paths:
+        async for path in paths:
+            ledger_id = marked_ledger(path)
+            if ledger_id is not None:
+                yield ledger_id
+
 
 async def _each(folders: list[str]) -> AsyncGenerator[str, None]:
-    for folder in sorted(folders):
+    for folder in folders:
         yield folder
 
 

@@ -7,13 +7,13 @@ clusters by name (`memory://name`); tests that want isolation make their own `Me
 
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
 from bookie.metadata.creation import is_own_create, with_creation_token
-from bookie.metadata.store import BookieInfo, Cookie, Versioned
+from bookie.metadata.store import BookieInfo, Cookie, UnderreplicationMark, Versioned
 from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
@@ -36,6 +36,17 @@ class MemoryCluster:
         self.boot_epochs: dict[BookieId, Versioned[int]] = {}
         self.values: dict[str, Versioned[bytes]] = {}
         self.registered: dict[BookieId, tuple[MemoryStore, BookieInfo]] = {}
+        self.marks: dict[LedgerId, UnderreplicationMark] = {}
+        self.mark_locks: dict[LedgerId, MemoryStore] = {}
+        self.replication_enabled = True
+        self.recovery_delay_s: int | None = None
+
+    def end_session(self, session: "MemoryStore") -> None:
+        """What was only there for as long as this session lived is gone."""
+        for bookie_id in [b for b, (owner, _) in self.registered.items() if owner is session]:
+            del self.registered[bookie_id]
+        for ledger_id in [i for i, owner in self.mark_locks.items() if owner is session]:
+            del self.mark_locks[ledger_id]
 
 
 @lru_cache(maxsize=NAMED_CLUSTERS_MAX)
@@ -57,26 +68,24 @@ class MemoryStore:
         return self._cluster
 
     async def initialise(self) -> str:
-        cluster = self._open()
+        cluster = self.open_cluster()
         if cluster.instance_id is None:
             cluster.instance_id = str(uuid.uuid4())
         return cluster.instance_id
 
     async def instance_id(self) -> str | None:
-        return self._open().instance_id
+        return self.open_cluster().instance_id
 
     async def close(self) -> None:
         self._closed = True
-        registered = self._cluster.registered
-        for bookie_id in [b for b, (owner, _) in registered.items() if owner is self]:
-            del registered[bookie_id]
+        self._cluster.end_session(self)
 
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
-        return LedgerId(next(self._open().next_ledger_ids))
+        return LedgerId(next(self.open_cluster().next_ledger_ids))
 
     async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
-        ledgers = self._open().ledgers
+        ledgers = self.open_cluster().ledgers
         metadata = with_creation_token(metadata)
         existing = ledgers.get(metadata.ledger_id)
         if existing is not None and is_own_create(existing.value, metadata):
@@ -86,7 +95,7 @@ class MemoryStore:
         )
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        found = self._open().ledgers.get(ledger_id)
+        found = self.open_cluster().ledgers.get(ledger_id)
         if found is None:
             raise NoSuchLedgerError(ledger_id)
         return found
@@ -94,13 +103,13 @@ class MemoryStore:
     async def read_ledgers(
         self, ledger_ids: Sequence[LedgerId]
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        ledgers = self._open().ledgers
+        ledgers = self.open_cluster().ledgers
         return {ledger_id: ledgers[ledger_id] for ledger_id in ledger_ids if ledger_id in ledgers}
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
     ) -> Versioned[LedgerMetadata]:
-        ledgers = self._open().ledgers
+        ledgers = self.open_cluster().ledgers
         if metadata.ledger_id not in ledgers:
             raise NoSuchLedgerError(metadata.ledger_id)
         return _compare_and_set(
@@ -108,21 +117,21 @@ class MemoryStore:
         )
 
     async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None:
-        ledgers = self._open().ledgers
+        ledgers = self.open_cluster().ledgers
         if ledger_id not in ledgers:
             raise NoSuchLedgerError(ledger_id)
         _delete(ledgers, ledger_id, version=version, what="ledger metadata")
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        for ledger_id in sorted(self._open().ledgers):
+        for ledger_id in sorted(self.open_cluster().ledgers):
             yield ledger_id
 
     # Bookies
     async def bookies(self) -> Mapping[BookieId, BookieInfo]:
-        return {bookie_id: info for bookie_id, (_, info) in self._open().registered.items()}
+        return {bookie_id: info for bookie_id, (_, info) in self.open_cluster().registered.items()}
 
     async def register(self, info: BookieInfo) -> None:
-        registered = self._open().registered
+        registered = self.open_cluster().registered
         owner, _ = registered.get(info.bookie_id, (self, info))
         if owner is not self:
             raise MetadataConflictError(
@@ -132,52 +141,113 @@ class MemoryStore:
         registered[info.bookie_id] = (self, replace(info, properties=dict(info.properties)))
 
     async def unregister(self, bookie_id: BookieId) -> None:
-        registered = self._open().registered
+        registered = self.open_cluster().registered
         if bookie_id in registered and registered[bookie_id][0] is self:
             del registered[bookie_id]
 
     async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
-        return self._open().cookies.get(bookie_id)
+        return self.open_cluster().cookies.get(bookie_id)
 
     async def create_cookie(self, cookie: Cookie) -> Versioned[Cookie]:
-        cookies = self._open().cookies
+        cookies = self.open_cluster().cookies
         return _compare_and_set(cookies, cookie.bookie_id, cookie, version=None, what="cookie")
 
     async def write_cookie(self, cookie: Cookie, *, version: int) -> Versioned[Cookie]:
-        cookies = self._open().cookies
+        cookies = self.open_cluster().cookies
         return _compare_and_set(cookies, cookie.bookie_id, cookie, version=version, what="cookie")
 
     async def cookies(self) -> Mapping[BookieId, Cookie]:
-        return {bookie_id: found.value for bookie_id, found in self._open().cookies.items()}
+        return {bookie_id: found.value for bookie_id, found in self.open_cluster().cookies.items()}
 
     async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        return self._open().boot_epochs.get(bookie_id)
+        return self.open_cluster().boot_epochs.get(bookie_id)
 
     async def write_boot_epoch(
         self, bookie_id: BookieId, epoch: int, *, version: int | None
     ) -> Versioned[int]:
-        epochs = self._open().boot_epochs
+        epochs = self.open_cluster().boot_epochs
         return _compare_and_set(epochs, bookie_id, epoch, version=version, what="boot epoch")
+
+    @property
+    def underreplication(self) -> "MemoryUnderreplication":
+        return MemoryUnderreplication(self)
 
     # Values of our own
     async def read_value(self, name: str) -> Versioned[bytes] | None:
-        return self._open().values.get(name)
+        return self.open_cluster().values.get(name)
 
     async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
         return _compare_and_set(
-            self._open().values, name, bytes(data), version=version, what="value"
+            self.open_cluster().values, name, bytes(data), version=version, what="value"
         )
 
     async def delete_value(self, name: str, *, version: int) -> None:
-        _delete(self._open().values, name, version=version, what="value")
+        _delete(self.open_cluster().values, name, version=version, what="value")
 
     async def value_names(self, prefix: str) -> list[str]:
-        return sorted(name for name in self._open().values if name.startswith(prefix))
+        return sorted(name for name in self.open_cluster().values if name.startswith(prefix))
 
-    def _open(self) -> MemoryCluster:
+    def open_cluster(self) -> MemoryCluster:
+        """The cluster; UnavailableError once the session is closed."""
         if self._closed:
             raise UnavailableError("this metadata store was closed: open a new one")
         return self._cluster
+
+
+class MemoryUnderreplication:
+    """The marks, seen by one session."""
+
+    def __init__(self, session: MemoryStore) -> None:
+        self._session = session
+
+    async def marks(self) -> AsyncIterator[UnderreplicationMark]:
+        for _, mark in sorted(self._session.open_cluster().marks.items()):
+            yield mark
+
+    async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
+        return self._session.open_cluster().marks.get(ledger_id)
+
+    async def mark(
+        self, ledger_id: LedgerId, missing: Iterable[BookieId], *, now_ms: int
+    ) -> UnderreplicationMark:
+        marks = self._session.open_cluster().marks
+        found = marks.get(ledger_id)
+        if found is None:
+            named = tuple(dict.fromkeys(missing))
+            marks[ledger_id] = UnderreplicationMark(ledger_id, named, now_ms, version=0)
+        else:
+            marks[ledger_id] = found.with_missing(missing, now_ms=now_ms)
+        return marks[ledger_id]
+
+    async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
+        marks = self._session.open_cluster().marks
+        if ledger_id in marks and marks[ledger_id].version != version:
+            return False
+        marks.pop(ledger_id, None)
+        return True
+
+    async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
+        locks = self._session.open_cluster().mark_locks
+        is_free = ledger_id not in locks
+        locks.setdefault(ledger_id, self._session)
+        return is_free
+
+    async def unlock(self, ledger_id: LedgerId) -> None:
+        locks = self._session.open_cluster().mark_locks
+        if locks.get(ledger_id) is self._session:
+            del locks[ledger_id]
+
+    async def is_enabled(self) -> bool:
+        return self._session.open_cluster().replication_enabled
+
+    async def set_enabled(self, enabled: bool) -> None:
+        self._session.open_cluster().replication_enabled = enabled
+
+    async def recovery_delay_s(self) -> int | None:
+        return self._session.open_cluster().recovery_delay_s
+
+    async def set_recovery_delay_s(self, seconds: int) -> None:
+        self._session.open_cluster().recovery_delay_s = seconds
 
 
 def _compare_and_set(

@@ -7,8 +7,8 @@ reachable; the outcome of a write is then unknown and must be re-read), Metadata
 of no known format).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from bookie.protocol.ids import BookieId, LedgerId
@@ -71,12 +71,79 @@ class BookieInfo:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class UnderreplicationMark:
+    """Somebody's word that a ledger has lost copies: `missing` are the bookies they were on.
+
+    `missing` may be empty (placement only). `ctime_ms`: when a bookie was last added to it,
+    in milliseconds of the Unix epoch. `version` is what clearing it must name.
+    """
+
+    ledger_id: LedgerId
+    missing: tuple[BookieId, ...]
+    ctime_ms: int
+    version: int
+
+    def with_missing(self, missing: Iterable[BookieId], *, now_ms: int) -> "UnderreplicationMark":
+        """The mark with these bookies too; the same one when it names them all already."""
+        added = [bookie for bookie in dict.fromkeys(missing) if bookie not in self.missing]
+        if not added:
+            return self
+        return replace(
+            self, missing=(*self.missing, *added), ctime_ms=now_ms, version=self.version + 1
+        )
+
+
 BOOT_EPOCH_PROPERTY: Final = "bootEpoch"
 """Property of a registration: a left-over one of an earlier boot of the same bookie gives way."""
 
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"
 ADMIN_ENDPOINT: Final = "bookie-admin"
+
+
+class Underreplication(Protocol):
+    """Marks of under-replicated ledgers, shared with BookKeeper's auditor and workers.
+
+    A mark stands until someone who has seen every copy in place clears it. Locks only save work
+    being done twice: they end with the session, so no safety may rest on one.
+    """
+
+    def marks(self) -> AsyncIterator[UnderreplicationMark]:
+        """The marks, by rising ledger id, read a bounded number at a time.
+
+        One that cannot be read is given without bookies, and logged."""
+
+    async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
+        """Linearizable. MetadataFormatError when it cannot be read."""
+
+    async def mark(
+        self, ledger_id: LedgerId, missing: Iterable[BookieId], *, now_ms: int
+    ) -> UnderreplicationMark:
+        """Marks the ledger, or adds to its mark; what then stands. Harmless to repeat."""
+
+    async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
+        """False when the mark was changed since `version`: it stays, look at the ledger again.
+
+        Hold the lock: a mark that others clear and set anew may have the same version."""
+
+    async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
+        """Reserves the ledger's re-replication for this session; False when it is reserved.
+
+        `holder` is told to people (Apache: the worker's host)."""
+
+    async def unlock(self, ledger_id: LedgerId) -> None:
+        """Gives up this session's lock; nothing happens to another's."""
+
+    async def is_enabled(self) -> bool:
+        """False while an operator has switched re-replication off (`autorecovery -disable`)."""
+
+    async def set_enabled(self, enabled: bool) -> None: ...
+
+    async def recovery_delay_s(self) -> int | None:
+        """How long a lost bookie is waited for (`lostbookierecoverydelay`), None when not set."""
+
+    async def set_recovery_delay_s(self, seconds: int) -> None: ...
 
 
 class MetadataStore(Protocol):
@@ -147,6 +214,10 @@ class MetadataStore(Protocol):
         self, bookie_id: BookieId, epoch: int, *, version: int | None
     ) -> Versioned[int]:
         """Compare-and-set; `version` None creates."""
+
+    @property
+    def underreplication(self) -> Underreplication:
+        """The cluster's marks of under-replicated ledgers."""
 
     # Lists of ledgers (the replicated log) and small facts of our own, by name
     async def read_value(self, name: str) -> Versioned[bytes] | None:

@@ -1,8 +1,9 @@
 """The metadata store in ZooKeeper, in BookKeeper's own layout: Apache's tools can read it.
 
-Paths: `layout`. Formats: `codec`, `cookie`, `service_info`. Threads, deadlines and linearizable
-reads: `session`. What is ours alone (boot epochs, values) lies beside the cluster's root, under the
-cluster's instance id, so that a cluster made anew at the same path starts without it.
+Paths: `layout`. Formats: `codec`, `cookie`, `service_info`. Marks: `underreplication`. Threads,
+deadlines and linearizable reads: `session`. What is ours alone (boot epochs, values) lies beside
+the cluster's root, under the cluster's instance id, so that a cluster made anew at the same path
+starts without it.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from bookie.metadata.codec import decode_ledger, encode_ledger
@@ -27,21 +27,21 @@ from bookie.metadata.layout import (
     value_node,
 )
 from bookie.metadata.ledger_ids import LedgerIds
-from bookie.metadata.listing import LedgerWalk
-from bookie.metadata.multi_read import NO_NODE, Znode
+from bookie.metadata.listing import walk_ledgers
+from bookie.metadata.multi_read import Znode
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import decode_info
 from bookie.metadata.session import (
     BadVersionError,
     NodeExistsError,
     NoNodeError,
-    NotEmptyError,
     ZooKeeperSession,
     ZooKeeperSettings,
 )
 from bookie.metadata.store import BookieInfo, Cookie, Versioned
+from bookie.metadata.underreplication import ZooKeeperUnderreplication
+from bookie.metadata.znodes import Znodes
 from bookie.protocol.errors import (
-    BadRequestError,
     MetadataConflictError,
     MetadataFormatError,
     NoSuchLedgerError,
@@ -55,13 +55,7 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-ZNODE_BYTES_MAX: Final = 1_000_000
-"""ZooKeeper drops the connection on larger requests (jute.maxbuffer); this leaves room."""
-
 READS_AT_ONCE: Final = 64
-READS_PER_REQUEST: Final = 256
-"""So that an answer stays far below a megabyte, whatever the ensembles."""
-CREATE_TRIES_MAX: Final = 4
 ANY_VERSION: Final = -1
 
 
@@ -71,8 +65,12 @@ class ZooKeeperStore:
     def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
         self._session = session
         self._paths = paths
+        self._znodes = Znodes(session)
         self._ledger_ids = LedgerIds(session, paths)
         self._registrations: dict[BookieId, Registration] = {}
+        self._underreplication = ZooKeeperUnderreplication(
+            session, paths, check_cluster=self._check_cluster
+        )
         self._instance_id: str | None = None
         self._long_layout: bool | None = None
 
@@ -104,7 +102,7 @@ class ZooKeeperStore:
         return await self._require_instance_id()
 
     async def instance_id(self) -> str | None:
-        found = await self._get(self._paths.instance_id)
+        found = await self._znodes.get(self._paths.instance_id)
         return None if found is None else found[0].decode()
 
     async def close(self) -> None:
@@ -121,7 +119,7 @@ class ZooKeeperStore:
         metadata = with_creation_token(metadata)
         path = await self._ledger_path(metadata.ledger_id)
         try:
-            await self._create(path, encode_ledger(metadata), repeat=True)
+            await self._znodes.create(path, encode_ledger(metadata), repeat=True)
         except NodeExistsError:
             existing = await self.read_ledger(metadata.ledger_id)
             if is_own_create(existing.value, metadata):
@@ -132,7 +130,7 @@ class ZooKeeperStore:
         return Versioned(metadata, 0)
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        found = await self._get(await self._ledger_path(ledger_id))
+        found = await self._znodes.get(await self._ledger_path(ledger_id))
         if found is None:
             raise await self._no_such_ledger(ledger_id)
         raw, stat = found
@@ -141,16 +139,13 @@ class ZooKeeperStore:
     async def read_ledgers(
         self, ledger_ids: Sequence[LedgerId]
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        found: dict[LedgerId, Versioned[LedgerMetadata]] = {}
-        for start in range(0, len(ledger_ids), READS_PER_REQUEST):
-            asked = ledger_ids[start : start + READS_PER_REQUEST]
-            paths = [await self._ledger_path(ledger_id) for ledger_id in asked]
-            znodes = await self._session.read_many(paths)
-            for ledger_id, path, znode in zip(asked, paths, znodes, strict=True):
-                if isinstance(znode, Znode):
-                    found[ledger_id] = _ledger_in(znode, ledger_id)
-                elif znode != NO_NODE:
-                    raise UnavailableError(f"ZooKeeper does not let us read {path}: error {znode}")
+        paths = [await self._ledger_path(ledger_id) for ledger_id in ledger_ids]
+        znodes = await self._znodes.get_many(paths)
+        found = {
+            ledger_id: _ledger_in(znode, ledger_id)
+            for ledger_id, znode in zip(ledger_ids, znodes, strict=True)
+            if znode is not None
+        }
         if len(found) < len(ledger_ids):
             await self._require_instance_id()  # absence of ledgers in a cluster, not of the cluster
         return found
@@ -160,7 +155,7 @@ class ZooKeeperStore:
     ) -> Versioned[LedgerMetadata]:
         path = await self._ledger_path(metadata.ledger_id)
         try:
-            written = await self._set(path, encode_ledger(metadata), version)
+            written = await self._znodes.set(path, encode_ledger(metadata), version)
         except NoNodeError:
             raise await self._no_such_ledger(metadata.ledger_id) from None
         except BadVersionError:
@@ -171,24 +166,24 @@ class ZooKeeperStore:
         path = await self._ledger_path(ledger_id)
         expected = ANY_VERSION if version is None else version
         try:
-            await self._session.write(lambda zk: zk.delete_async(path, version=expected))
+            await self._znodes.delete(path, version=expected)
         except NoNodeError:
             raise await self._no_such_ledger(ledger_id) from None
         except BadVersionError:
             raise _conflict("metadata of ledger", ledger_id, version) from None
-        await self._prune(path.rpartition("/")[0])
+        await self._znodes.prune(path.rpartition("/")[0], below=self._paths.root)
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
         await self._check_cluster()
-        async for ledger_id in LedgerWalk(self._session, self._paths.root).ledger_ids():
+        async for ledger_id in walk_ledgers(self._session, self._paths.root):
             yield ledger_id
 
     # Bookies
     async def bookies(self) -> Mapping[BookieId, BookieInfo]:
         # Writable twice: a bookie that moves between the two looks is still seen in one of them.
-        before = await self._children(self._paths.writable)
-        read_only = await self._children(self._paths.read_only)
-        writable = await self._children(self._paths.writable)
+        before = await self._znodes.children(self._paths.writable)
+        read_only = await self._znodes.children(self._paths.read_only)
+        writable = await self._znodes.children(self._paths.writable)
         names = {*before, *read_only, *writable} - {RESERVED_BOOKIE_ID}
         infos = await _at_once(
             sorted(names), lambda name: self._info(BookieId(name), read_only=name not in writable)
@@ -228,7 +223,7 @@ class ZooKeeperStore:
         return Versioned(cookie, written)
 
     async def cookies(self) -> Mapping[BookieId, Cookie]:
-        names = [BookieId(name) for name in await self._children(self._paths.cookies)]
+        names = [BookieId(name) for name in await self._znodes.children(self._paths.cookies)]
         found = await _at_once(names, self.read_cookie)
         return {
             name: cookie.value
@@ -268,13 +263,17 @@ class ZooKeeperStore:
     async def delete_value(self, name: str, *, version: int) -> None:
         path = await self._own("values", value_node(name))
         try:
-            await self._session.write(lambda zk: zk.delete_async(path, version=version))
+            await self._znodes.delete(path, version=version)
         except (NoNodeError, BadVersionError):
             raise _conflict("value", name, version) from None
 
     async def value_names(self, prefix: str) -> list[str]:
-        nodes = await self._children(await self._own("values"))
+        nodes = await self._znodes.children(await self._own("values"))
         return sorted(name for name in map(value_name, nodes) if name.startswith(prefix))
+
+    @property
+    def underreplication(self) -> ZooKeeperUnderreplication:
+        return self._underreplication
 
     # The cluster
     async def _make_cluster(self) -> None:
@@ -331,7 +330,7 @@ class ZooKeeperStore:
     async def _has_long_layout(self) -> bool:
         if self._long_layout is None:
             await self._require_instance_id()
-            found = await self._get(self._paths.layout)
+            found = await self._znodes.get(self._paths.layout)
             if found is None:
                 raise UnavailableError(
                     f"the cluster at {self._paths.root} of ZooKeeper {self._session.hosts} has no "
@@ -354,7 +353,7 @@ class ZooKeeperStore:
     async def _info(self, bookie_id: BookieId, *, read_only: bool) -> BookieInfo | None:
         for is_read_only in (read_only, not read_only):
             folder = self._paths.read_only if is_read_only else self._paths.writable
-            found = await self._get(f"{folder}/{bookie_id}")
+            found = await self._znodes.get(f"{folder}/{bookie_id}")
             if found is None:
                 continue
             try:
@@ -366,26 +365,12 @@ class ZooKeeperStore:
         return None
 
     # Znodes
-    async def _get(self, path: str) -> tuple[bytes, Any] | None:
-        try:
-            found: tuple[bytes, Any] = await self._session.read(lambda zk: zk.get_async(path))
-        except NoNodeError:
-            return None
-        return found
-
     async def _get_or_check(self, path: str) -> tuple[bytes, Any] | None:
         """Like `_get`, where None has consequences: our cluster itself must say so."""
-        found = await self._get(path)
+        found = await self._znodes.get(path)
         if found is None:
             await self._check_cluster()
         return found
-
-    async def _children(self, path: str) -> list[str]:
-        try:
-            names: list[str] = await self._session.read(lambda zk: zk.get_children_async(path))
-        except NoNodeError:
-            return []
-        return names
 
     async def _compare_and_set(
         self, path: str, raw: bytes, *, version: int | None, what: str
@@ -393,38 +378,11 @@ class ZooKeeperStore:
         """The new version; creates when `version` is None."""
         try:
             if version is not None:
-                return await self._set(path, raw, version)
-            await self._create(path, raw)
+                return await self._znodes.set(path, raw, version)
+            await self._znodes.create(path, raw)
         except (NodeExistsError, NoNodeError, BadVersionError):
             raise _conflict(what, None, version) from None
         return 0
-
-    async def _set(self, path: str, raw: bytes, version: int) -> int:
-        assert version >= 0, "a compare-and-set names the version it replaces"
-        _check_size(path, raw)
-        stat = await self._session.write(lambda zk: zk.set_async(path, raw, version=version))
-        written: int = stat.version
-        return written
-
-    async def _create(self, path: str, raw: bytes, *, repeat: bool = False) -> None:
-        _check_size(path, raw)
-        for _ in range(CREATE_TRIES_MAX):
-            # NoNode: a deletion pruned the folder between making it and using it.
-            with suppress(NoNodeError):
-                await self._session.write(
-                    lambda zk: zk.create_async(path, raw, makepath=True), repeat=repeat
-                )
-                return
-        raise UnavailableError(f"the folder of {path} was removed again and again: try again")
-
-    async def _prune(self, folder: str) -> None:
-        """Removes folders that the last ledger has left, as the stock client does."""
-        while folder != self._paths.root:
-            try:
-                await self._session.write(partial(_begin_delete, path=folder))
-            except (NotEmptyError, NoNodeError, UnavailableError):
-                return  # in use, or left for the next deletion
-            folder = folder.rpartition("/")[0]
 
 
 async def _at_once(
@@ -446,20 +404,9 @@ async def _at_once(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _begin_delete(zk: Any, *, path: str) -> Any:
-    return zk.delete_async(path)
-
-
 def _ledger_in(znode: Znode, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
     metadata = decode_ledger(znode.data, ledger_id=ledger_id, stored_at_ms=znode.created_ms)
     return Versioned(metadata, znode.version)
-
-
-def _check_size(path: str, raw: bytes) -> None:
-    if len(raw) > ZNODE_BYTES_MAX:
-        raise BadRequestError(
-            f"{path} would hold {len(raw)} bytes, ZooKeeper takes {ZNODE_BYTES_MAX}: store less"
-        )
 
 
 def _conflict(what: str, key: object, version: int | None) -> MetadataConflictError:

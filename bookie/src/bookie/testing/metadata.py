@@ -3,16 +3,75 @@
 It wraps any store, so the same test can run over memory and over ZooKeeper.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
-from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.metadata.store import (
+    BookieInfo,
+    Cookie,
+    MetadataStore,
+    Underreplication,
+    UnderreplicationMark,
+    Versioned,
+)
 from bookie.protocol.errors import NoSuchLedgerError, UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 Result = TypeVar("Result")
 Hook = Callable[[str], Awaitable[None]]
+
+
+class Call(Protocol):
+    """Does one operation of a store, or fails in its place; `name` is the operation's."""
+
+    async def __call__(self, name: str, begin: Callable[[], Awaitable[Result]], /) -> Result: ...
+
+
+class WrappedUnderreplication:
+    """Keeps the `Underreplication` contract over `inner`, each call through `read` or `write`."""
+
+    def __init__(self, inner: Underreplication, *, read: Call, write: Call) -> None:
+        self._inner = inner
+        self._read = read
+        self._write = write
+
+    async def marks(self) -> AsyncIterator[UnderreplicationMark]:
+        async def listed() -> list[UnderreplicationMark]:
+            return [mark async for mark in self._inner.marks()]
+
+        for mark in await self._read("marks", listed):
+            yield mark
+
+    async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
+        return await self._read("read_mark", lambda: self._inner.read_mark(ledger_id))
+
+    async def mark(
+        self, ledger_id: LedgerId, missing: Iterable[BookieId], *, now_ms: int
+    ) -> UnderreplicationMark:
+        named = tuple(missing)
+        return await self._write("mark", lambda: self._inner.mark(ledger_id, named, now_ms=now_ms))
+
+    async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
+        return await self._write("clear", lambda: self._inner.clear(ledger_id, version=version))
+
+    async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
+        return await self._write("lock", lambda: self._inner.lock(ledger_id, holder=holder))
+
+    async def unlock(self, ledger_id: LedgerId) -> None:
+        await self._write("unlock", lambda: self._inner.unlock(ledger_id))
+
+    async def is_enabled(self) -> bool:
+        return await self._read("is_enabled", self._inner.is_enabled)
+
+    async def set_enabled(self, enabled: bool) -> None:
+        await self._write("set_enabled", lambda: self._inner.set_enabled(enabled))
+
+    async def recovery_delay_s(self) -> int | None:
+        return await self._read("recovery_delay_s", self._inner.recovery_delay_s)
+
+    async def set_recovery_delay_s(self, seconds: int) -> None:
+        await self._write("set_recovery_delay_s", lambda: self._inner.set_recovery_delay_s(seconds))
 
 
 class FaultyStore:
@@ -145,6 +204,12 @@ class FaultyStore:
         return await self._write(
             "write_boot_epoch",
             lambda: self.inner.write_boot_epoch(bookie_id, epoch, version=version),
+        )
+
+    @property
+    def underreplication(self) -> Underreplication:
+        return WrappedUnderreplication(
+            self.inner.underreplication, read=self._read, write=self._write
         )
 
     async def read_value(self, name: str) -> Versioned[bytes] | None:

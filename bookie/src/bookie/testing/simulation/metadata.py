@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, Cookie, Versioned
+from bookie.metadata.store import (
+    BOOT_EPOCH_PROPERTY,
+    BookieInfo,
+    Cookie,
+    Underreplication,
+    Versioned,
+)
 from bookie.protocol.errors import (
     MetadataConflictError,
     NoSuchLedgerError,
@@ -20,6 +26,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.testing.metadata import WrappedUnderreplication
 from bookie.testing.simulation.loop import SimLoop
 from bookie.testing.simulation.network import Network
 
@@ -90,9 +97,7 @@ class SimStore:
         self._loop.call_later(REANNOUNCE_S * (0.5 + self._rng.random()), self._announce_again)
 
     def _forget(self) -> None:
-        registered = self._cluster.registered
-        for bookie_id in [b for b, (owner, _) in registered.items() if owner is self._inner]:
-            del registered[bookie_id]
+        self._cluster.end_session(self._inner)
 
     def _announce_again(self) -> None:
         info = self._announced
@@ -239,6 +244,16 @@ class SimStore:
         return await self._call(
             lambda: self._inner.write_boot_epoch(bookie_id, epoch, version=version), writes=True
         )
+
+    @property
+    def underreplication(self) -> Underreplication:
+        async def read(_name: str, begin: Callable[[], Awaitable[Result]]) -> Result:
+            return await self._call(begin)
+
+        async def write(_name: str, begin: Callable[[], Awaitable[Result]]) -> Result:
+            return await self._call(begin, writes=True)
+
+        return WrappedUnderreplication(self._inner.underreplication, read=read, write=write)
 
     # Values of our own
     async def read_value(self, name: str) -> Versioned[bytes] | None:

@@ -1,0 +1,270 @@
+"""Marks of under-replicated ledgers in ZooKeeper, as BookKeeper's auditor and workers keep them.
+
+Below `underreplication/`: LAYOUT, a mark for each ledger at `ledgers/xxxx/xxxx/xxxx/xxxx/urL<id>`,
+`locks/urL<id>` (ephemeral: who re-replicates it now), `disable` (switched off while it exists) and
+`lostBookieRecoveryDelay` (seconds). Marks, locks and LAYOUT are protobuf text.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, suppress
+from typing import Final, TypeVar
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from bookie.metadata.bookkeeper_pb2 import (
+    LedgerRereplicationLayoutFormat,
+    LockDataFormat,
+    UnderreplicatedLedgerFormat,
+)
+from bookie.metadata.layout import Paths
+from bookie.metadata.listing import walk_marks
+from bookie.metadata.multi_read import Znode
+from bookie.metadata.session import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    ZooKeeperSession,
+)
+from bookie.metadata.store import UnderreplicationMark
+from bookie.metadata.znodes import READS_PER_REQUEST, Znodes
+from bookie.protocol.errors import MetadataFormatError, UnavailableError
+from bookie.protocol.ids import BookieId, LedgerId
+
+log = logging.getLogger(__name__)
+
+Format = TypeVar("Format", bound=Message)
+
+LAYOUT_TYPE: Final = "BASIC"
+LAYOUT_VERSION: Final = 1
+MARK_TRIES_MAX: Final = 16
+"""Races that one call of `mark` loses to others before it gives up."""
+ANY_VERSION: Final = -1
+
+
+class ZooKeeperUnderreplication:
+    """Keeps the `Underreplication` contract on one session."""
+
+    def __init__(
+        self,
+        session: ZooKeeperSession,
+        paths: Paths,
+        *,
+        check_cluster: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`check_cluster` raises when the cluster is gone or another one lies in its place."""
+        self._session = session
+        self._paths = paths
+        self._znodes = Znodes(session)
+        self._check_cluster = check_cluster
+        self._layout_is_known = False
+        self._locked: set[LedgerId] = set()
+
+    # Marks
+    async def marks(self) -> AsyncIterator[UnderreplicationMark]:
+        await self._look_at_layout()
+        batch: list[LedgerId] = []
+        async with aclosing(walk_marks(self._session, self._paths.marks)) as ledger_ids:
+            async for ledger_id in ledger_ids:
+                batch.append(ledger_id)
+                if len(batch) == READS_PER_REQUEST:
+                    for mark in await self._read_listed(batch):
+                        yield mark
+                    batch.clear()
+        for mark in await self._read_listed(batch):
+            yield mark
+
+    async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
+        await self._look_at_layout()
+        found = await self._znodes.get(self._paths.mark(ledger_id))
+        if found is None:
+            await self._check_cluster()
+            return None
+        raw, stat = found
+        return decode_mark(Znode(raw, stat.version, stat.ctime), ledger_id)
+
+    async def mark(
+        self, ledger_id: LedgerId, missing: Iterable[BookieId], *, now_ms: int
+    ) -> UnderreplicationMark:
+        await self._make_layout()
+        named = tuple(dict.fromkeys(missing))
+        wanted = UnderreplicationMark(ledger_id, named, now_ms, version=0)
+        for _ in range(MARK_TRIES_MAX):
+            found = await self.read_mark(ledger_id)
+            merged = wanted if found is None else found.with_missing(named, now_ms=now_ms)
+            if merged is found or await self._write(found, merged):
+                return merged
+        raise UnavailableError(
+            f"the mark of ledger {ledger_id} changed {MARK_TRIES_MAX} times meanwhile: try again"
+        )
+
+    async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
+        path = self._paths.mark(ledger_id)
+        try:
+            # Never repeated: what is there at the second try may be a new mark.
+            await self._znodes.delete(path, version=version)
+        except BadVersionError:
+            return False
+        except NoNodeError:
+            await self._check_cluster()
+            return True
+        await self._znodes.prune(path.rpartition("/")[0], below=self._paths.marks)
+        return True
+
+    # Locks
+    async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
+        await self._make_layout()
+        path = self._paths.mark_lock(ledger_id)
+        raw = _encode(LockDataFormat(bookieId=holder))
+        try:
+            await self._znodes.create(path, raw, ephemeral=True, repeat=True)
+        except NodeExistsError:
+            # Of this session, though nobody was told that they have it: a lost reply.
+            if ledger_id in self._locked or not await self._is_own(path):
+                return False
+        self._locked.add(ledger_id)
+        return True
+
+    async def unlock(self, ledger_id: LedgerId) -> None:
+        self._locked.discard(ledger_id)
+        path = self._paths.mark_lock(ledger_id)
+        if await self._is_own(path):
+            with suppress(NoNodeError):
+                await self._znodes.delete(path, version=ANY_VERSION, repeat=True)
+
+    # Switches
+    async def is_enabled(self) -> bool:
+        if await self._znodes.exists(self._paths.replication_disabled):
+            return False
+        await self._check_cluster()
+        return True
+
+    async def set_enabled(self, enabled: bool) -> None:
+        await self._make_layout()
+        path = self._paths.replication_disabled
+        with suppress(NodeExistsError, NoNodeError):
+            if enabled:
+                await self._znodes.delete(path, version=ANY_VERSION, repeat=True)
+            else:
+                await self._znodes.create(path, b"", repeat=True)
+
+    async def recovery_delay_s(self) -> int | None:
+        found = await self._znodes.get(self._paths.recovery_delay)
+        if found is None:
+            await self._check_cluster()
+            return None
+        try:
+            return int(found[0])
+        except ValueError as error:
+            raise MetadataFormatError(
+                f"{self._paths.recovery_delay} holds {found[0]!r}, expected seconds"
+            ) from error
+
+    async def set_recovery_delay_s(self, seconds: int) -> None:
+        await self._make_layout()
+        path, raw = self._paths.recovery_delay, b"%d" % seconds
+        try:
+            await self._znodes.create(path, raw, repeat=True)
+        except NodeExistsError:
+            await self._session.write(lambda zk: zk.set_async(path, raw), repeat=True)
+
+    async def _read_listed(self, ledger_ids: Sequence[LedgerId]) -> list[UnderreplicationMark]:
+        znodes = await self._znodes.get_many([self._paths.mark(i) for i in ledger_ids])
+        return [
+            _listed(znode, ledger_id)
+            for ledger_id, znode in zip(ledger_ids, znodes, strict=True)
+            if znode is not None
+        ]
+
+    async def _write(
+        self, found: UnderreplicationMark | None, wanted: UnderreplicationMark
+    ) -> bool:
+        """False when someone else was first. Repeated freely: adding bookies again adds nothing."""
+        path, raw = self._paths.mark(wanted.ledger_id), encode_mark(wanted)
+        try:
+            if found is None:
+                await self._znodes.create(path, raw, repeat=True)
+            else:
+                await self._znodes.set(path, raw, found.version, repeat=True)
+        except (NodeExistsError, NoNodeError, BadVersionError):
+            return False
+        return True
+
+    async def _is_own(self, path: str) -> bool:
+        found = await self._znodes.get(path)
+        return found is not None and found[1].ephemeralOwner == self._session.session_id
+
+    async def _look_at_layout(self) -> bool:
+        """True when marks are kept here, in the form that we know."""
+        if not self._layout_is_known:
+            found = await self._znodes.get(self._paths.marks_layout)
+            if found is None:
+                await self._check_cluster()
+                return False
+            _check_layout(found[0], self._paths.marks_layout)
+            self._layout_is_known = True
+        return True
+
+    async def _make_layout(self) -> None:
+        if await self._look_at_layout():
+            return
+        layout = LedgerRereplicationLayoutFormat(type=LAYOUT_TYPE, version=LAYOUT_VERSION)
+        for path, raw in (
+            (self._paths.marks, b""),
+            (self._paths.mark_locks, b""),
+            (self._paths.marks_layout, _encode(layout)),
+        ):
+            with suppress(NodeExistsError):
+                await self._znodes.create(path, raw, repeat=True)
+        await self._look_at_layout()  # of several that race, the one whose LAYOUT was first
+
+
+def encode_mark(mark: UnderreplicationMark) -> bytes:
+    """The mark as Apache's auditor writes it."""
+    return _encode(UnderreplicatedLedgerFormat(replica=mark.missing, ctime=mark.ctime_ms))
+
+
+def decode_mark(znode: Znode, ledger_id: LedgerId) -> UnderreplicationMark:
+    """The mark in this znode, whose own creation time is taken where the mark has none."""
+    message = _decode(znode.data, UnderreplicatedLedgerFormat(), f"mark of ledger {ledger_id}")
+    return UnderreplicationMark(
+        ledger_id,
+        tuple(map(BookieId, message.replica)),
+        message.ctime if message.HasField("ctime") else znode.created_ms,
+        znode.version,
+    )
+
+
+def _listed(znode: Znode, ledger_id: LedgerId) -> UnderreplicationMark:
+    """Like `decode_mark`; one mark's garbage must not hide the others, nor that it is there."""
+    try:
+        return decode_mark(znode, ledger_id)
+    except MetadataFormatError as error:
+        log.warning("%s: taken as a mark that names no bookie", error)
+        return UnderreplicationMark(ledger_id, (), znode.created_ms, znode.version)
+
+
+def _check_layout(raw: bytes, path: str) -> None:
+    layout = _decode(raw, LedgerRereplicationLayoutFormat(), path)
+    if (layout.type, layout.version) != (LAYOUT_TYPE, LAYOUT_VERSION):
+        raise MetadataFormatError(
+            f"{path} says {layout.type} {layout.version}, expected {LAYOUT_TYPE} {LAYOUT_VERSION}: "
+            "marks of under-replicated ledgers are kept in a form that this product does not know"
+        )
+
+
+def _encode(message: Message) -> bytes:
+    return text_format.MessageToString(message, as_utf8=False).encode()
+
+
+def _decode(raw: bytes, message: Format, what: str) -> Format:
+    try:
+        text_format.Parse(raw.decode(), message)
+        if not message.IsInitialized():
+            raise ValueError("a required field is missing")
+    except (ValueError, text_format.ParseError) as error:
+        raise MetadataFormatError(
+            f"{what} holds {raw[:80]!r} and cannot be read ({error}): look who wrote it"
+        ) from error
+    return message
