@@ -1,9 +1,10 @@
-"""`python -m bookie.repair run|audit|drain`: one repair, audit or drain; result and exit code.
+"""`python -m bookie.repair run|audit|drain|rereplicate`: one such piece of work; result, exit code.
 
 The operator starts it as a job, people through the commands of `bookie`. Exit codes: 0 clean; 1
 error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known to be
 wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay) or, of a drain,
-ledgers are left; 5 a drain is refused, or stopped: limbo somewhere, or the bookie does not drain.
+ledgers are left; 5 refused, or stopped: limbo somewhere, a bookie that does not drain, one that is
+said to be gone and is not, or re-replication that is switched off.
 Progress goes to stderr when a person watches or with --progress, the result to stdout and --result,
 its few counts to --summary, also when the work fails.
 """
@@ -26,7 +27,13 @@ from bookie.repair.engines import AUTO
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.progress import Teller
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
+from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.runs import (
+    audit_cluster,
+    drain_cluster,
+    repair_cluster,
+    rereplicate_cluster,
+)
 from bookie.repair.steps import RepairRequest
 from bookie.repair.summary import failure_of, summary_of, write_summary
 
@@ -62,22 +69,24 @@ progress_option = click.option(
 )
 
 
+rate_option = click.option(
+    "--bytes-per-second-per-bookie",
+    "rate",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Copy at most so many bytes a second from and to each bookie.",
+)
+
+
 def bounds_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of a repair that is to be gentle, or may be cut off."""
-    rate = click.option(
-        "--bytes-per-second-per-bookie",
-        "rate",
-        type=click.IntRange(1),
-        metavar="BYTES",
-        help="Copy at most so many bytes a second from and to each bookie.",
-    )
     checkpoint = click.option(
         "--checkpoint",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
         help="Remember here what was done: a repair that was cut off goes on from there.",
     )
-    return rate(checkpoint(command))
+    return rate_option(checkpoint(command))
 
 
 @click.group(help="Audit and repair of ledgers.")
@@ -145,6 +154,37 @@ def drain(metadata: str, bookie: str, engine: str, **ending: Any) -> None:
     _finish(drain_cluster(metadata, request, say=end.say), end)
 
 
+@main.command(
+    name="rereplicate",
+    help="Re-replicate: new members for ledgers of lost bookies, and what marks name.",
+)
+@metadata_option
+@click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Gone for good; may be given again. Without it: only what marks name.",
+)
+@click.option("--force", is_flag=True, help="Also while re-replication is switched off.")
+@rate_option
+@engine_option
+@endings
+def rereplication(
+    metadata: str,
+    bookies: tuple[str, ...],
+    force: bool,
+    rate: int | None,
+    engine: str,
+    **ending: Any,
+) -> None:
+    end = Ending("rereplication", **ending)
+    request = RereplicateRequest(
+        tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
+    )
+    _finish(rereplicate_cluster(metadata, request, say=end.say), end)
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """What becomes of the result of this kind of work."""
@@ -210,8 +250,8 @@ def words_of(document: Document) -> str:
         lines.append(
             f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
         )
-    if document["kind"] == "drain":
-        lines += _drain_lines(document)
+    if document["kind"] in ("drain", "rereplication"):
+        lines += _move_lines(document)
     lines.append(
         f"audit: {counts['ledgers']} ledgers, {counts['entries']} entries: {counts['ok']} ok, "
         f"{counts['missing']} missing, {counts['unknown']} unknown, {counts['lost']} lost"
@@ -224,10 +264,11 @@ def words_of(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _drain_lines(document: Document) -> list[str]:
+def _move_lines(document: Document) -> list[str]:
     ledgers = document["ledgers"]
+    whose = document.get("bookie_id") or ", ".join(document["lost_bookies"]) or "marks"
     return [
-        f"ledgers of {document['bookie_id']}: {ledgers['moved']} moved, "
+        f"ledgers of {whose}: {ledgers['moved']} moved, "
         f"{ledgers['recovered']} recovered, {ledgers['blocked']} blocked, "
         f"{document['ledgers_left']} left",
         f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes",

@@ -1,4 +1,4 @@
-"""One whole repair, audit or drain of the cluster behind a URL: connect, choose, run, let go.
+"""One whole piece of work on the cluster behind a URL: connect, choose, run, let go.
 
 Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
 """
@@ -6,13 +6,14 @@ Both doors come through here: `python -m bookie.repair` (the operator's jobs) an
 from collections.abc import Sequence
 
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.repair import drain, steps
+from bookie.repair import drain, rereplicate, steps
 from bookie.repair.cluster import open_cluster
 from bookie.repair.control import DrainAnswer
 from bookie.repair.digests import DigestSettings
 from bookie.repair.drain import DrainRequest, drain_engine
 from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.report import Document
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
@@ -49,6 +50,16 @@ async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -
     drain_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
         found = await drain.drain(cluster, request, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def rereplicate_cluster(
+    metadata_url: str, request: RereplicateRequest, *, say: Say
+) -> Document:
+    """One re-replication of the cluster behind this URL; the result object."""
+    drain_engine(request.engine)
+    async with open_cluster(metadata_url) as cluster:
+        found = await rereplicate.rereplicate(cluster, request, say=say)
     return found | {"metadata": metadata_url}
 
 
