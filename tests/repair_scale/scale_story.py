@@ -19,7 +19,7 @@ from bookie.protocol.assignment import assigned
 from bookie.protocol.errors import MetadataConflictError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
-from bookie.repair import steps
+from bookie.repair import audit_steps
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings
@@ -200,7 +200,7 @@ class Story:
     async def prove(self) -> None:
         """What is there in the end; and again after the repaired bookies are killed once more."""
         after = await self._audit()
-        deep = await steps.audit(self.cluster, digests=DigestSettings())
+        deep = await audit_steps.audit(self.cluster, digests=DigestSettings())
         planted = {copy for made in self.made if (copy := made.corrupt_copy)}
         self.saw["after"] = counts_json(after.counts)
         self.saw["marks_left"] = sum(map(len, self.watch.marked.values()))

@@ -11,10 +11,10 @@ from bookie.protocol.errors import SettingsError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
+from bookie.repair.audit_steps import audit
 from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.losses import LOSS_REASON
-from bookie.repair.steps import audit
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import Op

@@ -7,10 +7,10 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerState
+from bookie.repair.audit_steps import audit
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.losses import LOSS_REASON
 from bookie.repair.rereplicate import RereplicateRequest, rereplicate
-from bookie.repair.steps import audit
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 LOST = 0

@@ -94,8 +94,16 @@ def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tup
         list(document["accepted_losses"]),
         ("ledger_id", "record"),
     )
-    silent = [{"bookie_id": name} for name in document["unreachable"]]
-    yield "no answer from", silent, ("bookie_id",)
+    columns = ("class", "ledger_id", "message")
+    yield "misplaced", list(document.get("misplaced", ())), columns
+    columns = ("ledger_id", "age_s", "message")
+    yield "under-replicated for too long", list(document.get("underreplicated", ())), columns
+    registered = [row["bookie_id"] for row in document.get("silent_bookies", ())]
+    silent = [
+        {"bookie_id": name, "registered": "yes" if name in registered else ""}
+        for name in document["unreachable"]
+    ]
+    yield "no answer from", silent, ("bookie_id", "registered") if registered else ("bookie_id",)
 
 
 def _finding(found: Document) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
+from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.copy import CopySettings
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
@@ -137,10 +138,24 @@ def run(
 @main.command(help="Audit: what must be there against what bookies hold. Changes nothing.")
 @metadata_option
 @engine_option
+@audit_options
 @endings
-def audit(metadata: str, engine: str, **ending: Any) -> None:
-    end = Ending("audit", **ending)
-    _finish(audit_cluster(metadata, engine=engine, say=end.say), end)
+def audit(
+    metadata: str,
+    engine: str,
+    output: str,
+    result: Path | None,
+    summary: Path | None,
+    progress: bool,
+    **options: Any,
+) -> None:
+    end = Ending("audit", output, result, summary, progress)
+
+    async def work() -> Document:
+        arguments = audit_arguments(**options)
+        return await audit_cluster(metadata, engine=engine, say=end.say, **arguments)
+
+    _finish(work(), end)
 
 
 @main.command(help="Drain: move every ledger off a bookie that has been told to drain.")

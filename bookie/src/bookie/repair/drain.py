@@ -16,6 +16,7 @@ from typing import Final
 
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor
 from bookie.repair.cluster import Cluster
@@ -23,6 +24,7 @@ from bookie.repair.control import Marks
 from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
 from bookie.repair.engines import AUTO, INLINE, SPARK_KUBERNETES, SPARK_LOCAL, EngineChoice
 from bookie.repair.mover import MoveOutcome
+from bookie.repair.placing import racks_of
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -81,6 +83,7 @@ class _Run:
         self._request = request
         self._say = say
         self._started = Started.now()
+        self.racks = NO_RACKS
         self._silent: list[Marks] = []
         self._emptying = Emptying(cluster, self._leaving, self, request.settings, say=say)
 
@@ -118,6 +121,7 @@ class _Run:
                 "cancelled or never begun; begin it with `bookie drain`",
                 self._leaving,
             )
+        self.racks = racks_of(infos, {})
         self._silent = [found for found in marks if found.status is not Status.OK]
         silent = {found.bookie_id for found in self._silent}
         return sorted(

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.placement import Racks
 from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
@@ -46,7 +47,9 @@ class Refusal:
 
 
 class Gate(Protocol):
-    """Whether and with whom the work goes on."""
+    """Whether and with whom the work goes on. `racks`: of the candidates that it named last."""
+
+    racks: Racks
 
     async def candidates(self) -> Sequence[BookieId] | Refusal:
         """Writable bookies that answer, or why no more is done."""
@@ -145,6 +148,7 @@ class Emptying:
             self._leaving,
             self._candidates,
             self._settings.repair,
+            self._gate.racks,
             is_gone=self._is_gone,
         )
         try:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,9 +23,9 @@ from pyspark import Accumulator, AccumulatorParam, Broadcast
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import NO_RACKS, Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
-from bookie.repair.bulk import judge_bulk
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
@@ -65,6 +66,9 @@ JUDGED_SCHEMA: Final = pa.schema(
     [
         ("doubtful", pa.list_(pa.int64())),
         ("marked", pa.int64()),
+        ("bookies", _STRINGS),
+        ("copies", pa.list_(pa.int64())),
+        ("misplaced", pa.list_(pa.int64())),
         *((name, pa.int64()) for name in COUNT_NAMES),
         ("executor", pa.string()),
     ]
@@ -122,10 +126,10 @@ class SparkJobs:
             lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings, done),
         )
 
-    async def audit(self, engine: str, say: Say) -> BulkAudit:
+    async def audit(self, engine: str, racks: Racks, say: Say) -> BulkAudit:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
         return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source)
+            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, racks)
         )
 
     async def _in_thread(
@@ -273,34 +277,56 @@ def distinct(rows: pa.Table) -> tuple[str, ...]:
     return tuple(sorted(pc.unique(rows["executor"]).to_pylist()))
 
 
-def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class JudgeBatches:
     """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
-    for batch in batches:
-        ledgers, answers = columns_of(batch)
-        found = tallied(ledgers, judge_bulk(ledgers, answers))
-        row = {
-            "doubtful": list(found.doubtful),
-            "marked": found.marked,
-            **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
-            "executor": executor_name(),
-        }
-        yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
+
+    racks: Racks
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = tallied(*columns_of(batch), self.racks)
+            row = {
+                "doubtful": list(found.doubtful),
+                "marked": found.marked,
+                "bookies": list(found.copies),
+                "copies": list(found.copies.values()),
+                "misplaced": list(found.misplaced),
+                **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
+                "executor": executor_name(),
+            }
+            yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
 
 
 def audit_ledgers(
-    spark: SparkSession, metadata_url: str, source: type[AvailabilitySource] = AvailabilitySource
+    spark: SparkSession,
+    metadata_url: str,
+    source: type[AvailabilitySource] = AvailabilitySource,
+    racks: Racks = NO_RACKS,
 ) -> BulkAudit:
     """Judge every ledger in one action; see BulkAudit for what is left to the driver."""
     spark.dataSource.register(source)
     options = {"metadata": metadata_url, "partitionsMin": str(workers(spark))}
     answers = spark.read.format(source.name()).options(**options).load()
-    judged = answers.mapInArrow(judge_batches, from_arrow_schema(JUDGED_SCHEMA))
+    judged = answers.mapInArrow(JudgeBatches(racks), from_arrow_schema(JUDGED_SCHEMA))
     rows = judged.toArrow()
-    doubtful = (ledger_id for ids in rows["doubtful"].to_pylist() for ledger_id in ids)
     return BulkAudit(
         counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
         marked=pc.sum(rows["marked"]).as_py() or 0,
-        doubtful=tuple(sorted(map(LedgerId, doubtful))),
+        doubtful=_ids(rows["doubtful"]),
+        copies=_copies(rows),
+        misplaced=_ids(rows["misplaced"]),
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )
+
+
+def _ids(lists: pa.ChunkedArray) -> tuple[LedgerId, ...]:
+    return tuple(sorted(LedgerId(i) for ids in lists.to_pylist() for i in ids))
+
+
+def _copies(rows: pa.Table) -> dict[BookieId, int]:
+    found = Counter[BookieId]()
+    for row in rows.select(["bookies", "copies"]).to_pylist():
+        found.update(dict(zip(map(BookieId, row["bookies"]), row["copies"], strict=True)))
+    return dict(found)

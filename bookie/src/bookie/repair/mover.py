@@ -21,6 +21,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.placement import NO_RACKS, Racks
 from bookie.protocol.status import Status
 from bookie.repair.audit import Auditor, Look
 from bookie.repair.cluster import Cluster
@@ -83,7 +84,8 @@ class _Job:
 
 @dataclass(slots=True)
 class LedgerMover:
-    """Moves ledgers of `leaving` to `candidates`: writable bookies that answer and remember.
+    """Moves ledgers of `leaving` to `candidates`: writable bookies that answer and remember; to
+    those that keep copies in several `racks` first.
 
     `is_gone`: by a person's word the leaving one never comes back, and its disks hold nothing.
     """
@@ -92,6 +94,7 @@ class LedgerMover:
     leaving: BookieId
     candidates: Sequence[BookieId]
     settings: RepairSettings = field(default_factory=RepairSettings)
+    racks: Racks = NO_RACKS
     is_gone: bool = False
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
@@ -139,7 +142,7 @@ class LedgerMover:
         metadata = look.metadata.value
         outcome.state_before = outcome.state_before or metadata.state.value
         try:
-            moves = plan_moves(metadata, self.leaving, self.candidates)
+            moves = plan_moves(metadata, self.leaving, self.candidates, racks=self.racks)
         except NotEnoughBookiesError as error:
             outcome.block("NotEnoughBookies", str(error))
             return None

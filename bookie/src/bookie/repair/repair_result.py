@@ -34,7 +34,7 @@ def repair_result(
     refused = [(bookie_id, one) for bookie_id, one in cleared if not one.is_done]
     silent = [found for found in marks if found.status is not Status.OK]
     blocked = _blocked(outcomes, refused, silent)
-    unmarked = _unmarked(cleared)
+    unmarked, told = _unmarked(cleared), audit_json(after)
     return {
         "bookies": [_bookie_json(found, cleared) for found in marks],
         "ledgers": {
@@ -54,7 +54,7 @@ def repair_result(
         "undecidable": [_undecidable(o) for o in outcomes if o.reason == "Undecidable"][
             :FINDINGS_MAX
         ],
-        "findings": audit_json(after)["findings"],
+        **{name: told[name] for name in ("findings", "classes", "copies")},
         "unreachable": sorted(after.unreachable | {found.bookie_id for found in silent}),
         "exit_code": exit_code(after.counts, blocked=len(blocked)),
     }

@@ -20,6 +20,7 @@ from bookie.metadata.store import UnderreplicationMark
 from bookie.protocol.errors import MetadataFormatError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.cluster import Cluster
@@ -30,6 +31,7 @@ from bookie.repair.engines import AUTO
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.mover import MoveOutcome
 from bookie.repair.outcome import LedgerTask
+from bookie.repair.placing import racks_of
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -88,6 +90,7 @@ class _Run:
         self._started = Started.now()
         self._marks = cluster.store.underreplication
         self._holder = f"bookie-repair {self._started.run_id} on {socket.gethostname()}"
+        self.racks = NO_RACKS
         self._silent: list[BookieId] = []
         self._emptied: list[Emptying] = []
         self._mended: dict[LedgerId, MoveOutcome] = {}
@@ -113,6 +116,7 @@ class _Run:
                 "autorecovery -disable`): switch it on, or force it",
                 BookieId(""),
             )
+        self.racks = racks_of(infos, {})
         writable = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)
         control = self._cluster.control
         answers = await asyncio.gather(*map(control.list_marks, writable))

@@ -1,4 +1,4 @@
-"""One repair from end to end, and one audit: the order of the steps is here and nowhere else.
+"""One repair from end to end: the order of the steps is here and nowhere else.
 
 list marks -> recover and copy, ledger by ledger (an engine) -> flush the bookies written to ->
 audit -> record definite losses -> ask the bookies to clear their marks -> result.
@@ -16,20 +16,21 @@ from typing import Final, TypeVar
 from bookie.points import passing
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import Racks
 from bookie.protocol.status import Status
-from bookie.repair.audit import Audit, Auditor, AuditSettings, read_ledgers
+from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import Checkpoint
 from bookie.repair.cluster import Cluster
 from bookie.repair.control import Cleared, Marks
-from bookie.repair.digests import DeepLooks, DigestReader, DigestSettings
+from bookie.repair.digests import DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
 from bookie.repair.losses import Loss, record_losses
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
 from bookie.repair.repair_result import repair_result
-from bookie.repair.report import SCHEMA_VERSION, Document, audit_json, exit_code
-from bookie.repair.survey import BulkAudit, survey
+from bookie.repair.report import SCHEMA_VERSION, Document
+from bookie.repair.survey import BulkAudit
 
 Say = Callable[[str], None]
 """Told one line for each step; for people, on stderr."""
@@ -44,7 +45,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[str, Say], Awaitable[BulkAudit]]
+SparkAuditor = Callable[[str, Racks, Say], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say, Done], Awaitable[EngineRun]]
 
@@ -67,7 +68,7 @@ class RepairRequest:
         return self.every_ledger or not self.bookies
 
 
-def _silent(_line: str) -> None:
+def silent_say(_line: str) -> None:
     """Nobody watches."""
 
 
@@ -76,7 +77,7 @@ async def repair(
     request: RepairRequest,
     *,
     spark: SparkRepair | None = None,
-    say: Say = _silent,
+    say: Say = silent_say,
 ) -> Document:
     """Run one repair; the result object. `spark` runs the ledgers when that engine is chosen.
 
@@ -111,96 +112,15 @@ async def repair(
     return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
 
 
-async def audit(
-    cluster: Cluster,
-    *,
-    ledger_ids: Sequence[LedgerId] | None = None,
-    engine: str = INLINE,
-    settings: AuditSettings | None = None,
-    digests: DigestSettings | None = None,
-    spark: SparkAuditor | None = None,
-    say: Say = _silent,
-) -> Document:
-    """Audit all ledgers, or just `ledger_ids` in process; the result object. It changes nothing.
-
-    `digests`: read every copy as well, and verify it; in process, since it is the bookies that take
-    the time.
-
-    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
-    """
-    check_engine(engine)
-    started = Started.now()
-    auditor = Auditor(
-        cluster.store,
-        cluster.control,
-        settings or AuditSettings(),
-        progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
-    )
-    reader = DigestReader(cluster.peers, digests)
-    choice = await _audit_engine(cluster, engine, ledger_ids, is_deep=digests is not None)
-    if digests is not None:
-        auditor = _deep(auditor, reader)
-        bulk = BulkAudit()
-        chosen = cluster.store.ledger_ids() if ledger_ids is None else ledger_ids
-        found = await auditor.audit(chosen)
-    else:
-        bulk = await _bulk_audit(cluster, choice, ledger_ids, spark=spark, say=say)
-        found = await auditor.audit(bulk.doubtful)
-    found += Audit(counts=bulk.counts, marked=bulk.marked)
-    return {
-        **started.json("audit"),
-        "engine": choice.name,
-        "engine_reason": choice.reason,
-        "spark_app_id": bulk.spark_app_id,
-        "executors": len(bulk.executors),
-        "executor_names": list(bulk.executors),
-        "digests_verified": digests is not None,
-        "bytes_read": reader.bytes_read,
-        **audit_json(found),
-        "exit_code": exit_code(found.counts),
-    }
-
-
-async def _bulk_audit(
-    cluster: Cluster,
-    choice: EngineChoice,
-    ledger_ids: Sequence[LedgerId] | None,
-    *,
-    spark: SparkAuditor | None,
-    say: Say,
-) -> BulkAudit:
-    if choice.name != INLINE:
-        bulk = await _handed_in(spark, choice)(choice.name, say)
-    else:
-        chosen = cluster.store.ledger_ids() if ledger_ids is None else ledger_ids
-        bulk = await survey(
-            cluster.columns, chosen, progress=lambda ledgers: say(f"{ledgers} ledgers looked at")
-        )
-    say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
-    return bulk
-
-
-def _deep(auditor: Auditor, reader: DigestReader) -> Auditor:
+def deep_auditor(auditor: Auditor, reader: DigestReader) -> Auditor:
     """One that reads entries; with small batches, since it keeps what it has to read."""
     settings = replace(auditor.settings, ledgers_per_batch=DEEP_LEDGERS_PER_BATCH)
     deepen = DeepLooks(auditor, reader).deepen
     return replace(auditor, settings=settings, deepen=deepen)
 
 
-async def _audit_engine(
-    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None, *, is_deep: bool
-) -> EngineChoice:
-    if is_deep:
-        return EngineChoice(INLINE, "entries are read in process")
-    if ledger_ids is not None:
-        return EngineChoice(INLINE, "ledgers named one by one")
-    ledgers = 0
-    if requested == AUTO:
-        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
-    return await asyncio.to_thread(choose_engine, requested, ledgers=ledgers)
-
-
-def _handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:
+def handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:
+    """The engine's work; BadRequestError when the caller gave none."""
     if engine is None:
         raise BadRequestError(f"engine {choice.name} was chosen and not handed in")
     return engine
@@ -289,9 +209,7 @@ class _Run:
         following = Follower(len(tasks), self._say, keep=keep)
         try:
             if choice.name != INLINE:
-                return await _handed_in(spark, choice)(
-                    choice.name, tasks, self._say, following.done
-                )
+                return await handed_in(spark, choice)(choice.name, tasks, self._say, following.done)
             work = LedgerRepair(self._cluster, self._request.settings, following.done)
             return EngineRun(await work.repair(tasks))
         finally:
@@ -311,7 +229,7 @@ class _Run:
         found = await self.auditor.audit(t.ledger_id for t in tasks if t.ledger_id not in corrupt)
         if corrupt:
             reader = DigestReader(self._cluster.peers, self._request.settings.digests)
-            found += await _deep(self.auditor, reader).audit(sorted(corrupt))
+            found += await deep_auditor(self.auditor, reader).audit(sorted(corrupt))
         self._say(
             f"audit: {found.counts.entries} entries, {found.counts.missing} missing, "
             f"{found.counts.unknown} unknown"

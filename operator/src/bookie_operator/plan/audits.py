@@ -12,7 +12,7 @@ from typing import Any, Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, Incident, whole_milliseconds
+from bookie_operator.model.status import AuditStatus, ClassCounts, Incident, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
@@ -137,6 +137,10 @@ def _finished(job: Job) -> dict[str, Any]:
         "started_at": whole_milliseconds(job.started_at),
         "finished_at": whole_milliseconds(job.ended_at),
         "clean": report.is_clean,
+        "classes": {
+            name: ClassCounts(findings=one.findings, entries=one.entries)
+            for name, one in report.classes.items()
+        },
         "message": "",
         **{name: getattr(report, name) for name in counts},
     }
