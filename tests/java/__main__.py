@@ -20,6 +20,7 @@ from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.testing.apache import ApacheError, Build, NoToolsError, jvm
 from java_bookies import DURABILITY, KINDS, ROOT, Bookies, FleetError
 from java_control import Control, Verb
+from java_marks import PythonMarks
 from java_peer import PythonPeer
 from java_report import Report
 from java_tls import Certificates
@@ -66,7 +67,7 @@ def selection(only: Sequence[str]) -> list[str]:
     return words
 
 
-def verbs(bookies: Bookies, zookeeper: str) -> dict[str, Verb]:
+def verbs(bookies: Bookies, zookeeper: str, marks: PythonMarks) -> dict[str, Verb]:
     def numbered(act: Callable[[int], None]) -> Verb:
         return lambda words: act(int(words[0]))
 
@@ -79,6 +80,14 @@ def verbs(bookies: Bookies, zookeeper: str) -> dict[str, Verb]:
         "write-with-python": peer.write,
         "read-with-python": peer.read,
         "recover-with-python": peer.recover,
+        "mark": marks.mark,
+        "read-mark": marks.read,
+        "list-marks": marks.listed,
+        "clear-mark": marks.clear,
+        "lock-mark": marks.lock,
+        "unlock-mark": marks.unlock,
+        "replication-enabled": marks.enable,
+        "recovery-delay": marks.delay,
     }
 
 
@@ -91,7 +100,8 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
         Bookies(
             folder, zookeeper.address, kind, classpath, durability, Certificates(folder)
         ) as bookies,
-        Control(verbs(bookies, zookeeper.address)) as control,
+        PythonMarks(zookeeper.address) as marks,
+        Control(verbs(bookies, zookeeper.address, marks)) as control,
         (folder / "client.log").open("ab") as client_log,
     ):
         facts = {

@@ -22,7 +22,7 @@ from repair_lab import AUDIT, SETTINGS, RepairLab
 
 pytestmark = pytest.mark.process
 VOLATILE = ("run_id", "started_at_ms", "seconds", "engine", "engine_reason", "spark_app_id")
-VOLATILE += ("executors", "executor_names")
+VOLATILE += ("executors", "executor_names", "progress")
 Document = dict[str, Any]
 
 
@@ -88,6 +88,8 @@ async def test_spark_and_inline_give_the_same_results(urls: list[str], spark: An
     before, repaired, after = spark_local
     assert repaired["spark_app_id"] == before["spark_app_id"] == spark.sparkContext.applicationId
     assert repaired["executor_names"] == before["executor_names"] == [socket.gethostname()]
+    assert repaired["progress"]["ledgers"] == repaired["ledgers"]["considered"]
+    assert repaired["progress"]["bytes"] == repaired["bytes_copied"]
     assert repaired["entries_copied"] > 100 and repaired["losses"][0]["ranges"] == [[4, 4]]
     assert before["audit"]["unknown"] > 0 and before["audit"]["missing"] == 1
     assert (after["audit"]["unknown"], after["audit"]["lost"]) == (0, 1)

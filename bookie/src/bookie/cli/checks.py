@@ -1,5 +1,6 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from bookie.cli.results import show_result
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
+from bookie.repair.__main__ import bounds_options
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.audit_options import audit_arguments, audit_options
+from bookie.repair.copy import CopySettings
 from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.progress import Teller
 from bookie.repair.report import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
@@ -115,6 +119,7 @@ def audit(
     help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
 )
 @click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
+@bounds_options
 @digests_options
 @engine_option
 @result_option
@@ -128,6 +133,8 @@ def repair(
     every_ledger: bool,
     engine: str,
     result: Path | None,
+    rate: int | None,
+    checkpoint: Path | None,
     page: Path | None,
     **deep: Any,
 ) -> None:
@@ -137,9 +144,12 @@ def repair(
         tuple(map(BookieId, bookies)),
         engine,
         every_ledger=every_ledger,
-        settings=RepairSettings(digests=digest_settings(**deep)),
+        settings=RepairSettings(
+            copy=CopySettings(bytes_per_second=rate), digests=digest_settings(**deep)
+        ),
+        checkpoint=checkpoint,
     )
-    document = run(repair_cluster(metadata, request, say=say))
+    document = run(repair_cluster(metadata, request, say=Teller(sys.stderr)))
     finish(document, result=result, page=page, output=output)
 
 

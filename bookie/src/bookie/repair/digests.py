@@ -24,8 +24,9 @@ from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.verified import verify_run
 from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
-from bookie.repair.copy import Sleep, spans
+from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
+from bookie.repair.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
 
 LEDGERS_AT_ONCE: Final = 16
@@ -61,14 +62,6 @@ class CopiesRead:
         return self.corrupt | self.unread
 
 
-@dataclass(slots=True)
-class _Line:
-    """The reads of one bookie."""
-
-    slots: asyncio.Semaphore
-    free_at: float = 0.0
-
-
 class DigestReader:
     """Reads copies of one cluster; the bounds hold for all that read through it together."""
 
@@ -81,8 +74,8 @@ class DigestReader:
     ) -> None:
         self._peers = peers
         self._settings = settings or DigestSettings()
-        self._sleep = sleep
-        self._lines: dict[BookieId, _Line] = {}
+        self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
+        self._slots: dict[BookieId, asyncio.Semaphore] = {}
         self.bytes_read = 0
 
     async def read(
@@ -108,25 +101,17 @@ class DigestReader:
     ) -> ReadReply | None:
         key = master_key(metadata.password)
         request = ReadRequest(metadata.ledger_id, first, last, self._settings.read_bytes, key)
-        line = self._lines.get(bookie_id)
-        if line is None:
-            line = self._lines[bookie_id] = _Line(
-                asyncio.Semaphore(self._settings.reads_per_bookie)
-            )
-        async with line.slots:
+        slots = self._slots.get(bookie_id)
+        if slots is None:
+            slots = self._slots[bookie_id] = asyncio.Semaphore(self._settings.reads_per_bookie)
+        async with slots:
             status, reply = await self._peers.read(bookie_id, request)
             if status is not Status.OK or reply is None:
                 return None
-            await self._pace(line, sum(map(len, reply.runs)))
+            read_bytes = sum(map(len, reply.runs))
+            self.bytes_read += read_bytes
+            await self._paces.spend(bookie_id, read_bytes)
             return reply
-
-    async def _pace(self, line: _Line, read_bytes: int) -> None:
-        self.bytes_read += read_bytes
-        if self._settings.bytes_per_second is None:
-            return
-        now = asyncio.get_running_loop().time()
-        line.free_at = max(now, line.free_at) + read_bytes / self._settings.bytes_per_second
-        await self._sleep(line.free_at - now)
 
 
 def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesRead:

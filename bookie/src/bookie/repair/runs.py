@@ -1,4 +1,4 @@
-"""One whole repair, audit or drain of the cluster behind a URL: connect, choose, run, let go.
+"""One whole piece of work on the cluster behind a URL: connect, choose, run, let go.
 
 Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.repair import audit_steps, drain, steps
+from bookie.repair import audit_steps, drain, rereplicate, steps
 from bookie.repair.audit import AuditSettings
 from bookie.repair.audit_steps import Checks
 from bookie.repair.cluster import Cluster, open_cluster
@@ -17,6 +17,7 @@ from bookie.repair.drain import DrainRequest, drain_engine
 from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.report import Document, write_whole
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
@@ -73,6 +74,16 @@ async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -
     drain_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
         found = await drain.drain(cluster, request, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def rereplicate_cluster(
+    metadata_url: str, request: RereplicateRequest, *, say: Say
+) -> Document:
+    """One re-replication of the cluster behind this URL; the result object."""
+    drain_engine(request.engine)
+    async with open_cluster(metadata_url) as cluster:
+        found = await rereplicate.rereplicate(cluster, request, say=say)
     return found | {"metadata": metadata_url}
 
 

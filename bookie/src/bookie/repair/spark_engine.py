@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bookie.protocol.placement import Racks
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.outcome import LedgerTask
+from bookie.repair.progress import Done
 from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
 from bookie.repair.survey import BulkAudit
 
@@ -15,12 +16,11 @@ from bookie.repair.survey import BulkAudit
 def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
     """Repairs ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def repair(engine: str, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
+    async def repair(engine: str, tasks: Sequence[LedgerTask], say: Say, done: Done) -> EngineRun:
         from bookie.repair.job import SparkJobs
 
-        return await SparkJobs(metadata_url, settings or RepairSettings()).repair(
-            engine, tasks, say
-        )
+        jobs = SparkJobs(metadata_url, settings or RepairSettings())
+        return await jobs.repair(engine, tasks, say, done)
 
     return repair
 

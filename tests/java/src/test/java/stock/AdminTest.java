@@ -22,7 +22,6 @@ import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.client.api.LedgerMetadata;
 import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.bookkeeper.discover.BookieServiceInfo;
-import org.apache.bookkeeper.meta.LedgerUnderreplicationManager;
 import org.apache.bookkeeper.meta.MetadataDrivers;
 import org.apache.bookkeeper.net.BookieId;
 import org.junit.jupiter.api.Test;
@@ -151,26 +150,5 @@ class AdminTest extends SuiteCase {
             assertTrue(info.getFreeDiskSpace() > 0);
             assertTrue(info.getTotalDiskSpace() >= info.getFreeDiskSpace());
         }
-    }
-
-    @Test
-    void marksOfUnderreplicatedLedgersAreKept() throws Exception {
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
-        ledger.close();
-        ServerConfiguration settings = new ServerConfiguration();
-        settings.setMetadataServiceUri("zk+hierarchical://" + Fleet.ROOT);
-        MetadataDrivers.runFunctionWithLedgerManagerFactory(settings, factory -> {
-            try (LedgerUnderreplicationManager marks =
-                    factory.newLedgerUnderreplicationManager()) {
-                marks.markLedgerUnderreplicated(ledger.getId(), "bookie-9");
-                var found = marks.getLedgerUnreplicationInfo(ledger.getId());
-                assertEquals(List.of("bookie-9"), found.getReplicaList());
-                marks.acquireUnderreplicatedLedger(ledger.getId());
-                marks.markLedgerReplicated(ledger.getId());
-                return null;
-            } catch (Exception error) {
-                throw new IllegalStateException(error);
-            }
-        });
     }
 }
