@@ -7,6 +7,7 @@ FIRST ?= 1
 TOTAL ?=
 RESULTS ?= build/proof
 MINUTES ?= 2
+LEDGERS ?= 10000
 FLEET ?= ours mixed
 ONLY ?=
 
@@ -30,6 +31,7 @@ sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) --fir
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
+repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --ledgers $(LEDGERS) --json $(RESULTS)/repair-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
 test-java: install ; $(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
@@ -78,4 +80,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bookie.protocol.availability import GROUP, HEADER_BYTES
-from bookie.repair import steps
+from bookie.repair import audit_steps, steps
 from bookie.repair.engines import INLINE, SPARK_LOCAL
 from bookie.testing.figures import code_revision
 
@@ -107,7 +107,7 @@ async def audit_once(url: str, engine: str) -> dict[str, Any]:
 
         spark = SparkJobs(url, source=SyntheticSource).audit
     async with open_synthetic(url) as cluster:
-        found = await steps.audit(cluster, engine=engine, spark=spark)
+        found = await audit_steps.audit(cluster, engine=engine, spark=spark)
     counts: dict[str, Any] = found["audit"]
     return counts
 

@@ -16,7 +16,14 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
-from bookie.metadata.store import Versioned
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import (
+    RACK_PROPERTY,
+    BookieInfo,
+    Cookie,
+    Underreplication,
+    Versioned,
+)
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
@@ -27,6 +34,12 @@ from bookie.repair.columns import Answer, AnswerColumns, Blobs, LedgerColumns
 from bookie.repair.sources import AvailabilitySource
 
 BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(30))
+RACKS = 3
+
+
+def rack_of(code: int) -> str:
+    """Where this bookie is."""
+    return f"/rack-{code % RACKS}"
 
 
 @dataclass(frozen=True)
@@ -150,9 +163,22 @@ class SyntheticTables:
 
 @dataclass(frozen=True)
 class SyntheticStore:
-    """The part of a metadata store that an audit asks."""
+    """The part of a metadata store that an audit asks. Neighbours are in different racks."""
 
     shape: Shape
+
+    async def instance_id(self) -> str:
+        return "synthetic"
+
+    async def cookies(self) -> Mapping[BookieId, Cookie]:
+        return {}
+
+    async def bookies(self) -> Mapping[BookieId, BookieInfo]:
+        return {b: BookieInfo(b, (), {RACK_PROPERTY: rack_of(n)}) for n, b in enumerate(BOOKIES)}
+
+    @property
+    def underreplication(self) -> Underreplication:
+        return MemoryStore().underreplication
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
         for ledger_id in range(self.shape.ledgers):

@@ -1,11 +1,19 @@
 """What Prometheus and probes are told, over a real port."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 import pytest
 from bookie_operator.metrics import STUCK_AFTER_S, OperatorMetrics, serve_http
-from bookie_operator.model.status import Blocked, ClusterStatus, Condition, LimboTotals
+from bookie_operator.model.status import (
+    AuditStatus,
+    Blocked,
+    ClassCounts,
+    ClusterStatus,
+    Condition,
+    LimboTotals,
+)
 from operator_scenes import at
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]
@@ -67,10 +75,33 @@ async def test_a_refusal_that_is_over_is_shown_no_more(metrics: OperatorMetrics,
     assert "Paused" not in (await get("/metrics"))[1]
 
 
+def audited(**findings: int) -> ClusterStatus:
+    classes = {n: ClassCounts(findings=count, entries=count * 10) for n, count in findings.items()}
+    return ClusterStatus(audit=AuditStatus(finished_at=at(0), classes=classes))
+
+
+async def test_an_audit_takes_the_place_of_the_one_before(
+    metrics: OperatorMetrics, get: Get
+) -> None:
+    for _pass in range(3):
+        metrics.show("ns", "demo", audited(missing=5, corrupt=1, silent_bookie=2))
+    metrics.show("ns", "demo", audited(missing=3, corrupt=0))
+    metrics.show("ns", "other", audited(missing=7))
+    text = (await get("/metrics"))[1]
+    figures = re.findall(r'audit_(\w+)\{class="(\w+)",cluster="demo",.*\} (\S+)', text)
+    assert sorted(figures) == [
+        ("entries", "corrupt", "0.0"), ("entries", "missing", "30.0"),
+        ("findings", "corrupt", "0.0"), ("findings", "missing", "3.0"),
+    ]  # fmt: skip
+    (ended,) = re.findall(r'audit_timestamp_seconds\{cluster="demo",.*\} (\S+)', text)
+    assert float(ended) == at(0).timestamp()
+
+
 async def test_a_cluster_that_is_gone_leaves_no_figures(metrics: OperatorMetrics, get: Get) -> None:
     for name in ("demo", "other"):
         metrics.passed("ns", name, is_failed=False)
-        metrics.show("ns", name, status("Paused", limbo=1))
+        audit = {"audit": audited(missing=1).audit}
+        metrics.show("ns", name, status("Paused", limbo=1).model_copy(update=audit))
     metrics.forget("ns", "demo")
     metrics.forget("ns", "demo")
     gauges = [

@@ -1,7 +1,8 @@
 """The engine's result objects, and what is made of broken ones."""
 
 import pytest
-from bookie_operator.observed import LossReport
+from bookie_operator.model.status import CLASSES_MAX
+from bookie_operator.observed import ClassReport, LossReport
 from bookie_operator.reports import (
     audit_report,
     drain_report,
@@ -29,6 +30,18 @@ def test_a_repairs_counts() -> None:
 def test_an_audits_classes() -> None:
     found = audit_report({"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
     assert found is not None and found.no_copy == 1 and not found.is_clean
+
+
+def test_classes_of_any_name_are_counted_and_bounded() -> None:
+    classes: dict[str, object] = {"corrupt": {"findings": 2, "entries": 9}, "new_one": {}}
+    bad = {"Bad Name": {"findings": 1}, "odd": 3, "minus": {"findings": -1}}
+    found = audit_report({"audit": {"ok": 1}, "classes": classes | bad})
+    assert found is not None and found.classes["corrupt"] == ClassReport(2, 9)
+    assert found.classes["minus"] == found.classes["odd"] == found.classes["new_one"]
+    assert "Bad Name" not in found.classes
+    many = {f"c{'x' * n}": {} for n in range(39)}
+    found = audit_report({"audit": {"ok": 1}, "classes": many})
+    assert found is not None and len(found.classes) == CLASSES_MAX
 
 
 def test_a_drains_counts() -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from bookie.repair.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
 from bookie_operator.platform.kubernetes import api
@@ -275,3 +276,10 @@ def test_versions_are_those_of_the_distribution() -> None:
     for path in sorted((ROOT / "charts").glob("*/Chart.yaml")):
         chart = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         assert chart["version"] == chart["appVersion"] == version[1]
+
+
+def test_every_class_of_findings_has_its_alert() -> None:
+    # The template's own text, so that this holds where there is no helm as well.
+    text = (OPERATOR / "templates" / "metrics.yaml").read_text(encoding="utf-8")
+    asked = re.findall(r'bookie_operator_audit_findings\{class=~?"([a-z_|]+)"\} > 0', text)
+    assert sorted("|".join(asked).split("|")) == sorted([*OF_ENTRIES, *OF_OTHERS])

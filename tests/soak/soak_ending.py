@@ -12,10 +12,11 @@ from typing import Final
 from bookie.client.ledgers import Client
 from bookie.protocol.errors import BookieError
 from bookie.protocol.ids import LedgerId
+from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster
 from bookie.repair.engines import INLINE
 from bookie.repair.report import EXIT_CLEAN
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.steps import RepairRequest, repair
 from promises import Promises
 from soak_copies import check_copies
 from soak_readers import read_back

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import AuditStatus, ClusterStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STUCK_AFTER_S: Final = 300.0
@@ -29,6 +29,13 @@ class OperatorMetrics:
         self._condition = self._gauge("condition", "1 while the condition is True", "type")
         self._last_pass = self._gauge("last_pass_timestamp_seconds", "End of the last good pass")
         self._blocked = self._gauge("refusals", "Wanted actions that are refused now", "predicate")
+        self._audited = self._gauge("audit_timestamp_seconds", "End of the last good audit")
+        self._findings = self._gauge(
+            "audit_findings", "Ledgers or bookies in a class, by the last good audit", "class"
+        )
+        self._entries = self._gauge(
+            "audit_entries", "Entries in a class, by the last good audit", "class"
+        )
         self._passes = self._counter("passes", "Passes over a cluster", "result")
         self._actions = self._counter("actions", "Actions carried out", "type")
         self._seen: dict[tuple[str, str], float] = {}
@@ -62,12 +69,24 @@ class OperatorMetrics:
         for predicate in {refused.predicate for refused in status.blocked}:
             count = sum(refused.predicate == predicate for refused in status.blocked)
             self._blocked.labels(namespace, cluster, predicate).set(count)
+        self._show_audit(namespace, cluster, status.audit)
+
+    def _show_audit(self, namespace: str, cluster: str, audit: AuditStatus) -> None:
+        """Those of the last audit take the place of all before: they are never added up."""
+        for gauge in (self._audited, self._findings, self._entries):
+            _drop(gauge, namespace, cluster)
+        if audit.finished_at is not None:
+            self._audited.labels(namespace, cluster).set(audit.finished_at.timestamp())
+        for name, counts in audit.classes.items():
+            self._findings.labels(namespace, cluster, name).set(counts.findings)
+            self._entries.labels(namespace, cluster, name).set(counts.entries)
 
     def forget(self, namespace: str, cluster: str) -> None:
         """The cluster is gone: no figures of it stay behind."""
         self._seen.pop((namespace, cluster), None)
         for gauge in (
             *(self._limbo, self._unchecked, self._condition, self._last_pass, self._blocked),
+            *(self._audited, self._findings, self._entries),
         ):
             _drop(gauge, namespace, cluster)
 

@@ -190,8 +190,16 @@ class DrainReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassReport:
+    """One class of findings: how many ledgers or bookies, and how many entries of them."""
+
+    findings: int = 0
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Findings of a whole audit, by class."""
+    """Findings of a whole audit, by class. `classes`: all that the engine knows, by name."""
 
     ledgers: int = 0
     entries: int = 0
@@ -205,6 +213,7 @@ class AuditReport:
     """In a durable loss record: every member of the write set said it has no copy."""
     accepted_losses: int = 0
     """Ledgers that a person let close at a possible loss."""
+    classes: Mapping[str, ClassReport] = field(default_factory=dict)
     engine: str = ""
     engine_reason: str = ""
     spark_app_id: str = ""

@@ -1,14 +1,17 @@
-"""Reads the result objects of the repair library: counts for status, never proofs.
+"""What jobs are asked, and what their results say: counts for status, never proofs.
 
 An engine of another version may say less or more; what is missing counts as nothing reported.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from bookie_operator.model.status import CLASS_PATTERN, CLASSES_MAX
 from bookie_operator.observed import (
     AuditReport,
+    ClassReport,
     DrainReport,
     Job,
     JobKind,
@@ -80,8 +83,17 @@ def audit_report(tree: Mapping[str, Any]) -> AuditReport | None:
     return AuditReport(
         **counts,
         accepted_losses=len(accepted) if isinstance(accepted, list) else 0,
+        classes=_classes(tree),
         **_engine(tree),
     )
+
+
+def _classes(tree: Mapping[str, Any]) -> dict[str, ClassReport]:
+    """Of any name: an engine may know classes that we do not."""
+    told = _part(tree, "classes")
+    names = [name for name in told if re.fullmatch(CLASS_PATTERN, name)][:CLASSES_MAX]
+    counts = {name: _part(told, name) for name in names}
+    return {n: ClassReport(_count(c, "findings"), _count(c, "entries")) for n, c in counts.items()}
 
 
 def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:

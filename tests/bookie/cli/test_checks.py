@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from bookie.protocol.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata
@@ -122,6 +123,15 @@ def test_a_result_is_written_beside_a_page(cli: CliLab, tmp_path: Path) -> None:
     told = cli.json("audit", "--result", path)
     assert json.loads(path.read_text()) == told
     assert path.with_suffix(".html").read_text().startswith("<!doctype html>")
+
+
+def test_an_audit_writes_its_page_and_its_tables(cli: CliLab, tmp_path: Path) -> None:
+    made(cli, 10, last=11)
+    told = cli.bookie("audit", "--html", tmp_path / "a.html", "--parquet", tmp_path / "tables")
+    assert told.exit_code == 3
+    assert "Entries are missing or lost" in (tmp_path / "a.html").read_text()
+    copies = pq.read_table(tmp_path / "tables/copies.parquet").to_pylist()
+    assert [(row["owed"], row["held"], row["missing"]) for row in copies] == [(12, 10, 2)] * 3
 
 
 def test_a_result_that_cannot_be_written_is_an_error(cli: CliLab, tmp_path: Path) -> None:

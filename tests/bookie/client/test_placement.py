@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from bookie.client.placement import COOL_S, QUARANTINE_S, Placement
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
+from bookie.metadata.store import RACK_PROPERTY, RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
 from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId
 
@@ -21,9 +21,12 @@ class Lab:
         self.store = MemoryStore()
         self.placement = Placement(self.store, rng=random.Random(1), clock=lambda: self.now)
 
-    async def register(self, count: int, *, read_only: tuple[int, ...] = ()) -> "Lab":
+    async def register(
+        self, count: int, *, read_only: tuple[int, ...] = (), racks: int = 1
+    ) -> "Lab":
         for number in range(count):
-            info = BookieInfo(B[number], (STOCK, RUN), read_only=number in read_only)
+            rack = {RACK_PROPERTY: f"/r{number % racks}"}
+            info = BookieInfo(B[number], (STOCK, RUN), rack, read_only=number in read_only)
             await self.store.register(info)
         return self
 
@@ -113,3 +116,26 @@ async def test_failures_are_forgotten() -> None:
         lab.placement.note_failure(BookieId(f"gone-{number}"))
         lab.now += QUARANTINE_S / 10
     assert len(lab.placement._failed_at) <= 11
+
+
+async def test_write_sets_span_racks_where_bookies_name_them() -> None:
+    lab = await Lab().register(9, racks=3)
+    for _ in range(30):
+        assert len({B.index(b) % 3 for b in await lab.placement.choose(3)}) == 3
+        striped = [B.index(b) % 3 for b in await lab.placement.choose(4, write_quorum=2)]
+        assert all(striped[n] != striped[(n + 1) % 4] for n in range(4))
+
+
+async def test_a_replacement_comes_from_the_rack_that_left() -> None:
+    lab = await Lab().register(9, racks=3)
+    for _ in range(30):
+        chosen = await lab.placement.replace(B[:3], [1, 2], write_quorum=3)
+        assert {n: B.index(b) % 3 for n, b in chosen.items()} == {1: 1, 2: 2}
+        assert not set(chosen.values()) & set(B[:3])
+
+
+async def test_a_bookie_that_failed_is_no_better_for_its_rack() -> None:
+    lab = await Lab().register(6, racks=3)
+    lab.placement.note_failure(B[4])
+    lab.now += QUARANTINE_S / 2
+    assert B[4] not in (await lab.placement.replace(B[:3], [1], write_quorum=3)).values()

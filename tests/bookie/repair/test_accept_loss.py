@@ -8,7 +8,8 @@ from bookie.protocol.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.accept_loss import LossDecision, accept_loss
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.audit_steps import audit
+from bookie.repair.steps import RepairRequest, repair
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 

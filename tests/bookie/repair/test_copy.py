@@ -16,6 +16,7 @@ from bookie.protocol.runs import (
     parse_run,
 )
 from bookie.protocol.status import Status
+from bookie.repair.audit import Auditor
 from bookie.repair.copy import (
     WINDOWS_AHEAD_MAX,
     ByteBudget,
@@ -29,7 +30,7 @@ from bookie.repair.copy import (
     whole,
 )
 from bookie.wire.native import Op
-from repair_lab import PASSWORD, RepairLab
+from repair_lab import AUDIT, PASSWORD, RepairLab
 
 CODEC = EntryCodec(LedgerId(1), DigestType.CRC32C, PASSWORD)
 
@@ -114,16 +115,21 @@ async def test_a_corrupt_copy_is_named_and_another_taken(lab: RepairLab) -> None
     assert set(copied.corrupt) <= {(lab.ids[0], 2)} and not copied.left
 
 
-async def test_a_rate_spreads_copies_over_time() -> None:
-    waits: list[float] = []
+async def test_a_rate_holds_for_what_is_read_and_for_what_is_written(lab: RepairLab) -> None:
+    ledger, waits = await lab.ledger(entries=40, last=39), list[float]()
+    lab.fleet[1].lose(ledger.ledger_id, range(40))
 
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    budget = ByteBudget(CopySettings(bytes_per_second=1000), sleep=note)
-    for _frame in range(3):
-        await budget.spend(500)
-    assert [round(wait, 1) for wait in waits] == [0.0, 0.5, 1.0]
+    settings = CopySettings(read_bytes=500, frame_bytes=500, bytes_per_second=1000)
+    copier = Copier(lab.fleet, settings, sleep=note)
+    looks = await Auditor(lab.store, lab.control, AUDIT).look([ledger.ledger_id])
+    holdings = looks[ledger.ledger_id].holdings
+    wanted = EntrySet.from_ranges([(0, 39)])
+    copied = await copier.copy(ledger, lab.ids[1], wanted, holdings=holdings)
+    assert not copied.left
+    assert len(waits) > 6 and max(waits) > copied.bytes_copied / 1000, "both ways, bookie by bookie"
 
 
 async def test_what_is_in_flight_is_bounded() -> None:

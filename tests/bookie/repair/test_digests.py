@@ -11,8 +11,9 @@ from bookie.protocol.entry import EntryCodec
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
+from bookie.repair.audit_steps import audit
 from bookie.repair.digests import DigestReader, DigestSettings
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.steps import RepairRequest, repair
 from bookie.wire.native import ReadReply, ReadRequest
 from repair_lab import AUDIT, PASSWORD, SETTINGS, RepairLab
 

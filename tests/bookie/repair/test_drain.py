@@ -11,9 +11,10 @@ from bookie.protocol.errors import SettingsError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.drain import DrainRequest, DrainSettings, drain
+from bookie.repair.audit_steps import audit
+from bookie.repair.drain import DrainRequest, drain
+from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.losses import LOSS_REASON
-from bookie.repair.steps import audit
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import Op
@@ -34,7 +35,7 @@ class DrainLab(RepairLab):
         super().__init__(bookies, store=self.faulty)
 
     async def drain(self, number: int = 0, *, begin: bool = True, **options: Any) -> dict[str, Any]:
-        settings = DrainSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
+        settings = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
         request = DrainRequest(self.ids[number], begin=begin, settings=settings, **options)
         return await drain(self.cluster, request, say=lambda _line: None)
 

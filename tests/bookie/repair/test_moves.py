@@ -5,6 +5,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+from bookie.protocol.placement import Racks
 from bookie.repair.moves import in_order_of_preference, moved, owed_by_target, plan_moves
 
 B = [BookieId(f"bookie-{number}") for number in range(8)]
@@ -85,3 +86,11 @@ def test_the_choice_is_the_same_at_each_run_and_spreads_over_the_candidates() ->
     again = [in_order_of_preference(LedgerId(i), list(reversed(B)))[0] for i in range(800)]
     assert first == again
     assert all(60 < first.count(bookie) < 140 for bookie in B)
+
+
+def test_a_target_keeps_the_copies_in_several_racks() -> None:
+    racks = Racks({bookie_id: f"/r{n % 3}" for n, bookie_id in enumerate(B)})
+    for number in range(20):
+        metadata = ledger((0, (0, 1, 2)), last=3, ledger_id=number)
+        (move,) = plan_moves(metadata, B[0], B[3:9], racks=racks)
+        assert racks.place(move.target) == "/r0"

@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,17 @@ from typing import Any
 
 import audit_cases
 import pytest
-from audit_cases import CLASSES, Case, answer_columns, ledger_columns, oracle, plain, random_case
-from bookie.protocol.ids import LedgerId
+from audit_cases import (
+    CLASSES,
+    Case,
+    answer_columns,
+    ledger_columns,
+    oracle,
+    plain,
+    random_case,
+    shares,
+)
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster
 from bookie.repair.columns import AnswerColumns, LedgerColumns
@@ -70,6 +80,7 @@ def tables() -> CaseTables:
 def expected(tables: CaseTables) -> BulkAudit:
     """What the first look has to come to, by the oracle; every verdict is checked on the way."""
     counts, marked, doubtful = AuditCounts(), 0, []
+    copies = Counter[BookieId]()
     for seed in range(CASES):
         case, wanted = tables.case(seed), oracle(tables.case(seed))
         verdict = case.verdict
@@ -81,7 +92,8 @@ def expected(tables: CaseTables) -> BulkAudit:
             entries = case.through + 1
             counts += AuditCounts(ledgers=1, entries=entries, ok=entries)
             marked += any(holding.is_marked for holding in case.holdings.values())
-    return BulkAudit(counts, marked, tuple(doubtful))
+            copies.update({b: len(e) for b, e in shares(case.metadata, entries).items() if e})
+    return BulkAudit(counts, marked, tuple(doubtful), dict(copies))
 
 
 def test_every_verdict_is_that_of_plain_sets(expected: BulkAudit) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.repair.audit import AuditCounts
+from bookie.repair.audit_steps import audit
 from bookie.repair.engines import SPARK_LEDGERS_MIN, choose_engine
 from bookie.repair.outcome import LedgerOutcome
-from bookie.repair.report import exit_code, page, ranges_json, write_result
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.page import page
+from bookie.repair.report import exit_code, ranges_json, write_result
+from bookie.repair.steps import RepairRequest, repair
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 DOCS = Path(__file__).parents[3] / "docs/repair-result.md"

@@ -9,7 +9,8 @@ from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.accept_loss import accept_loss
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.audit_steps import audit
+from bookie.repair.steps import RepairRequest, repair
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 

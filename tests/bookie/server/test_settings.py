@@ -59,6 +59,8 @@ def test_durability_settings_choose_the_mode(
         ({"ledgers": []}, "ledgers: .*at least 1"),
         ({"ledgers": [{"directory": "/disks/journal"}]}, "directory /disks/journal is named twice"),
         ({"bookieId": None}, "bookieId: input should be a valid string"),
+        ({"rack": "rack-a"}, "rack: "),
+        ({"rack": "/a//b"}, "rack: "),
         ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
         ({"tls": TLS | {"keyFiles": "/c"}}, "unknown setting tls.keyFiles, did you mean keyFile"),
         ({"tls": {"certificateFile": "/c"}}, "tls.keyFile is missing"),

@@ -1,5 +1,6 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,17 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
-from bookie.repair.deep_options import digest_settings, digests_options
+from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.engines import CHOICES
-from bookie.repair.ledgers import RepairSettings
-from bookie.repair.report import write_result
+from bookie.repair.progress import Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    repair_options,
+    repair_request,
+)
+from bookie.repair.report import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest
 
 engine_option = click.option(
     "--engine", type=click.Choice(CHOICES), default="auto", show_default=True
@@ -28,15 +34,31 @@ result_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the result object here, and a page for people beside it (.html).",
 )
+html_option = click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page for people here: one file, nothing loaded from elsewhere.",
+)
+parquet_option = click.option(
+    "--parquet",
+    "tables",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="Write findings and copies by bookie as Parquet: a folder, or NAME.parquet.",
+)
 
 
 @click.command("audit")
 @click.option(
     "--ledger", "ledgers", type=click.IntRange(0), multiple=True, help="Only these ledgers."
 )
+@audit_options
 @digests_options
 @engine_option
 @result_option
+@html_option
+@parquet_option
 @metadata_option
 @output_option
 def audit(
@@ -45,65 +67,72 @@ def audit(
     ledgers: tuple[int, ...],
     engine: str,
     result: Path | None,
-    **deep: Any,
+    page: Path | None,
+    tables: Path | None,
+    verify_digests: bool,
+    read_rate: int | None,
+    **options: Any,
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
-    work = audit_cluster(
-        metadata,
-        ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
-        engine=engine,
-        digests=digest_settings(**deep),
-        say=say,
-    )
-    finish(run(work), result=result, output=output)
+    async def work() -> dict[str, Any]:
+        return await audit_cluster(
+            metadata,
+            ledger_ids=[LedgerId(ledger_id) for ledger_id in ledgers] or None,
+            engine=engine,
+            digests=digests,
+            say=say,
+            **audit_arguments(**options),
+        )
+
+    finish(run(work()), result=result, page=page, tables=tables, output=output)
 
 
 @click.command("repair")
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
-)
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
-@digests_options
+@repair_options
 @engine_option
 @result_option
+@html_option
 @metadata_option
 @output_option
 def repair(
-    metadata: str,
-    output: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
-    engine: str,
-    result: Path | None,
-    **deep: Any,
+    metadata: str, output: str, engine: str, result: Path | None, page: Path | None, **options: Any
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
-
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(digests=digest_settings(**deep)),
-    )
-    finish(run(repair_cluster(metadata, request, say=say)), result=result, output=output)
+    request = repair_request(engine, **options)
+    document = run(repair_cluster(metadata, request, say=Teller(sys.stderr)))
+    finish(document, result=result, page=page, output=output)
 
 
-def finish(document: dict[str, Any], *, result: Path | None, output: str) -> None:
+def finish(
+    document: dict[str, Any],
+    *,
+    result: Path | None,
+    page: Path | None = None,
+    tables: Path | None = None,
+    output: str,
+) -> None:
     if output == "json":
         show_fields(document, output=output)
     else:
         show_result(document)
-    if result is not None:
+    for path, write in ((result, write_result), (page, write_page), (tables, _write_tables)):
+        if path is None:
+            continue
         try:
-            write_result(document, result)
+            write(document, path)
         except OSError as error:
-            fail(f"cannot write the result to {result}: {error.strerror}")
+            fail(f"cannot write the result to {path}: {error.strerror}")
     raise click.exceptions.Exit(document["exit_code"])
+
+
+def _write_tables(document: dict[str, Any], path: Path) -> None:
+    try:
+        from bookie.repair.parquet import write_parquet
+    except ImportError:
+        fail("--parquet needs pyarrow (the extra `repair` has it)", Exit.USAGE)
+    write_parquet(document, path)
 
 
 @click.command("limbo")

@@ -16,6 +16,10 @@ COMMANDS: Final = {
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
     "limbo": ("bookie.cli.checks:limbo", "Ledgers of which a bookie may have forgotten entries."),
     "repair": ("bookie.cli.checks:repair", "Bring missing copies back and clear limbo."),
+    "rereplicate": (
+        "bookie.cli.rereplicate:rereplicate",
+        "New members for the ledgers of bookies that are gone for good.",
+    ),
     "serve": ("bookie.cli.serve:serve", "Run one bookie."),
 }
 

@@ -1,7 +1,7 @@
 """Result objects as a person wants to read them: verdict, numbers, trouble.
 
-Of audits, repairs and drains. The whole object is what `--output json` and `--result` give
-(docs/repair-result.md).
+Of audits, repairs, drains and re-replications. The whole object is what `--output json` and
+`--result` give (docs/repair-result.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +33,11 @@ def show_result(document: Document) -> None:
     fields: dict[str, Any] = {"verdict": _verdict(document)}
     if document["kind"] == "repair":
         fields |= _repaired(document)
-    if document["kind"] == "drain":
-        fields |= _drained(document)
+    if document["kind"] in ("drain", "rereplication"):
+        fields |= _moved(document)
+    if "marks" in document:
+        marks = document["marks"]
+        fields["marks"] = f"{marks['cleared']} of {marks['found']} cleared"
     fields |= {"ledgers": counts["ledgers"], "entries": counts["entries"], "ok": counts["ok"]}
     troubles = {name: counts[name] for name in counts if name not in fields}
     fields |= {name: number for name, number in troubles.items() if number} or {"missing": 0}
@@ -50,10 +53,12 @@ def show_result(document: Document) -> None:
 def _verdict(document: Document) -> str:
     if document["kind"] == "drain" and document["exit_code"] == Exit.OK:
         return f"nothing names {document['bookie_id']} any more: it may be stopped and removed"
+    if document["kind"] == "rereplication" and document["exit_code"] == Exit.OK:
+        return "no ledger names a bookie that is gone, and what was marked is whole"
     return VERDICTS[Exit(document["exit_code"])]
 
 
-def _drained(document: Document) -> dict[str, Any]:
+def _moved(document: Document) -> dict[str, Any]:
     ledgers = document["ledgers"]
     return {
         "moved": f"{ledgers['moved']} ledgers, {ledgers['recovered']} closed for it",
@@ -89,8 +94,16 @@ def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tup
         list(document["accepted_losses"]),
         ("ledger_id", "record"),
     )
-    silent = [{"bookie_id": name} for name in document["unreachable"]]
-    yield "no answer from", silent, ("bookie_id",)
+    columns = ("class", "ledger_id", "message")
+    yield "misplaced", list(document.get("misplaced", ())), columns
+    columns = ("ledger_id", "age_s", "message")
+    yield "under-replicated for too long", list(document.get("underreplicated", ())), columns
+    registered = [row["bookie_id"] for row in document.get("silent_bookies", ())]
+    silent = [
+        {"bookie_id": name, "registered": "yes" if name in registered else ""}
+        for name in document["unreachable"]
+    ]
+    yield "no answer from", silent, ("bookie_id", "registered") if registered else ("bookie_id",)
 
 
 def _finding(found: Document) -> dict[str, Any]:

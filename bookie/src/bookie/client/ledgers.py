@@ -98,7 +98,7 @@ class Client:
                 f"found {ensemble_size}/{write_quorum}/{ack_quorum}"
             )
         for _ in range(CREATE_TRIES_MAX):
-            ensemble = await self._placement.choose(ensemble_size)
+            ensemble = await self._placement.choose(ensemble_size, write_quorum=write_quorum)
             metadata = LedgerMetadata(
                 await self._store.new_ledger_id(),
                 ensemble_size,

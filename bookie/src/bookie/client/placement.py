@@ -1,16 +1,18 @@
 """Chooses the bookies of an ensemble, and replacements for members that failed.
 
 Random among the registered writable ones that speak our wire (Apache's may be there, too), so that
-load spreads; a bookie that failed a moment ago is taken only when nothing else is left.
+load spreads, and in several racks where bookies name them; a bookie that failed a moment ago is
+taken only when nothing else is left.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId
+from bookie.protocol.placement import Racks, choose, spread
 
 QUARANTINE_S: Final = 30.0
 COOL_S: Final = 2.0
@@ -33,38 +35,68 @@ class Placement:
         self._failed_at = {b: at for b, at in self._failed_at.items() if self._is_quarantined(b)}
         self._failed_at[bookie_id] = self._clock()
 
-    async def choose(self, count: int) -> tuple[BookieId, ...]:
-        """`count` different writable bookies; NotEnoughBookiesError when there are fewer."""
-        candidates = await self._candidates()
+    async def choose(self, count: int, *, write_quorum: int | None = None) -> tuple[BookieId, ...]:
+        """`count` different writable bookies, so that write sets (None = all of them) span racks.
+
+        NotEnoughBookiesError when there are fewer.
+        """
+        candidates, racks = await self._candidates()
         if len(candidates) < count:
             raise NotEnoughBookiesError(
                 f"an ensemble of {count} is asked for, {len(candidates)} writable bookies are "
                 f"registered ({', '.join(sorted(candidates)) or 'none'}): start more"
             )
-        return tuple(candidates[:count])
+        calm = [bookie_id for bookie_id in candidates if not self._is_quarantined(bookie_id)]
+        usable = calm if len(calm) >= count else candidates[:count]
+        return spread(usable, size=count, write_quorum=write_quorum or count, racks=racks)
 
     async def replace(
-        self, ensemble: Sequence[BookieId], positions: Sequence[int]
+        self,
+        ensemble: Sequence[BookieId],
+        positions: Sequence[int],
+        *,
+        write_quorum: int | None = None,
     ) -> dict[int, BookieId]:
         """Replacements for some or all of these positions; empty when none can be had.
 
         None that failed within `COOL_S`. Where nothing else is left, a bookie that is still, or
         again, registered as writable gets its own position back.
         """
-        usable = [b for b in await self._candidates() if not self._failed_within(b, COOL_S)]
-        others = [bookie_id for bookie_id in usable if bookie_id not in ensemble]
-        chosen = dict(zip(positions, others, strict=False))
+        candidates, racks = await self._candidates()
+        usable = [b for b in candidates if not self._failed_within(b, COOL_S)]
+        quorum = write_quorum or len(ensemble)
+        chosen: dict[int, BookieId] = {}
         for position in positions:
-            if position not in chosen and ensemble[position] in usable:
+            taken = self._choose(ensemble, position, usable, chosen, quorum=quorum, racks=racks)
+            if taken is not None:
+                chosen[position] = taken
+            elif ensemble[position] in usable:
                 chosen[position] = ensemble[position]
         return chosen
 
-    async def _candidates(self) -> list[BookieId]:
-        """Writable bookies in random order, those in quarantine last."""
+    def _choose(
+        self,
+        ensemble: Sequence[BookieId],
+        position: int,
+        usable: Sequence[BookieId],
+        chosen: Mapping[int, BookieId],
+        *,
+        quorum: int,
+        racks: Racks,
+    ) -> BookieId | None:
+        """One that is not in quarantine before one of the better rack."""
+        members = [chosen.get(n, bookie_id) for n, bookie_id in enumerate(ensemble)]
+        free = [b for b in usable if b not in ensemble and b not in chosen.values()]
+        calm = [bookie_id for bookie_id in free if not self._is_quarantined(bookie_id)]
+        return choose(members, position, calm or free, write_quorum=quorum, racks=racks)
+
+    async def _candidates(self) -> tuple[list[BookieId], Racks]:
+        """Writable bookies in random order, those in quarantine last; and where all bookies are."""
         infos = await self._store.bookies()
+        racks = Racks({bookie_id: info.rack for bookie_id, info in infos.items()})
         found = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)
         self._rng.shuffle(found)
-        return sorted(found, key=self._is_quarantined)
+        return sorted(found, key=self._is_quarantined), racks
 
     def _is_quarantined(self, bookie_id: BookieId) -> bool:
         return self._failed_within(bookie_id, QUARANTINE_S)

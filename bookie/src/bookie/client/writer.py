@@ -364,9 +364,12 @@ class LedgerWriter:
 
     async def _choose(self) -> dict[int, BookieId]:
         """Bookies for positions that are missing; none when there are none, or none to be seen."""
-        ensemble, missing = self._core.metadata.last_fragment.ensemble, self._core.missing
+        metadata, missing = self._core.metadata, self._core.missing
+        ensemble = metadata.last_fragment.ensemble
         try:
-            chosen = await self._placement.replace(ensemble, missing)
+            chosen = await self._placement.replace(
+                ensemble, missing, write_quorum=metadata.write_quorum
+            )
         except UnavailableError as error:
             log.warning("ledger %d: cannot look for bookies: %s", self.ledger_id, error)
             return {}

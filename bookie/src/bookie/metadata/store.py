@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.placement import DEFAULT_RACK
 
 Value = TypeVar("Value")
 
@@ -64,6 +65,11 @@ class BookieInfo:
         """Our own clients can write to it: not read-only, and no bookie of Apache's beside ours."""
         return not self.read_only and self.endpoint(RUN_ENDPOINT) is not None
 
+    @property
+    def rack(self) -> str:
+        """The network location it names, such as `/rack-a`."""
+        return self.properties.get(RACK_PROPERTY) or DEFAULT_RACK
+
     def endpoint(self, endpoint_id: str) -> Endpoint | None:
         for endpoint in self.endpoints:
             if endpoint.endpoint_id == endpoint_id:
@@ -96,6 +102,9 @@ class UnderreplicationMark:
 
 BOOT_EPOCH_PROPERTY: Final = "bootEpoch"
 """Property of a registration: a left-over one of an earlier boot of the same bookie gives way."""
+
+RACK_PROPERTY: Final = "rack"
+"""Property of a registration: the bookie's network location; absent = DEFAULT_RACK."""
 
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"

@@ -119,6 +119,10 @@ class MetadataFormatError(BookieError):
     """The metadata store holds a value of no format we know: neither absent nor usable."""
 
 
+class InconsistentError(BookieError):
+    """What a job was given does not belong together: nothing may be concluded from it."""
+
+
 class StorageError(BookieError):
     """A disk refused; the file concerned is not used again (a failed fsync is never retried)."""
 

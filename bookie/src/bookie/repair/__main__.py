@@ -1,9 +1,10 @@
-"""`python -m bookie.repair run|audit|drain`: one repair, audit or drain; result and exit code.
+"""`python -m bookie.repair run|audit|drain|rereplicate`: one such piece of work; result, exit code.
 
 The operator starts it as a job, people through the commands of `bookie`. Exit codes: 0 clean; 1
 error; 2 bad usage or settings; 3 damage found (entries missing or lost); 4 nothing known to be
 wrong, but not all is known (bookies silent, ledgers undecidable, marks that stay) or, of a drain,
-ledgers are left; 5 a drain is refused, or stopped: limbo somewhere, or the bookie does not drain.
+ledgers are left; 5 refused, or stopped: limbo somewhere, a bookie that does not drain, one that is
+said to be gone and is not, or re-replication that is switched off.
 Progress goes to stderr when a person watches or with --progress, the result to stdout and --result,
 its few counts to --summary, also when the work fails.
 """
@@ -13,7 +14,6 @@ import json
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,13 +21,19 @@ import click
 
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
-from bookie.repair.deep_options import digest_settings, digests_options
+from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
-from bookie.repair.ledgers import RepairSettings
+from bookie.repair.progress import Teller
+from bookie.repair.repair_options import rate_option, repair_options, repair_request
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.runs import audit_cluster, drain_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest
+from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.runs import (
+    audit_cluster,
+    drain_cluster,
+    repair_cluster,
+    rereplicate_cluster,
+)
 from bookie.repair.summary import failure_of, summary_of, write_summary
 
 metadata_option = click.option(
@@ -76,44 +82,44 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
-)
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
-@digests_options
+@repair_options
 @engine_option
 @endings
 def run(
     metadata: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
-    verify_digests: bool,
-    read_rate: int | None,
     engine: str,
-    **ending: Any,
+    output: str,
+    result: Path | None,
+    summary: Path | None,
+    progress: bool,
+    **options: Any,
 ) -> None:
-    end = Ending("repair", **ending)
-    deep = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine=engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(digests=deep),
-    )
+    end = Ending("repair", output, result, summary, progress)
+    request = repair_request(engine, **options)
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
 @main.command(help="Audit: what must be there against what bookies hold. Changes nothing.")
 @metadata_option
 @engine_option
+@audit_options
 @endings
-def audit(metadata: str, engine: str, **ending: Any) -> None:
-    end = Ending("audit", **ending)
-    _finish(audit_cluster(metadata, engine=engine, say=end.say), end)
+def audit(
+    metadata: str,
+    engine: str,
+    output: str,
+    result: Path | None,
+    summary: Path | None,
+    progress: bool,
+    **options: Any,
+) -> None:
+    end = Ending("audit", output, result, summary, progress)
+
+    async def work() -> Document:
+        arguments = audit_arguments(**options)
+        return await audit_cluster(metadata, engine=engine, say=end.say, **arguments)
+
+    _finish(work(), end)
 
 
 @main.command(help="Drain: move every ledger off a bookie that has been told to drain.")
@@ -125,6 +131,37 @@ def drain(metadata: str, bookie: str, engine: str, **ending: Any) -> None:
     end = Ending("drain", **ending)
     request = DrainRequest(BookieId(bookie), engine=engine)
     _finish(drain_cluster(metadata, request, say=end.say), end)
+
+
+@main.command(
+    name="rereplicate",
+    help="Re-replicate: new members for ledgers of lost bookies, and what marks name.",
+)
+@metadata_option
+@click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Gone for good; may be given again. Without it: only what marks name.",
+)
+@click.option("--force", is_flag=True, help="Also while re-replication is switched off.")
+@rate_option
+@engine_option
+@endings
+def rereplication(
+    metadata: str,
+    bookies: tuple[str, ...],
+    force: bool,
+    rate: int | None,
+    engine: str,
+    **ending: Any,
+) -> None:
+    end = Ending("rereplication", **ending)
+    request = RereplicateRequest(
+        tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
+    )
+    _finish(rereplicate_cluster(metadata, request, say=end.say), end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +176,7 @@ class Ending:
 
     @property
     def say(self) -> Callable[[str], None]:
-        return speaker(self.progress)
+        return Teller(sys.stderr, always=self.progress, stamped=True)
 
     def succeeded(self, document: Document) -> None:
         if self.result is not None:
@@ -156,13 +193,6 @@ class Ending:
                 write_summary(told, self.summary)
             except OSError as unwritten:
                 click.echo(f"error: no summary: {unwritten}", err=True)
-
-
-def speaker(always: bool) -> Callable[[str], None]:
-    """Says progress lines on stderr when a person watches, or always."""
-    if not (always or sys.stderr.isatty()):
-        return lambda _line: None
-    return lambda line: click.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)
 
 
 def _finish(work: Coroutine[Any, Any, Document], ending: Ending) -> NoReturn:
@@ -202,8 +232,8 @@ def words_of(document: Document) -> str:
         if document["corrupt_found"]:
             found, replaced = document["corrupt_found"], document["corrupt_replaced"]
             lines.append(f"corrupt: {found} copies found, {replaced} replaced")
-    if document["kind"] == "drain":
-        lines += _drain_lines(document)
+    if document["kind"] in ("drain", "rereplication"):
+        lines += _move_lines(document)
     lines.append(
         f"audit: {counts['ledgers']} ledgers, {counts['entries']} entries: {counts['ok']} ok, "
         f"{counts['missing']} missing, {counts['unknown']} unknown, {counts['lost']} lost"
@@ -216,10 +246,11 @@ def words_of(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _drain_lines(document: Document) -> list[str]:
+def _move_lines(document: Document) -> list[str]:
     ledgers = document["ledgers"]
+    whose = document.get("bookie_id") or ", ".join(document["lost_bookies"]) or "marks"
     return [
-        f"ledgers of {document['bookie_id']}: {ledgers['moved']} moved, "
+        f"ledgers of {whose}: {ledgers['moved']} moved, "
         f"{ledgers['recovered']} recovered, {ledgers['blocked']} blocked, "
         f"{document['ledgers_left']} left",
         f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes",

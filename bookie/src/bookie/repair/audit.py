@@ -6,7 +6,15 @@ metadata and fresh answers, before it is said (BP-34): writers move on while the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -28,6 +36,7 @@ from bookie.repair.expect import (
     must_exist_through,
     no_answer,
 )
+from bookie.repair.tally import Tallies, summed, tally_of
 
 METADATA_IN_FLIGHT: Final = 64
 LOOKS_MAX: Final = 4
@@ -55,6 +64,15 @@ class Look:
     metadata: Versioned[LedgerMetadata]
     holdings: Mapping[BookieId, Holding]
     verdict: Verdict
+    counted: Tallies | None = None
+    """Kept by a look whose sets were let go."""
+
+    @property
+    def tallies(self) -> Tallies:
+        """Copies by member."""
+        if self.counted is not None:
+            return self.counted
+        return {bookie_id: tally_of(share) for bookie_id, share in self.verdict.shares.items()}
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -119,7 +137,9 @@ class Audit:
 
     `unreachable`: bookies that gave no answer. `marked`: ledgers that some bookie holds in limbo or
     unchecked, though all entries may be there. `accepted`: ledgers that a person let close at a
-    possible loss, each with its record (S33).
+    possible loss, each with its record (S33). `tallies`: copies by bookie. `silent`: of the
+    unreachable, those that said nothing at all. `skipped`: ledgers with findings that somebody is
+    excused for; they are counted nowhere else.
     """
 
     counts: AuditCounts = AuditCounts()
@@ -127,6 +147,9 @@ class Audit:
     unreachable: frozenset[BookieId] = frozenset()
     marked: int = 0
     accepted: tuple[tuple[LedgerId, bytes], ...] = ()
+    tallies: Tallies = field(default_factory=dict)
+    silent: frozenset[BookieId] = frozenset()
+    skipped: frozenset[LedgerId] = frozenset()
 
     def __add__(self, other: "Audit") -> "Audit":
         return Audit(
@@ -135,6 +158,9 @@ class Audit:
             self.unreachable | other.unreachable,
             self.marked + other.marked,
             self.accepted + other.accepted,
+            summed((self.tallies, other.tallies)),
+            self.silent | other.silent,
+            self.skipped | other.skipped,
         )
 
 
@@ -142,7 +168,8 @@ class Audit:
 class Auditor:
     """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far.
 
-    `deepen`: makes the looks of an audit deep ones (`digests`).
+    `deepen`: makes the looks of an audit deep ones (`digests`). `excuse`: of ledgers with findings,
+    those that are not to be reported yet (`marked`), asked last.
     """
 
     store: MetadataStore
@@ -150,6 +177,7 @@ class Auditor:
     settings: AuditSettings = field(default_factory=AuditSettings)
     progress: Callable[[int], None] = lambda _ledgers: None
     deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
+    excuse: Callable[[Collection[LedgerId]], Awaitable[set[LedgerId]]] | None = None
 
     async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
         """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
@@ -161,16 +189,22 @@ class Auditor:
             if self.settings.recheck_s is not None:
                 silent += [i for i, look in looks.items() if look.is_silent]
                 looks = {i: look for i, look in looks.items() if not look.is_silent}
-            found += audit_of(looks)
+            found += await self._report(looks)
             self.progress(found.counts.ledgers)
         # A bookie may be away for a moment only: its ledgers are asked about once more, later.
         if silent and self.settings.recheck_s is not None:
             await asyncio.sleep(self.settings.recheck_s)
         for start in range(0, len(silent), batch_size):
             batch = silent[start : start + batch_size]
-            found += audit_of(await self._for_report(batch))
+            found += await self._report(await self._for_report(batch))
             self.progress(found.counts.ledgers)
         return found
+
+    async def _report(self, looks: Mapping[LedgerId, Look]) -> Audit:
+        wrong = [ledger_id for ledger_id, look in looks.items() if not look.verdict.is_ok]
+        excused = await self.excuse(wrong) if self.excuse is not None else set()
+        kept = {i: look for i, look in looks.items() if i not in excused}
+        return replace(audit_of(kept), skipped=frozenset(excused))
 
     async def _for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
         if self.deepen is None:
@@ -259,11 +293,18 @@ def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
             for look in found
             if (record := look.metadata.value.custom.get(ACCEPTED_LOSS_KEY)) is not None
         ),
+        tallies=summed(look.tallies for look in found),
+        silent=frozenset(
+            bookie_id
+            for look in found
+            for bookie_id, holding in look.holdings.items()
+            if holding.status is Status.UNREACHABLE
+        ),
     )
 
 
 async def read_ledgers(
-    store: MetadataStore, ledger_ids: Iterable[LedgerId], *, in_flight: int
+    store: MetadataStore, ledger_ids: Iterable[LedgerId], *, in_flight: int = METADATA_IN_FLIGHT
 ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
     """Metadata of those that exist, read linearizably, at most `in_flight` at once."""
     wanted, found = list(ledger_ids), dict[LedgerId, Versioned[LedgerMetadata]]()
@@ -294,7 +335,8 @@ def _slimmed(look: Look) -> Look:
     holdings = {
         b: replace(h, entries=EMPTY, lost=EMPTY, corrupt=EMPTY) for b, h in look.holdings.items()
     }
-    return Look(look.metadata, holdings, replace(verdict, shares=shares, ok=EMPTY))
+    slim = replace(verdict, shares=shares, ok=EMPTY)
+    return Look(look.metadata, holdings, slim, look.tallies)
 
 
 def _is_open(look: Look) -> bool:
@@ -305,7 +347,8 @@ def _undecided(look: Look) -> Look:
     """A look whose ledger never held still: nothing definite is said about its entries."""
     silent = {b: no_answer(b, look.ledger_id, Status.UNREACHABLE) for b in look.holdings}
     through = look.verdict.through
-    return replace(look, verdict=judge(look.metadata.value, silent, through=through))
+    verdict = judge(look.metadata.value, silent, through=through)
+    return replace(look, verdict=verdict, counted=None)
 
 
 async def batches_of(

@@ -37,11 +37,13 @@ class Judged:
     """For each ledger: the last entry that must exist, and whether anything is in doubt.
 
     `is_marked`: some member holds it in limbo or unchecked, though all entries may be there.
+    `copies`: for each bookie, by index, its copies of ledgers that are not in doubt.
     """
 
     through: Ids
     is_doubtful: Flags
     is_marked: Flags
+    copies: Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,11 @@ class _Shares:
     """What members owe: one row per fragment and position that owes anything.
 
     Entries `first`..`last` whose place modulo `ensemble_size`, from `start` on, is below
-    `write_quorum`. `answer`: the row of the member's answer, -1 = none.
+    `write_quorum`. `member`: the bookie, by index; `answer`: the row of its answer, -1 = none.
     """
 
     ledger: Ids
+    member: Ids
     answer: Ids
     first: Ids
     last: Ids
@@ -91,8 +94,14 @@ def judge_bulk(ledgers: LedgerColumns, answers: AnswerColumns) -> Judged:
     id_max = _VAST // max(len(answers), 1)
     is_doubtful[through > id_max] = True
     shares = _shares(ledgers, answers, np.minimum(through, id_max))
-    is_doubtful[shares.ledger[~_is_whole(shares, groups, id_max)]] = True
-    return Judged(through, is_doubtful, is_marked)
+    owed = _count(
+        shares.first, shares.last, shares.start, shares.write_quorum, shares.ensemble_size
+    )
+    is_doubtful[shares.ledger[_held_of(shares, groups, id_max) != owed]] = True
+    copies = np.zeros(len(ledgers.bookies), np.int64)
+    fine = ~is_doubtful[shares.ledger]
+    np.add.at(copies, shares.member[fine], owed[fine])
+    return Judged(through, is_doubtful, is_marked, copies)
 
 
 def _has_searched(answers: AnswerColumns, marked: Flags) -> Flags:
@@ -125,6 +134,7 @@ def _shares(ledgers: LedgerColumns, answers: AnswerColumns, through: Ids) -> _Sh
     owing = last[fragment] >= first[fragment]
     shares = _Shares(
         ledger=ledger,
+        member=ledgers.members,
         answer=_answers_of(answers, ledger, ledgers.members, len(ledgers.bookies)),
         first=first[fragment],
         last=last[fragment],
@@ -193,20 +203,17 @@ def _gather(data: Bytes, at: Ids, width: int) -> Bytes:
     return np.lib.stride_tricks.sliding_window_view(data, width)[at]
 
 
-def _is_whole(shares: _Shares, groups: _Groups, id_max: int) -> Flags:
-    """True for each share all of whose entries its member holds."""
-    owed = _count(
-        shares.first, shares.last, shares.start, shares.write_quorum, shares.ensemble_size
-    )
+def _held_of(shares: _Shares, groups: _Groups, id_max: int) -> Ids:
+    """How many entries of each share its member holds; -1 where counting cannot tell."""
     low, meetings = _meetings(shares, groups, id_max)
     share = np.repeat(np.arange(len(low)), meetings)
     group = spread(low, meetings)
     held, is_odd = _held(shares, groups, share, group)
     sums = np.concatenate(([0], np.cumsum(held)))
     upper = np.cumsum(meetings)
-    is_whole: Flags = sums[upper] - sums[upper - meetings] == owed
-    is_whole[share[is_odd]] = False
-    return is_whole
+    counted: Ids = sums[upper] - sums[upper - meetings]
+    counted[share[is_odd]] = -1
+    return counted
 
 
 def _meetings(shares: _Shares, groups: _Groups, id_max: int) -> tuple[Ids, Ids]:

@@ -9,7 +9,7 @@ once each of its entries has verified; all else is cut into entries and put toge
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +36,7 @@ from bookie.protocol.runs import (
 from bookie.protocol.status import Status
 from bookie.protocol.verified import verify_run
 from bookie.repair.expect import Holding
+from bookie.repair.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
 
 WINDOWS_AHEAD_MAX: Final = 8
@@ -45,13 +46,13 @@ WHOLE_BYTES_MIN: Final = 64 * 1024
 SPAN_GAP_ENTRIES: Final = 16
 """Wanted ranges this close are read in one go: striped shares, single holes."""
 
-Sleep = Callable[[float], Awaitable[None]]
 Entries = dict[int, tuple[EntryHeader, Buffer]]
 
 
 @dataclass(frozen=True, slots=True)
 class CopySettings:
-    """Bounds of copying, in bytes. `bytes_per_second`: None = as fast as the budget lets it.
+    """Bounds of copying, in bytes. `bytes_per_second`: of each bookie, what is read from it and
+    what is written to it together; None = as fast as the budget lets it.
 
     `frame_bytes`: of what is put together here; frames that go on whole keep their size.
     """
@@ -63,14 +64,11 @@ class CopySettings:
 
 
 class ByteBudget:
-    """Bytes read and not yet stored, over all copies of a process; optionally a rate as well."""
+    """Bytes read and not yet stored, over all copies of a process."""
 
-    def __init__(self, settings: CopySettings, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, settings: CopySettings) -> None:
         assert 0 < settings.read_bytes <= settings.in_flight_bytes
         self._windows = asyncio.Semaphore(settings.in_flight_bytes // settings.read_bytes)
-        self._bytes_per_second = settings.bytes_per_second
-        self._free_at = 0.0
-        self._sleep = sleep
 
     async def enter(self) -> None:
         """Take room for one read and for storing what it returns; give it back with `leave`."""
@@ -79,15 +77,6 @@ class ByteBudget:
     def leave(self) -> None:
         """All that was read is stored, or dropped."""
         self._windows.release()
-
-    async def spend(self, copied_bytes: int) -> None:
-        """Wait until the rate allows this many bytes more."""
-        if self._bytes_per_second is None:
-            return
-        now = asyncio.get_running_loop().time()
-        start = max(now, self._free_at)
-        self._free_at = start + copied_bytes / self._bytes_per_second
-        await self._sleep(start - now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +106,19 @@ class _Job:
 
 
 class Copier:
-    """Copies within one cluster; one budget for all of its copies."""
+    """Copies within one cluster; one budget and one rate of each bookie for all of its copies."""
 
-    def __init__(self, peers: Peers, settings: CopySettings | None = None) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        settings: CopySettings | None = None,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self._peers = peers
         self._settings = settings or CopySettings()
         self._budget = ByteBudget(self._settings)
+        self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
 
     async def copy(
         self,
@@ -202,6 +198,7 @@ class Copier:
         if status is not Status.OK or reply is None:
             job.why = job.why or f"{source} answered {status.name} to a read"
             return None
+        await self._paces.spend(source, sum(map(len, reply.runs)))
         return reply
 
     # Storing
@@ -232,7 +229,7 @@ class Copier:
             await self._send(job, frame, (first, len(entry_ids), pattern))
 
     async def _send(self, job: _Job, frame: Buffer, run: tuple[int, int, Pattern]) -> None:
-        await self._budget.spend(len(frame))
+        await self._paces.spend(job.target, len(frame))
         if job.refused is not None:
             return
         status = await self._add(job, frame)

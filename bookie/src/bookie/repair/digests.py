@@ -23,9 +23,10 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.verified import verify_run
-from bookie.repair.audit import Auditor, Look
-from bookie.repair.copy import Sleep, spans
+from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
+from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
+from bookie.repair.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
 
 LEDGERS_AT_ONCE: Final = 16
@@ -61,14 +62,6 @@ class CopiesRead:
         return self.corrupt | self.unread
 
 
-@dataclass(slots=True)
-class _Line:
-    """The reads of one bookie."""
-
-    slots: asyncio.Semaphore
-    free_at: float = 0.0
-
-
 class DigestReader:
     """Reads copies of one cluster; the bounds hold for all that read through it together."""
 
@@ -81,8 +74,8 @@ class DigestReader:
     ) -> None:
         self._peers = peers
         self._settings = settings or DigestSettings()
-        self._sleep = sleep
-        self._lines: dict[BookieId, _Line] = {}
+        self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
+        self._slots: dict[BookieId, asyncio.Semaphore] = {}
         self.bytes_read = 0
 
     async def read(
@@ -108,25 +101,17 @@ class DigestReader:
     ) -> ReadReply | None:
         key = master_key(metadata.password)
         request = ReadRequest(metadata.ledger_id, first, last, self._settings.read_bytes, key)
-        line = self._lines.get(bookie_id)
-        if line is None:
-            line = self._lines[bookie_id] = _Line(
-                asyncio.Semaphore(self._settings.reads_per_bookie)
-            )
-        async with line.slots:
+        slots = self._slots.get(bookie_id)
+        if slots is None:
+            slots = self._slots[bookie_id] = asyncio.Semaphore(self._settings.reads_per_bookie)
+        async with slots:
             status, reply = await self._peers.read(bookie_id, request)
             if status is not Status.OK or reply is None:
                 return None
-            await self._pace(line, sum(map(len, reply.runs)))
+            read_bytes = sum(map(len, reply.runs))
+            self.bytes_read += read_bytes
+            await self._paces.spend(bookie_id, read_bytes)
             return reply
-
-    async def _pace(self, line: _Line, read_bytes: int) -> None:
-        self.bytes_read += read_bytes
-        if self._settings.bytes_per_second is None:
-            return
-        now = asyncio.get_running_loop().time()
-        line.free_at = max(now, line.free_at) + read_bytes / self._settings.bytes_per_second
-        await self._sleep(line.free_at - now)
 
 
 def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesRead:
@@ -171,15 +156,25 @@ class DeepLooks:
         """One of them; None when the ledger was deleted meanwhile."""
         async with self._slots:
             read = await self._read(look, _listed(look))
-            if not any(copies.suspect for copies in read.values()):
-                return look
-            fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
-            if fresh is None:
-                return None
-            wanted = _listed(fresh)
-            if fresh.metadata.version == look.metadata.version:
-                wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
-            return _judged(fresh, await self._read(fresh, wanted))
+            for _again in range(LOOKS_MAX):
+                if not any(copies.suspect for copies in read.values()):
+                    break
+                fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
+                if fresh is None:
+                    return None
+                wanted, is_second = _listed(fresh), _is_same(fresh, look)
+                if is_second:
+                    wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
+                look, read = fresh, await self._read(fresh, wanted)
+                # A copy that moved away while it was read is not there for a good reason.
+                if is_second and await self._holds_still(look):
+                    break
+            return _judged(look, read)
+
+    async def _holds_still(self, look: Look) -> bool:
+        now = await read_ledgers(self.auditor.store, [look.ledger_id])
+        found = now.get(look.ledger_id)
+        return found is not None and found.version == look.metadata.version
 
     async def _read(
         self, look: Look, wanted: Mapping[BookieId, EntrySet]
@@ -189,6 +184,10 @@ class DeepLooks:
             *(self.reader.read(look.metadata.value, b, entries) for b, entries in asked.items())
         )
         return dict(zip(asked, found, strict=True))
+
+
+def _is_same(one: Look, other: Look) -> bool:
+    return one.metadata.version == other.metadata.version
 
 
 def _listed(look: Look) -> dict[BookieId, EntrySet]:

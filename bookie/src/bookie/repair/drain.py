@@ -16,15 +16,15 @@ from typing import Final
 
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
-from bookie.repair.audit import Audit, Auditor, read_ledgers
+from bookie.repair.audit import Audit, Auditor
 from bookie.repair.cluster import Cluster
 from bookie.repair.control import Marks
+from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
 from bookie.repair.engines import AUTO, INLINE, SPARK_KUBERNETES, SPARK_LOCAL, EngineChoice
-from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
-from bookie.repair.mover import DrainOutcome, LedgerMover
-from bookie.repair.outcome import LedgerOutcome
+from bookie.repair.mover import MoveOutcome
+from bookie.repair.placing import racks_of
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -36,23 +36,9 @@ from bookie.repair.report import (
     exit_code,
 )
 from bookie.repair.steps import Say, Started, all_bookies
-from bookie.storage.listing import Listing, list_ledgers
+from bookie.storage.listing import list_ledgers
 
 ENGINES: Final = (INLINE, SPARK_LOCAL, SPARK_KUBERNETES, AUTO)
-ROUNDS_MAX: Final = 3
-"""Looks for ledgers that came to name the bookie while others were moved."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainSettings:
-    """`grace_s`: how long writers may take to move on by themselves before their ledgers are
-    recovered. Ledgers are moved `ledgers_per_batch` at a time; between batches it is asked again
-    whether the drain may go on.
-    """
-
-    grace_s: float = 3.0
-    ledgers_per_batch: int = 200
-    repair: RepairSettings = field(default_factory=RepairSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +48,7 @@ class DrainRequest:
     bookie_id: BookieId
     engine: str = AUTO
     begin: bool = False
-    settings: DrainSettings = field(default_factory=DrainSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why nothing, or nothing more, is done; `reason` as in the result's `blocked`."""
-
-    reason: str
-    message: str
-    bookie_id: BookieId
+    settings: EmptyingSettings = field(default_factory=EmptyingSettings)
 
 
 def drain_engine(requested: str) -> EngineChoice:
@@ -94,27 +71,21 @@ async def drain(cluster: Cluster, request: DrainRequest, *, say: Say) -> Documen
     refusal = await run.begin() or await run.work()
     after = await run.audit()
     left = await list_ledgers(cluster.store, request.bookie_id)
-    return run.result(choice, refusal=refusal, after=after, left=_naming(left))
-
-
-def _naming(listing: Listing) -> set[LedgerId]:
-    """Those that name the bookie, and those that may come to."""
-    return {*listing.named, *listing.recovering}
+    return run.result(choice, refusal=refusal, after=after, left=naming(left))
 
 
 class _Run:
-    """The steps of one drain, with what they share."""
+    """The steps of one drain, with what they share; the gate of its emptying."""
 
     def __init__(self, cluster: Cluster, request: DrainRequest, say: Say) -> None:
         self._cluster = cluster
         self._leaving = request.bookie_id
         self._request = request
-        self._settings = request.settings
         self._say = say
         self._started = Started.now()
-        self._outcomes: dict[LedgerId, DrainOutcome] = {}
-        self._candidates: list[BookieId] = []
+        self.racks = NO_RACKS
         self._silent: list[Marks] = []
+        self._emptying = Emptying(cluster, self._leaving, self, request.settings, say=say)
 
     # May it, may it still?
     async def begin(self) -> Refusal | None:
@@ -126,7 +97,7 @@ class _Run:
             return None
         return Refusal("NotDraining", answer.message, self._leaving)
 
-    async def _look_round(self) -> Refusal | None:
+    async def candidates(self) -> Sequence[BookieId] | Refusal:
         """Who may take over; a refusal when the drain must not go on."""
         control, store = self._cluster.control, self._cluster.store
         infos = await store.bookies()
@@ -150,100 +121,38 @@ class _Run:
                 "cancelled or never begun; begin it with `bookie drain`",
                 self._leaving,
             )
+        self.racks = racks_of(infos, {})
         self._silent = [found for found in marks if found.status is not Status.OK]
         silent = {found.bookie_id for found in self._silent}
-        self._candidates = sorted(
+        return sorted(
             bookie_id
             for bookie_id, info in infos.items()
             if info.takes_runs and bookie_id not in silent and bookie_id != self._leaving
         )
-        return None
 
-    # Work
+    async def reserve(self, outcomes: Sequence[MoveOutcome]) -> None:
+        """Nobody else moves ledgers off a bookie that only drains."""
+
+    async def release(self, outcomes: Sequence[MoveOutcome]) -> None:
+        """See `reserve`."""
+
     async def work(self) -> Refusal | None:
         """Until nothing is left that this run could move."""
-        for _round in range(ROUNDS_MAX):
-            refusal = await self._look_round()
-            if refusal is not None:
-                return refusal
-            found = await list_ledgers(self._cluster.store, self._leaving)
-            todo = _naming(found) - self._outcomes.keys()
-            if not todo:
-                return None
-            self._say(f"{len(todo)} ledgers name {self._leaving}, or may come to")
-            written = {*found.undecided, *found.recovering} & todo
-            refusal = await self._move(sorted(todo - written))
-            if refusal is None and written:
-                refusal = await self._move_written(sorted(written))
-            if refusal is not None:
-                return refusal
-        return None
-
-    async def _move(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
-        outcomes = [self._outcomes.setdefault(i, DrainOutcome(i)) for i in ledger_ids]
-        ready = [outcome for outcome in outcomes if not outcome.reason]
-        size = self._settings.ledgers_per_batch
-        for start in range(0, len(ready), size):
-            if start and (refusal := await self._look_round()) is not None:
-                return refusal
-            mover = LedgerMover(
-                self._cluster, self._leaving, self._candidates, self._settings.repair
-            )
-            await mover.move(ready[start : start + size])
-            self._say(f"{min(start + size, len(ready))} of {len(ready)} ledgers looked after")
-        return None
-
-    async def _move_written(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
-        """Ledgers with a writer or a recoverer: it may end by itself, then they are ended."""
-        await asyncio.sleep(self._settings.grace_s)
-        ledgers = await read_ledgers(
-            self._cluster.store,
-            ledger_ids,
-            in_flight=self._settings.repair.audit.metadata_in_flight,
-        )
-        slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
-
-        async def end(metadata: LedgerMetadata) -> None:
-            async with slots:
-                await self._end(metadata)
-
-        await asyncio.gather(*(end(metadata.value) for metadata in ledgers.values()))
-        return await self._move(ledger_ids)
-
-    async def _end(self, metadata: LedgerMetadata) -> None:
-        """Recover and close the ledger if it is still written to this bookie, or in recovery."""
-        ensemble = metadata.last_fragment.ensemble
-        if metadata.is_closed or (
-            metadata.state is LedgerState.OPEN and self._leaving not in ensemble
-        ):
-            return
-        outcome = self._outcomes.setdefault(metadata.ledger_id, DrainOutcome(metadata.ledger_id))
-        outcome.state_before = metadata.state.value
-        if self._leaving in ensemble and not set(self._candidates) - set(ensemble):
-            # Its writer must not be cut off for nothing.
-            said = f"no writable bookie outside {', '.join(ensemble)} can take over: start one more"
-            outcome.block("NotEnoughBookies", said)
-            return
-        begun = LedgerOutcome(metadata.ledger_id, outcome.state_before)
-        found = await recovered(self._cluster, begun)
-        outcome.recovered = found.recovered
-        outcome.entries_recovered = found.entries_recovered
-        outcome.corrupt_copies += found.corrupt_copies
-        if found.reason:
-            outcome.block(found.reason, found.message)
+        return await self._emptying.all_that_name_it()
 
     # Result
     async def audit(self) -> Audit:
         """What was moved, as anybody sees it now."""
-        moved = [ledger_id for ledger_id, outcome in self._outcomes.items() if outcome.moved]
-        auditor = Auditor(self._cluster.store, self._cluster.control, self._settings.repair.audit)
+        moved = [i for i, outcome in self._emptying.outcomes.items() if outcome.moved]
+        settings = self._request.settings.repair.audit
+        auditor = Auditor(self._cluster.store, self._cluster.control, settings)
         return await auditor.audit(moved)
 
     def result(
         self, choice: EngineChoice, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]
     ) -> Document:
-        outcomes = list(self._outcomes.values())
-        blocked = _blocked(outcomes, refusal, left - self._outcomes.keys())
+        outcomes = list(self._emptying.outcomes.values())
+        blocked = blocked_rows(outcomes, refusal, left - self._emptying.outcomes.keys())
         self._say(f"{len(left)} ledgers left on {self._leaving}")
         return {
             **self._started.json("drain"),
@@ -252,18 +161,8 @@ class _Run:
             "spark_app_id": None,
             "bookie_id": self._leaving,
             "refused": refusal.message if refusal is not None else "",
-            "ledgers": {
-                "considered": len(outcomes),
-                "moved": sum(outcome.moved for outcome in outcomes),
-                "recovered": sum(outcome.recovered for outcome in outcomes),
-                "blocked": sum(bool(outcome.reason) for outcome in outcomes),
-                "deleted": sum(outcome.state_before == "DELETED" for outcome in outcomes),
-            },
             "ledgers_left": len(left),
-            "entries_recovered": sum(outcome.entries_recovered for outcome in outcomes),
-            "entries_copied": sum(outcome.entries_copied for outcome in outcomes),
-            "bytes_copied": sum(outcome.bytes_copied for outcome in outcomes),
-            "corrupt_copies": sum(outcome.corrupt_copies for outcome in outcomes),
+            **sums(outcomes),
             "audit_after": counts_json(after.counts),
             "blocked": blocked[:FINDINGS_MAX],
             "blocked_left_out": max(len(blocked) - FINDINGS_MAX, 0),
@@ -274,9 +173,27 @@ class _Run:
         }
 
 
-def _blocked(
-    outcomes: Sequence[DrainOutcome], refusal: Refusal | None, late: set[LedgerId]
+def sums(outcomes: Sequence[MoveOutcome]) -> Document:
+    """What was done to how many ledgers and entries."""
+    return {
+        "ledgers": {
+            "considered": len(outcomes),
+            "moved": sum(outcome.moved for outcome in outcomes),
+            "recovered": sum(outcome.recovered for outcome in outcomes),
+            "blocked": sum(bool(outcome.reason) for outcome in outcomes),
+            "deleted": sum(outcome.state_before == "DELETED" for outcome in outcomes),
+        },
+        "entries_recovered": sum(outcome.entries_recovered for outcome in outcomes),
+        "entries_copied": sum(outcome.entries_copied for outcome in outcomes),
+        "bytes_copied": sum(outcome.bytes_copied for outcome in outcomes),
+        "corrupt_copies": sum(outcome.corrupt_copies for outcome in outcomes),
+    }
+
+
+def blocked_rows(
+    outcomes: Sequence[MoveOutcome], refusal: Refusal | None, late: set[LedgerId]
 ) -> list[Document]:
+    """What is in the way: of the whole, of a ledger, and ledgers that came `late`."""
     rows: list[Document] = []
     if refusal is not None:
         rows.append(

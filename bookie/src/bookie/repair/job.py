@@ -10,23 +10,27 @@ import asyncio
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import Accumulator, AccumulatorParam, Broadcast
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import NO_RACKS, Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
-from bookie.repair.bulk import judge_bulk
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
+from bookie.repair.progress import Done
 from bookie.repair.sources import AvailabilitySource
 from bookie.repair.spark_session import spark_session
 from bookie.repair.steps import EngineRun, Say
@@ -34,7 +38,8 @@ from bookie.repair.survey import BulkAudit, tallied
 from bookie.repair.tables import BlockingCluster, columns_of
 
 LEDGERS_PER_TASK: Final = 200
-TASKS_MAX: Final = 64
+FOLLOW_EVERY_S: Final = 0.5
+TASKS_MAX: Final = 10_000
 _STRINGS: Final = pa.list_(pa.string())
 OUTCOME_SCHEMA: Final = pa.schema(
     [
@@ -49,6 +54,7 @@ OUTCOME_SCHEMA: Final = pa.schema(
         ("corrupt_replaced", pa.int64()),
         ("reason", pa.string()),
         ("message", pa.string()),
+        ("version", pa.int64()),
         ("possible_loss_from", pa.int64()),
         ("waiting_for", _STRINGS),
         ("touched", _STRINGS),
@@ -60,6 +66,9 @@ JUDGED_SCHEMA: Final = pa.schema(
     [
         ("doubtful", pa.list_(pa.int64())),
         ("marked", pa.int64()),
+        ("bookies", _STRINGS),
+        ("copies", pa.list_(pa.int64())),
+        ("misplaced", pa.list_(pa.int64())),
         *((name, pa.int64()) for name in COUNT_NAMES),
         ("executor", pa.string()),
     ]
@@ -105,20 +114,22 @@ class SparkJobs:
     session: SparkSession | None = None
     source: type[AvailabilitySource] = AvailabilitySource
 
-    async def repair(self, engine: str, tasks: Sequence[LedgerTask], say: Say) -> EngineRun:
-        """The outcomes of all tasks, in their order."""
+    async def repair(
+        self, engine: str, tasks: Sequence[LedgerTask], say: Say, done: Done
+    ) -> EngineRun:
+        """The outcomes of all tasks, in their order; `done` is told of them from a thread."""
         if not tasks:
             return EngineRun(())
         return await self._in_thread(
             engine,
             say,
-            lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings),
+            lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings, done),
         )
 
-    async def audit(self, engine: str, say: Say) -> BulkAudit:
+    async def audit(self, engine: str, racks: Racks, say: Say) -> BulkAudit:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
         return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source)
+            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, racks)
         )
 
     async def _in_thread(
@@ -138,26 +149,71 @@ class SparkJobs:
 
 
 def executor_name() -> str:
-    """Where a task runs: the pod of its executor, else this machine."""
-    return os.environ.get("SPARK_EXECUTOR_POD_NAME") or socket.gethostname()
+    """Where a task runs: the pod of its executor, its executor on this machine, or this machine."""
+    if pod := os.environ.get("SPARK_EXECUTOR_POD_NAME"):
+        return pod
+    # An executor of a local cluster works in a folder of its own, named by its number.
+    is_process = "SPARK_EXECUTOR_DIRS" in os.environ
+    return f"{socket.gethostname()}/{Path.cwd().name}" if is_process else socket.gethostname()
 
 
 @dataclass(frozen=True)
-class RepairBatches:
-    """The function of the one mapInArrow: repairs the ledgers of its batches."""
+class RepairParts:
+    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired."""
 
     metadata_url: str
     settings: RepairSettings
+    parts: "Broadcast[list[Sequence[LedgerTask]]]"
+    told: "Accumulator[list[LedgerOutcome]]"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with BlockingCluster(self.metadata_url) as blocking:
             work = LedgerRepair(blocking.cluster, self.settings)
             for batch in batches:
-                tasks = [
-                    LedgerTask(LedgerId(r["ledger_id"]), r["limbo"]) for r in batch.to_pylist()
-                ]
-                if tasks:
-                    yield outcome_batch(blocking.run(work.repair(tasks)), executor_name())
+                for number in batch.column(0).to_pylist():
+                    outcomes = blocking.run(work.repair(self.parts.value[number]))
+                    self.told.add(outcomes)
+                    yield outcome_batch(outcomes, executor_name())
+
+
+class Outcomes(AccumulatorParam):  # type: ignore[misc]
+    """What tasks have done: Spark brings it to the driver as each of them ends, once."""
+
+    def zero(self, value: list[LedgerOutcome]) -> list[LedgerOutcome]:
+        return []
+
+    def addInPlace(
+        self, value1: list[LedgerOutcome], value2: Sequence[LedgerOutcome]
+    ) -> list[LedgerOutcome]:
+        value1.extend(value2)
+        return value1
+
+
+@contextmanager
+def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[None]:
+    """Hands on what tasks have done while an action runs, and the rest when it has ended."""
+    over, seen = threading.Event(), 0
+
+    def hand_on() -> None:
+        nonlocal seen
+        fresh = told.value[seen:]
+        seen += len(fresh)
+        if fresh:
+            done(fresh)
+
+    def follow() -> None:
+        while not over.wait(FOLLOW_EVERY_S):
+            hand_on()
+
+    # A daemon: any other thread would hold up the end of the program.
+    thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    hand_on()
 
 
 def outcome_batch(outcomes: Sequence[LedgerOutcome], executor: str) -> pa.RecordBatch:
@@ -172,29 +228,41 @@ def repair_ledgers(
     metadata_url: str,
     tasks: Sequence[LedgerTask],
     settings: RepairSettings,
+    done: Done,
 ) -> EngineRun:
-    """Repair in Spark tasks, once; the outcomes in the order of `tasks`."""
-    table = pa.table(
-        {
-            "ledger_id": pa.array([task.ledger_id for task in tasks], pa.int64()),
-            "limbo": pa.array([task.limbo for task in tasks], pa.bool_()),
-        }
+    """Repair in Spark tasks, once; the outcomes in the order of `tasks`.
+
+    The parts are numbered and broadcast, not shuffled: an executor that dies takes nothing with it
+    but what it was working on. A rate is divided by the number of tasks that run at once: a bound
+    that does not depend on how they share a bookie.
+    """
+    slots = workers(spark)
+    parts = parts_of(tasks, workers=slots)
+    context = spark.sparkContext
+    told = context.accumulator(list[LedgerOutcome](), Outcomes())
+    work = RepairParts(
+        metadata_url,
+        settings.shared_by(min(slots, len(parts))),
+        context.broadcast(parts),
+        told,
     )
-    parts = max(len(tasks) // LEDGERS_PER_TASK, workers(spark))
-    work = RepairBatches(metadata_url, settings)
-    outcomes = (
-        spark.createDataFrame(table)
-        # Round robin: also a handful of ledgers reaches every executor.
-        .repartition(min(parts, TASKS_MAX))
-        .mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))
-    )
-    rows = outcomes.toArrow()  # the one action
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    outcomes = numbers.mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))
+    with followed(told, done):
+        rows = outcomes.toArrow()  # the one action
     found = {row["ledger_id"]: LedgerOutcome.from_row(row) for row in rows.to_pylist()}
     return EngineRun(
         [found[task.ledger_id] for task in tasks],
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )
+
+
+def parts_of(tasks: Sequence[LedgerTask], *, workers: int) -> list[Sequence[LedgerTask]]:
+    """The tasks in parts of about equal size: a handful of ledgers reaches every worker, too."""
+    wanted = max(len(tasks) // LEDGERS_PER_TASK, workers)
+    count = min(wanted, TASKS_MAX, len(tasks))
+    return [tasks[number::count] for number in range(count)]
 
 
 def workers(spark: SparkSession) -> int:
@@ -209,34 +277,56 @@ def distinct(rows: pa.Table) -> tuple[str, ...]:
     return tuple(sorted(pc.unique(rows["executor"]).to_pylist()))
 
 
-def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class JudgeBatches:
     """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
-    for batch in batches:
-        ledgers, answers = columns_of(batch)
-        found = tallied(ledgers, judge_bulk(ledgers, answers))
-        row = {
-            "doubtful": list(found.doubtful),
-            "marked": found.marked,
-            **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
-            "executor": executor_name(),
-        }
-        yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
+
+    racks: Racks
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = tallied(*columns_of(batch), self.racks)
+            row = {
+                "doubtful": list(found.doubtful),
+                "marked": found.marked,
+                "bookies": list(found.copies),
+                "copies": list(found.copies.values()),
+                "misplaced": list(found.misplaced),
+                **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
+                "executor": executor_name(),
+            }
+            yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
 
 
 def audit_ledgers(
-    spark: SparkSession, metadata_url: str, source: type[AvailabilitySource] = AvailabilitySource
+    spark: SparkSession,
+    metadata_url: str,
+    source: type[AvailabilitySource] = AvailabilitySource,
+    racks: Racks = NO_RACKS,
 ) -> BulkAudit:
     """Judge every ledger in one action; see BulkAudit for what is left to the driver."""
     spark.dataSource.register(source)
     options = {"metadata": metadata_url, "partitionsMin": str(workers(spark))}
     answers = spark.read.format(source.name()).options(**options).load()
-    judged = answers.mapInArrow(judge_batches, from_arrow_schema(JUDGED_SCHEMA))
+    judged = answers.mapInArrow(JudgeBatches(racks), from_arrow_schema(JUDGED_SCHEMA))
     rows = judged.toArrow()
-    doubtful = (ledger_id for ids in rows["doubtful"].to_pylist() for ledger_id in ids)
     return BulkAudit(
         counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
         marked=pc.sum(rows["marked"]).as_py() or 0,
-        doubtful=tuple(sorted(map(LedgerId, doubtful))),
+        doubtful=_ids(rows["doubtful"]),
+        copies=_copies(rows),
+        misplaced=_ids(rows["misplaced"]),
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )
+
+
+def _ids(lists: pa.ChunkedArray) -> tuple[LedgerId, ...]:
+    return tuple(sorted(LedgerId(i) for ids in lists.to_pylist() for i in ids))
+
+
+def _copies(rows: pa.Table) -> dict[BookieId, int]:
+    found = Counter[BookieId]()
+    for row in rows.select(["bookies", "copies"]).to_pylist():
+        found.update(dict(zip(map(BookieId, row["bookies"]), row["copies"], strict=True)))
+    return dict(found)

@@ -6,7 +6,7 @@ presence is asked for anew at each start, and no mark is cleared here.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -27,6 +27,8 @@ from bookie.repair.copy import Copied, Copier, CopySettings
 from bookie.repair.digests import DeepLooks, DigestReader, DigestSettings
 from bookie.repair.expect import Share, members
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
+from bookie.repair.pacing import share_of
+from bookie.repair.progress import Done
 
 LEDGERS_IN_FLIGHT: Final = 16
 """Ledgers recovered or copied at once in one process."""
@@ -44,14 +46,22 @@ class RepairSettings:
     copy: CopySettings = field(default_factory=CopySettings)
     digests: DigestSettings | None = None
 
+    def shared_by(self, parts: int) -> "RepairSettings":
+        """For each of so many processes at once: no bookie gets more than its rate of them all."""
+        copy = replace(self.copy, bytes_per_second=share_of(self.copy.bytes_per_second, parts))
+        digests = self.digests and replace(
+            self.digests, bytes_per_second=share_of(self.digests.bytes_per_second, parts)
+        )
+        return replace(self, copy=copy, digests=digests)
+
 
 @dataclass(slots=True)
 class LedgerRepair:
-    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once."""
+    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once; `done` is told of each."""
 
     cluster: Cluster
     settings: RepairSettings = field(default_factory=RepairSettings)
-    progress: Callable[[int], None] = lambda _ledgers: None
+    done: Done = lambda _outcomes: None
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _reader: DigestReader = field(init=False)
@@ -103,9 +113,9 @@ class LedgerRepair:
     async def _copy(self, outcome: LedgerOutcome, look: Look | None) -> LedgerOutcome:
         """Bring each reachable member what it lacks and someone holds."""
         if look is None:
-            self.progress(1)
-            return outcome
-        outcome = replace(outcome, before=counts_of(look.verdict))
+            return self._told(outcome)
+        version = look.metadata.version
+        outcome = replace(outcome, before=counts_of(look.verdict), version=version)
         metadata = look.metadata.value
         for bookie_id, share in look.verdict.shares.items():
             wanted = copyable(metadata, share) - look.verdict.gone
@@ -117,7 +127,10 @@ class LedgerRepair:
                 outcome = _with_copies(outcome, bookie_id, copied)
             if share.corrupt:
                 outcome = await self._with_replaced(outcome, metadata, bookie_id, share.corrupt)
-        self.progress(1)
+        return self._told(outcome)
+
+    def _told(self, outcome: LedgerOutcome) -> LedgerOutcome:
+        self.done([outcome])
         return outcome
 
     async def _with_replaced(

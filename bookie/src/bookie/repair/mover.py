@@ -21,6 +21,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.placement import NO_RACKS, Racks
 from bookie.protocol.status import Status
 from bookie.repair.audit import Auditor, Look
 from bookie.repair.cluster import Cluster
@@ -33,13 +34,13 @@ STARTS_MAX: Final = 4
 """How often one ledger starts over, in one run, after a compare-and-set that was lost."""
 COPIES_MAX: Final = 2
 """How often a target that lost its copies while the metadata was written gets them again."""
-LOSS_REASON: Final = "drain: taken over from the members that recorded this loss"
+LOSS_REASON: Final = "move: taken over from the members that recorded this loss"
 
 Held = dict[tuple[BookieId, LedgerId], Holding]
 
 
 @dataclass(slots=True)
-class DrainOutcome:
+class MoveOutcome:
     """One ledger's way off the leaving bookie. `moved`: by this run. `reason` as in the result
     object, "" when nothing is in the way; then either it moved or it names the bookie no more.
     """
@@ -65,7 +66,7 @@ class DrainOutcome:
 class _Job:
     """One ledger in one batch. `owed`: by target, without what is `lost`."""
 
-    outcome: DrainOutcome
+    outcome: MoveOutcome
     look: Look
     moves: tuple[Move, ...]
     owed: dict[BookieId, EntrySet]
@@ -83,12 +84,18 @@ class _Job:
 
 @dataclass(slots=True)
 class LedgerMover:
-    """Moves ledgers of `leaving` to `candidates`: writable bookies that answer and remember."""
+    """Moves ledgers of `leaving` to `candidates`: writable bookies that answer and remember; to
+    those that keep copies in several `racks` first.
+
+    `is_gone`: by a person's word the leaving one never comes back, and its disks hold nothing.
+    """
 
     cluster: Cluster
     leaving: BookieId
     candidates: Sequence[BookieId]
     settings: RepairSettings = field(default_factory=RepairSettings)
+    racks: Racks = NO_RACKS
+    is_gone: bool = False
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
@@ -98,7 +105,7 @@ class LedgerMover:
         self._auditor = Auditor(self.cluster.store, self.cluster.control, self.settings.audit)
         self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
 
-    async def move(self, outcomes: Sequence[DrainOutcome]) -> None:
+    async def move(self, outcomes: Sequence[MoveOutcome]) -> None:
         """Fills in what came of each. UnavailableError: the metadata store is away."""
         waiting = {outcome.ledger_id: outcome for outcome in outcomes}
         for _start in range(STARTS_MAX):
@@ -109,7 +116,7 @@ class LedgerMover:
         for outcome in waiting.values():
             outcome.block("MetadataConflict", "its metadata changes all the time; run it again")
 
-    async def _move(self, waiting: Mapping[LedgerId, DrainOutcome]) -> list[_Job]:
+    async def _move(self, waiting: Mapping[LedgerId, MoveOutcome]) -> list[_Job]:
         looks = await self._auditor.look(list(waiting))
         for ledger_id in waiting.keys() - looks.keys():
             waiting[ledger_id].state_before = "DELETED"
@@ -131,11 +138,11 @@ class LedgerMover:
         await asyncio.gather(*map(bounded, jobs))
 
     # Plan
-    def _plan(self, outcome: DrainOutcome, look: Look) -> _Job | None:
+    def _plan(self, outcome: MoveOutcome, look: Look) -> _Job | None:
         metadata = look.metadata.value
         outcome.state_before = outcome.state_before or metadata.state.value
         try:
-            moves = plan_moves(metadata, self.leaving, self.candidates)
+            moves = plan_moves(metadata, self.leaving, self.candidates, racks=self.racks)
         except NotEnoughBookiesError as error:
             outcome.block("NotEnoughBookies", str(error))
             return None
@@ -220,7 +227,7 @@ class LedgerMover:
     async def _watch_over(self, jobs: Sequence[_Job]) -> None:
         """A target that lost a disk just before it was named had no reason to mark the ledger.
 
-        The leaving bookie still holds everything: the copies are made again.
+        The leaving bookie, or the members that stay, hold everything: copies are made again.
         """
         for _copy in range(COPIES_MAX):
             jobs = await self._lacking(jobs)
@@ -236,6 +243,8 @@ class LedgerMover:
     async def _record_losses(self, job: _Job) -> None:
         """A loss that is on record stays on record when its keeper leaves."""
         answered = [b for b, holding in job.look.holdings.items() if holding.has_searched]
+        if self.is_gone:
+            answered.append(self.leaving)
         for target, lost in job.lost.items():
             if not lost:
                 continue

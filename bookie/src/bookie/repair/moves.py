@@ -14,6 +14,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import NotEnoughBookiesError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.placement import NO_RACKS, Racks, choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +28,24 @@ class Move:
 
 
 def plan_moves(
-    metadata: LedgerMetadata, leaving: BookieId, candidates: Sequence[BookieId]
+    metadata: LedgerMetadata,
+    leaving: BookieId,
+    candidates: Sequence[BookieId],
+    *,
+    racks: Racks = NO_RACKS,
 ) -> tuple[Move, ...]:
     """A move for each finished fragment that names `leaving`; empty when none does.
 
     NotEnoughBookiesError when every candidate is in the ensemble already. The choice depends on
-    nothing but the ledger and the candidates, so that a second run goes on with the first one's.
+    nothing but the ledger, the candidates and their racks, so that a second run goes on with the
+    first one's.
     """
     preferred = in_order_of_preference(metadata.ledger_id, candidates)
     return tuple(
         Move(
             number,
             position := fragment.ensemble.index(leaving),
-            _target(metadata, fragment.ensemble, preferred),
+            _target(metadata, fragment.ensemble, position, preferred, racks),
             _owed(metadata, number, position),
         )
         for number, fragment in enumerate(metadata.fragments[: finished(metadata)])
@@ -62,11 +68,16 @@ def in_order_of_preference(
 
 
 def _target(
-    metadata: LedgerMetadata, ensemble: Sequence[BookieId], preferred: Sequence[BookieId]
+    metadata: LedgerMetadata,
+    ensemble: Sequence[BookieId],
+    position: int,
+    preferred: Sequence[BookieId],
+    racks: Racks,
 ) -> BookieId:
-    for bookie_id in preferred:
-        if bookie_id not in ensemble:
-            return bookie_id
+    quorum = metadata.write_quorum
+    target = choose(ensemble, position, preferred, write_quorum=quorum, racks=racks)
+    if target is not None:
+        return target
     raise NotEnoughBookiesError(
         f"ledger {metadata.ledger_id}: no writable bookie outside {', '.join(ensemble)} can take "
         f"its place ({', '.join(sorted(preferred)) or 'none'} could be asked): start one more"

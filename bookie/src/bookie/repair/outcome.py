@@ -22,10 +22,11 @@ class LedgerOutcome:
 
     `state_before`: OPEN, IN_RECOVERY, CLOSED or DELETED. `reason`: "" when nothing is in the way,
     else Undecidable, RecoveryFailed, MetadataUnavailable, CopyIncomplete or CorruptKept, with
-    `message`. `possible_loss_from`: the entry that could not be decided, -1 = none. `waiting_for`:
-    members whose answer is awaited. `corrupt_found`, `corrupt_replaced`: copies that a deep look
-    found to be corrupt, and those of them that are good now. `touched`: bookies that were written
-    to and must sync. `before`: the audit after recovery and before copying.
+    `message`. `version`: of the metadata it was judged by. `possible_loss_from`: the entry that
+    could not be decided, -1 = none. `waiting_for`: members whose answer is awaited.
+    `corrupt_found`, `corrupt_replaced`: copies that a deep look found to be corrupt, and those of
+    them that are good now. `touched`: bookies that were written to and must sync. `before`: the
+    audit after recovery and before copying.
     """
 
     ledger_id: int
@@ -39,6 +40,7 @@ class LedgerOutcome:
     corrupt_replaced: int = 0
     reason: str = ""
     message: str = ""
+    version: int = -1
     possible_loss_from: int = -1
     waiting_for: tuple[str, ...] = ()
     touched: tuple[str, ...] = ()

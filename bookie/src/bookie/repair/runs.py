@@ -1,18 +1,23 @@
-"""One whole repair, audit or drain of the cluster behind a URL: connect, choose, run, let go.
+"""One whole piece of work on the cluster behind a URL: connect, choose, run, let go.
 
 Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.repair import drain, steps
-from bookie.repair.cluster import open_cluster
+from bookie.repair import audit_steps, drain, rereplicate, steps
+from bookie.repair.audit import AuditSettings
+from bookie.repair.audit_steps import Checks
+from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.control import DrainAnswer
 from bookie.repair.digests import DigestSettings
 from bookie.repair.drain import DrainRequest, drain_engine
 from bookie.repair.engines import INLINE, check_engine
-from bookie.repair.report import Document
+from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
+from bookie.repair.report import Document, write_whole
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
@@ -32,16 +37,36 @@ async def audit_cluster(
     ledger_ids: Sequence[LedgerId] | None = None,
     engine: str = INLINE,
     digests: DigestSettings | None = None,
+    settings: AuditSettings | None = None,
+    checks: Checks | None = None,
+    history: str | None = None,
     say: Say,
 ) -> Document:
-    """One audit of these ledgers, or all, of the cluster behind this URL; the result object."""
+    """One audit of these ledgers, or all, of the cluster behind this URL; the result object.
+
+    `history`: a file, or the metadata store (`history.METADATA`).
+    """
     check_engine(engine)
     async with open_cluster(metadata_url) as cluster:
         spark = spark_audit_for(metadata_url)
-        found = await steps.audit(
-            cluster, ledger_ids=ledger_ids, engine=engine, digests=digests, spark=spark, say=say
+        found = await audit_steps.audit(
+            cluster,
+            ledger_ids=ledger_ids,
+            engine=engine,
+            settings=settings,
+            digests=digests,
+            checks=checks,
+            history=_keeper(cluster, history),
+            spark=spark,
+            say=say,
         )
     return found | {"metadata": metadata_url}
+
+
+def _keeper(cluster: Cluster, history: str | None) -> Keeper:
+    if history is None:
+        return Nowhere()
+    return InStore(cluster.store) if history == METADATA else InFile(Path(history), write_whole)
 
 
 async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -> Document:
@@ -49,6 +74,16 @@ async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -
     drain_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
         found = await drain.drain(cluster, request, say=say)
+    return found | {"metadata": metadata_url}
+
+
+async def rereplicate_cluster(
+    metadata_url: str, request: RereplicateRequest, *, say: Say
+) -> Document:
+    """One re-replication of the cluster behind this URL; the result object."""
+    drain_engine(request.engine)
+    async with open_cluster(metadata_url) as cluster:
+        found = await rereplicate.rereplicate(cluster, request, say=say)
     return found | {"metadata": metadata_url}
 
 

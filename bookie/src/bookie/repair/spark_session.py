@@ -11,10 +11,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,7 @@ from bookie.protocol.errors import UnavailableError
 from bookie.repair.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
 from bookie.repair.executor_pods import ExecutorPods, Patience, no_executors
 from bookie.repair.java_home import java_home
+from bookie.repair.spark_master import local_master, writable_home
 from bookie.repair.steps import Say
 
 LOOPBACK: Final = "127.0.0.1"
@@ -48,8 +50,7 @@ EVERYWHERE: Final = {
     # A second attempt at the same time is safe and only costs the bookies twice.
     "spark.speculation": "false",
 }
-LOCAL: Final = {
-    "spark.master": "local[2]",
+ON_THIS_MACHINE: Final = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
 }
@@ -88,9 +89,13 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if driver is None:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with tempfile.TemporaryDirectory(prefix="bookie-spark-") as name, _java_home(Path(name)):
+    with (
+        tempfile.TemporaryDirectory(prefix="bookie-spark-", ignore_cleanup_errors=True) as name,
+        ExitStack() as stack,
+    ):
         scratch = Path(name)
-        where = LOCAL if driver is None else _in_pods(driver, scratch)
+        stack.enter_context(_set("JAVA_HOME", java_home(find_java(), scratch)))
+        where = _in_pods(driver, scratch) if driver else _on_this_machine(scratch, stack)
         builder = SparkSession.builder.appName("bookie-repair")
         for setting, value in (EVERYWHERE | where | _in_scratch(scratch)).items():
             builder = builder.config(setting, value)
@@ -102,17 +107,25 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _java_home(scratch: Path) -> Iterator[None]:
-    given = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(java_home(find_java(), scratch))
+def _set(variable: str, path: Path) -> Iterator[None]:
+    """For a while: the path may go with the scratch folder."""
+    given = os.environ.get(variable)
+    os.environ[variable] = str(path)
     try:
         yield
     finally:
-        # It may be the stand-in, which goes with the scratch folder.
         if given is None:
-            del os.environ["JAVA_HOME"]
+            del os.environ[variable]
         else:
-            os.environ["JAVA_HOME"] = given
+            os.environ[variable] = given
+
+
+def _on_this_machine(scratch: Path, stack: ExitStack) -> dict[str, str]:
+    master = local_master(os.environ)
+    if master.executors:
+        home = writable_home(Path(pyspark.__file__).parent, scratch)
+        stack.enter_context(_set("SPARK_HOME", home))
+    return ON_THIS_MACHINE | master.conf()
 
 
 def _in_pods(driver: DriverPod, scratch: Path) -> dict[str, str]:

@@ -20,8 +20,8 @@ _SAME: Final = (
     "kind", "run_id", "exit_code", "seconds", "engine", "engine_reason", "spark_app_id",
     "executors", "bookie_id", "refused", "ledgers", "ledgers_left", "entries_recovered",
     "entries_copied", "entries_copied_closed", "bytes_copied", "corrupt_copies", "corrupt_found",
-    "corrupt_replaced", "audit",
-    "audit_before", "audit_after", "marked_ledgers",
+    "corrupt_replaced", "audit", "lost_bookies", "marks", "progress",
+    "audit_before", "audit_after", "marked_ledgers", "classes", "underreplicated_skipped",
 )  # fmt: skip
 
 

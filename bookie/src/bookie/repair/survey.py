@@ -6,18 +6,21 @@ looks at each such ledger again, with fresh metadata and answers. Spark does the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.placement import NO_RACKS, SOFT_RACKS, Adherence, Racks
 from bookie.repair.audit import METADATA_IN_FLIGHT, AuditCounts, batches_of, read_ledgers
-from bookie.repair.bulk import Judged, judge_bulk
+from bookie.repair.bulk import judge_bulk
 from bookie.repair.columns import NO_ANSWER, Answer, AnswerColumns, LedgerColumns, rows_of
 from bookie.repair.control import BookieControl
+from bookie.repair.placing import adherence_of
 
 LEDGERS_PER_BATCH: Final = 2000
 
@@ -73,40 +76,68 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 class BulkAudit:
     """What one look made of all ledgers: counts of those that are wholly ok; the others,
     `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
+    `copies`: of the ok ones, the copies of each bookie that has any. `misplaced`: ledgers, whether
+    ok or not, that do not keep their copies apart (`placing`).
     """
 
     counts: AuditCounts = field(default_factory=AuditCounts)
     marked: int = 0
     doubtful: tuple[LedgerId, ...] = ()
+    copies: Mapping[BookieId, int] = field(default_factory=dict)
+    misplaced: tuple[LedgerId, ...] = ()
     spark_app_id: str | None = None
     executors: tuple[str, ...] = ()
 
 
-def tallied(ledgers: LedgerColumns, judged: Judged) -> BulkAudit:
+def tallied(ledgers: LedgerColumns, answers: AnswerColumns, racks: Racks) -> BulkAudit:
     """Counts of what is wholly ok, and the ids of the rest."""
+    judged = judge_bulk(ledgers, answers)
     fine = ~judged.is_doubtful
     entries = int((judged.through[fine] + 1).sum())
     return BulkAudit(
         counts=AuditCounts(ledgers=int(fine.sum()), entries=entries, ok=entries),
         marked=int((judged.is_marked & fine).sum()),
         doubtful=tuple(map(LedgerId, ledgers.ledger_id[judged.is_doubtful].tolist())),
+        copies={ledgers.bookies[i]: int(judged.copies[i]) for i in np.flatnonzero(judged.copies)},
+        misplaced=_misplaced(ledgers, racks),
     )
+
+
+def _misplaced(ledgers: LedgerColumns, racks: Racks) -> tuple[LedgerId, ...]:
+    wrong = adherence_of(ledgers, racks) < Adherence.MEETS_STRICT
+    return tuple(map(LedgerId, ledgers.ledger_id[wrong].tolist()))
 
 
 async def survey(
     tables: Tables,
     ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId],
     *,
+    racks: Racks = NO_RACKS,
     progress: Callable[[int], None] = lambda _ledgers: None,
 ) -> BulkAudit:
     """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
     counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
+    copies, misplaced = Counter[BookieId](), list[LedgerId]()
     looked_at = 0
     async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
         ledgers = await tables.ledgers(batch)
-        found = tallied(ledgers, judge_bulk(ledgers, await tables.answers(ledgers)))
+        found = tallied(ledgers, await tables.answers(ledgers), racks)
         counts, marked = counts + found.counts, marked + found.marked
         doubtful += found.doubtful
+        misplaced += found.misplaced
+        copies.update(found.copies)
         looked_at += len(ledgers)
         progress(looked_at)
-    return BulkAudit(counts, marked, tuple(doubtful))
+    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced))
+
+
+async def badly_placed(
+    tables: Tables, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId], racks: Racks
+) -> tuple[LedgerId, ...]:
+    """Placement alone: metadata is read, and no bookie asked."""
+    if racks.count < SOFT_RACKS:
+        return ()
+    found: list[LedgerId] = []
+    async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
+        found += _misplaced(await tables.ledgers(batch), racks)
+    return tuple(found)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from bookie.metadata.store import (
     ADMIN_ENDPOINT,
     BOOT_EPOCH_PROPERTY,
+    RACK_PROPERTY,
     RPC_ENDPOINT,
     RUN_ENDPOINT,
     BookieInfo,
@@ -35,6 +36,7 @@ class Announcer:
         host: str,
         ports: Mapping[str, int],
         boot_epoch: int,
+        rack: str | None = None,
     ) -> None:
         self._store = store
         self._state = state
@@ -50,6 +52,8 @@ class Announcer:
             if name in ports
         )
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
+        if rack is not None:
+            self._properties[RACK_PROPERTY] = rack
         self._turn = asyncio.Lock()
         self._announced: BookieInfo | None = None
 

@@ -315,8 +315,9 @@ class Bookie:
         self._runtime.write()
         epoch = booted.record.boot_epoch
         announcer = Announcer(
-            store, state, host=self._settings.host, ports=self.ports, boot_epoch=epoch
-        )
+            store, state, host=self._settings.host, ports=self.ports, boot_epoch=epoch,
+            rack=self._settings.rack,
+        )  # fmt: skip
         drain = Drain(
             store, state, marks=marks, announcer=announcer,
             disk=self._disk, directories=self._boot_settings.directories,

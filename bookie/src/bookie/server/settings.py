@@ -134,8 +134,13 @@ BookieName = Annotated[
 ]
 
 
+RackName = Annotated[
+    str, StringConstraints(pattern=r"^(/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)+$", max_length=99)
+]
+
+
 class BookieSettings(_Section):
-    """Everything one `bookie serve` is told."""
+    """Everything one `bookie serve` is told. `rack`: its network location, such as `/rack-a`."""
 
     bookie_id: BookieName
     metadata: Annotated[str, AfterValidator(_metadata_url)]
@@ -149,6 +154,7 @@ class BookieSettings(_Section):
     storage: StorageOptions = StorageOptions()
     limits: Limits = Limits()
     tls: Tls | None = None
+    rack: RackName | None = None
     runtime_file: Path | None = None
 
     @model_validator(mode="after")

@@ -9,13 +9,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from bookie_operator.model.base import LongText, Resource, ShortText
 
 BOOKIES_MAX: Final = 100
 INCIDENTS_MAX: Final = 50
 """Older closed incidents are dropped; open ones never."""
+
+CLASSES_MAX: Final = 32
+CLASS_PATTERN: Final = r"[a-z][a-z_]{0,39}"
+"""Names of an audit's classes of findings."""
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -201,6 +205,17 @@ class LimboTotals(Resource):
     cleared_total: Count = 0
 
 
+class ClassCounts(Resource):
+    """One class of an audit's findings."""
+
+    findings: Count = 0
+    """Ledgers, or bookies where the class is about bookies."""
+    entries: Count = 0
+
+
+ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
+
+
 class AuditStatus(Resource):
     """The last finished audit, and the attempt that runs or failed since."""
 
@@ -225,6 +240,10 @@ class AuditStatus(Resource):
     no_copy: Count = 0
     lost: Count = 0
     accepted_losses: Count = 0
+    classes: Annotated[dict[ClassName, ClassCounts], Field(max_length=CLASSES_MAX)] = Field(
+        default_factory=dict
+    )
+    """Every class that the engine knows, also those without findings."""
     engine: ShortText = ""
     engine_reason: LongText = ""
     spark_app_id: ShortText = ""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, Incident, whole_milliseconds
+from bookie_operator.model.status import AuditStatus, ClassCounts, Incident, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
@@ -113,7 +113,12 @@ def _figures(job: Job) -> dict[str, Any] | None:
     report = job.audit
     if report is None:
         return None
-    return {"clean": report.is_clean, **{name: getattr(report, name) for name in _COUNTS}}
+    classes = {
+        name: ClassCounts(findings=one.findings, entries=one.entries)
+        for name, one in report.classes.items()
+    }
+    counts = {name: getattr(report, name) for name in _COUNTS}
+    return {"clean": report.is_clean, "classes": classes, **counts}
 
 
 def _is_wanted(

@@ -13,7 +13,8 @@ ENGINE_MODULE: Final = "bookie.repair"
 _SCRUB: Final = ("run", "--every-ledger", "--verify-digests")
 _WORDS: Final = {
     JobKind.REPAIR: ("run",),
-    JobKind.AUDIT: ("audit",),
+    # Findings are remembered where the cluster's next audit finds them again.
+    JobKind.AUDIT: ("audit", "--history", "metadata"),
     JobKind.DRAIN: ("drain",),
     JobKind.SCRUB: _SCRUB,
 }

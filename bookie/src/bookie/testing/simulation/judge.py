@@ -14,8 +14,9 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, DataLossError, NoSuchLedgerError
 from bookie.protocol.ids import LedgerId
 from bookie.repair.accept_loss import accept_loss
+from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster
-from bookie.repair.steps import RepairRequest, audit, repair
+from bookie.repair.steps import RepairRequest, repair
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import PASSWORD, REPAIR, Shared

@@ -1,0 +1,46 @@
+"""`bookie rereplicate`: new members for the ledgers of bookies that are gone for good."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from bookie.cli.checks import finish, result_option
+from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
+from bookie.protocol.ids import BookieId
+from bookie.repair.progress import Teller
+from bookie.repair.repair_options import rate_option
+from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.runs import rereplicate_cluster
+
+
+@click.command("rereplicate")
+@click.argument("bookies", nargs=-1, metavar="[BOOKIE]...")
+@click.option("--force", is_flag=True, help="Also while re-replication is switched off.")
+@rate_option
+@yes_option
+@result_option
+@metadata_option
+@output_option
+def rereplicate(
+    metadata: str,
+    output: str,
+    bookies: tuple[str, ...],
+    force: bool,
+    rate: int | None,
+    yes: bool,
+    result: Path | None,
+) -> None:
+    """Give every ledger of bookies that are gone for good new members, copied from the others.
+
+    And whatever is marked as under-replicated, by BookKeeper's auditor too: without BOOKIE only
+    that. May be stopped and run again.
+    """
+    if bookies:
+        gone = ", ".join(bookies)
+        ask(f"{gone}: gone for good, with all that was on the disks; go on without?", yes=yes)
+    request = RereplicateRequest(
+        tuple(map(BookieId, bookies)), force=force, settings=emptying_at(rate)
+    )
+    work = rereplicate_cluster(metadata, request, say=Teller(sys.stderr))
+    finish(run(work), result=result, output=output)

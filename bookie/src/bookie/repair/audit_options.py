@@ -1,0 +1,74 @@
+"""Options of an audit by either door, `bookie audit` and `python -m bookie.repair audit`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from bookie.protocol.placement import MIN_RACKS
+from bookie.repair.audit import AuditSettings
+from bookie.repair.audit_steps import Checks
+from bookie.repair.history import METADATA
+from bookie.repair.placing import read_racks
+
+_OPTIONS: Final = (
+    click.option(
+        "--recheck-delay",
+        type=click.FloatRange(0),
+        default=AuditSettings().recheck_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="Before bookies that gave no answer are asked once more.",
+    ),
+    click.option(
+        "--underreplicated-grace",
+        "grace_s",
+        type=click.FloatRange(0),
+        default=0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Say nothing of a ledger until BookKeeper's mark on it is so old.",
+    ),
+    click.option(
+        "--racks",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="YAML mapping from bookie to rack, before what the bookies say themselves.",
+    ),
+    click.option(
+        "--min-racks",
+        type=click.IntRange(1),
+        default=MIN_RACKS,
+        show_default=True,
+        help="Racks a write set has to span (minNumRacksPerWriteQuorum).",
+    ),
+    click.option(
+        "--history",
+        metavar=f"FILE|{METADATA}",
+        help=f"Remember findings here, or in the metadata store ({METADATA}).",
+    ),
+)
+
+
+def audit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds them to a command, which hands them to `audit_arguments`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def audit_arguments(
+    *,
+    recheck_delay: float,
+    grace_s: float,
+    racks: Path | None,
+    min_racks: int,
+    history: str | None,
+) -> dict[str, Any]:
+    """What `runs.audit_cluster` takes of them. SettingsError for racks that cannot be read."""
+    return {
+        "settings": AuditSettings(recheck_s=recheck_delay),
+        "checks": Checks(grace_s, read_racks(racks) if racks is not None else {}, min_racks),
+        "history": history,
+    }

@@ -1,0 +1,47 @@
+"""Refuses work on input that does not belong together: what one cluster's metadata must say alike.
+
+An audit or a repair that began on one cluster and goes on with another, behind the same address,
+would take everything for lost.
+"""
+
+from dataclasses import dataclass
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import InconsistentError
+
+
+@dataclass(frozen=True, slots=True)
+class SameCluster:
+    """The cluster that a run began on."""
+
+    instance_id: str
+
+    @classmethod
+    async def look(cls, store: MetadataStore) -> "SameCluster":
+        """InconsistentError: there is no cluster, or a bookie's cookie is of another one."""
+        instance_id = await store.instance_id()
+        if instance_id is None:
+            raise InconsistentError("there is no cluster at this address: no instance id")
+        others = {
+            bookie_id: cookie.instance_id
+            for bookie_id, cookie in (await store.cookies()).items()
+            if cookie.instance_id not in ("", instance_id)
+        }
+        if others:
+            told = ", ".join(f"{b} to {i}" for b, i in sorted(others.items())[:NAMED_MAX])
+            raise InconsistentError(
+                f"this is the cluster {instance_id}, and by their cookies {len(others)} bookies "
+                f"belong to others: {told}"
+            )
+        return cls(instance_id)
+
+    async def check(self, store: MetadataStore) -> None:
+        """InconsistentError: it is another one now."""
+        found = await store.instance_id()
+        if found != self.instance_id:
+            raise InconsistentError(
+                f"the work began on the cluster {self.instance_id}; this is {found or 'none'}"
+            )
+
+
+NAMED_MAX = 5

@@ -1,0 +1,196 @@
+"""Takes ledgers off one bookie until none is left that this run could move: a drain's and a
+re-replication's common part.
+
+move what is finished -> give writers time to move on by themselves -> recover and close what is
+still written to it, or in recovery -> move that too. Who may take over, and whether the work may go
+on, is asked of a `Gate` before each batch.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.placement import Racks
+from bookie.repair.audit import read_ledgers
+from bookie.repair.cluster import Cluster
+from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
+from bookie.repair.mover import LedgerMover, MoveOutcome
+from bookie.repair.outcome import LedgerOutcome
+from bookie.repair.steps import Say
+from bookie.storage.listing import Listing, list_ledgers
+
+ROUNDS_MAX: Final = 3
+"""Looks for ledgers that came to name the bookie while others were moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyingSettings:
+    """`grace_s`: how long writers may take to move on by themselves before their ledgers are
+    recovered. Ledgers are moved `ledgers_per_batch` at a time; between batches the gate is asked.
+    """
+
+    grace_s: float = 3.0
+    ledgers_per_batch: int = 200
+    repair: RepairSettings = field(default_factory=RepairSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing, or nothing more, is done; `reason` as in the result's `blocked`."""
+
+    reason: str
+    message: str
+    bookie_id: BookieId
+
+
+class Gate(Protocol):
+    """Whether and with whom the work goes on. `racks`: of the candidates that it named last."""
+
+    racks: Racks
+
+    async def candidates(self) -> Sequence[BookieId] | Refusal:
+        """Writable bookies that answer, or why no more is done."""
+
+    async def reserve(self, outcomes: Sequence[MoveOutcome]) -> None:
+        """Before ledgers are touched; those that it blocks are left alone."""
+
+    async def release(self, outcomes: Sequence[MoveOutcome]) -> None:
+        """They are touched no more for now."""
+
+
+def naming(listing: Listing) -> set[LedgerId]:
+    """Those that name the bookie, and those that may come to."""
+    return {*listing.named, *listing.recovering}
+
+
+class Emptying:
+    """Takes ledgers off `leaving`. `outcomes`: every ledger it looked after, so far.
+
+    `is_gone`: by a person's word the bookie never comes back, and its disks hold nothing.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        leaving: BookieId,
+        gate: Gate,
+        settings: EmptyingSettings,
+        *,
+        say: Say,
+        is_gone: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._leaving = leaving
+        self._gate = gate
+        self._settings = settings
+        self._say = say
+        self._is_gone = is_gone
+        self._candidates: Sequence[BookieId] = ()
+        self.outcomes: dict[LedgerId, MoveOutcome] = {}
+
+    async def all_that_name_it(self) -> Refusal | None:
+        """Until nothing is left that this run could move."""
+        for _round in range(ROUNDS_MAX):
+            if refusal := await self._ask():
+                return refusal
+            found = await list_ledgers(self._cluster.store, self._leaving)
+            todo = naming(found) - self.outcomes.keys()
+            if not todo:
+                return None
+            self._say(f"{len(todo)} ledgers name {self._leaving}, or may come to")
+            written = {*found.undecided, *found.recovering} & todo
+            if refusal := await self._empty(todo, written):
+                return refusal
+        return None
+
+    async def these(self, ledger_ids: set[LedgerId]) -> Refusal | None:
+        """Only these, as far as they name it."""
+        found = await self._read(sorted(ledger_ids))
+        listing = Listing()
+        for metadata in found:
+            listing.take(metadata, self._leaving)
+        todo = naming(listing) - self.outcomes.keys()
+        written = {*listing.undecided, *listing.recovering} & todo
+        return await self._ask() or await self._empty(todo, written)
+
+    async def _empty(self, todo: set[LedgerId], written: set[LedgerId]) -> Refusal | None:
+        refusal = await self._move(sorted(todo - written))
+        if refusal is None and written:
+            refusal = await self._move_written(sorted(written))
+        return refusal
+
+    async def _ask(self) -> Refusal | None:
+        found = await self._gate.candidates()
+        if isinstance(found, Refusal):
+            return found
+        self._candidates = found
+        return None
+
+    async def _move(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
+        outcomes = [self.outcomes.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
+        ready = [outcome for outcome in outcomes if not outcome.reason]
+        size = self._settings.ledgers_per_batch
+        for start in range(0, len(ready), size):
+            if start and (refusal := await self._ask()) is not None:
+                return refusal
+            await self._move_batch(ready[start : start + size])
+            self._say(f"{min(start + size, len(ready))} of {len(ready)} ledgers looked after")
+        return None
+
+    async def _move_batch(self, outcomes: Sequence[MoveOutcome]) -> None:
+        await self._gate.reserve(outcomes)
+        mine = [outcome for outcome in outcomes if not outcome.reason]
+        mover = LedgerMover(
+            self._cluster,
+            self._leaving,
+            self._candidates,
+            self._settings.repair,
+            self._gate.racks,
+            is_gone=self._is_gone,
+        )
+        try:
+            await mover.move(mine)
+        finally:
+            await self._gate.release(mine)
+
+    async def _move_written(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
+        """Ledgers with a writer or a recoverer: it may end by itself, then they are ended."""
+        await asyncio.sleep(self._settings.grace_s)
+        slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
+
+        async def end(metadata: LedgerMetadata) -> None:
+            async with slots:
+                await self._end(metadata)
+
+        await asyncio.gather(*map(end, await self._read(ledger_ids)))
+        return await self._move(ledger_ids)
+
+    async def _read(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerMetadata]:
+        in_flight = self._settings.repair.audit.metadata_in_flight
+        found = await read_ledgers(self._cluster.store, ledger_ids, in_flight=in_flight)
+        return [metadata.value for metadata in found.values()]
+
+    async def _end(self, metadata: LedgerMetadata) -> None:
+        """Recover and close the ledger if it is still written to this bookie, or in recovery."""
+        ensemble = metadata.last_fragment.ensemble
+        if metadata.is_closed or (
+            metadata.state is LedgerState.OPEN and self._leaving not in ensemble
+        ):
+            return
+        outcome = self.outcomes.setdefault(metadata.ledger_id, MoveOutcome(metadata.ledger_id))
+        outcome.state_before = metadata.state.value
+        if self._leaving in ensemble and not set(self._candidates) - set(ensemble):
+            # Its writer must not be cut off for nothing.
+            said = f"no writable bookie outside {', '.join(ensemble)} can take over: start one more"
+            outcome.block("NotEnoughBookies", said)
+            return
+        begun = LedgerOutcome(metadata.ledger_id, outcome.state_before)
+        found = await recovered(self._cluster, begun)
+        outcome.recovered = found.recovered
+        outcome.entries_recovered = found.entries_recovered
+        outcome.corrupt_copies += found.corrupt_copies
+        if found.reason:
+            outcome.block(found.reason, found.message)

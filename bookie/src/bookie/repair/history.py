@@ -1,0 +1,172 @@
+"""When each finding was first and last seen: a small durable history, from audit to audit.
+
+Kept in a file, or in the metadata store (`METADATA`), where regular audits have it wherever they
+run. What an audit did not find again is dropped as healed, unless this audit could not tell.
+Bounded: beyond FINDINGS_MAX the youngest are not remembered, and count as first seen each time.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.errors import MetadataConflictError, SettingsError
+
+METADATA: Final = "metadata"
+"""Instead of a file's name: in the metadata store, under VALUE_NAME."""
+VALUE_NAME: Final = "audit/findings"
+FINDINGS_MAX: Final = 20_000
+VALUE_BYTES_MAX: Final = 900_000
+"""ZooKeeper takes no value larger than 1 MiB."""
+WRITES_MAX: Final = 4
+VERSION: Final = 1
+
+
+class Key(NamedTuple):
+    """A finding: its class, and the ledger or the bookie it is about."""
+
+    name: str
+    ledger_id: int | None = None
+    bookie_id: str | None = None
+
+
+class Seen(NamedTuple):
+    """Milliseconds since 1970."""
+
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All findings that are open, as the last audit left them."""
+
+    seen: Mapping[Key, Seen] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """JSON lines: what this is, then one line to a finding, the oldest first."""
+        rows = sorted(self.seen.items(), key=lambda pair: (pair[1], str(pair[0])))[:FINDINGS_MAX]
+        lines = [json.dumps({"history": VERSION})]
+        lines += [
+            json.dumps([*key, *seen], ensure_ascii=False, separators=(",", ":"))
+            for key, seen in rows
+        ]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> "History":
+        """SettingsError when these bytes are no history."""
+        try:
+            head, *lines = raw.decode().splitlines()
+            if json.loads(head) != {"history": VERSION}:
+                raise ValueError("another version")
+            rows = map(json.loads, lines)
+            return cls({Key(n, i, b): Seen(int(f), int(last)) for n, i, b, f, last in rows})
+        except (ValueError, TypeError) as error:
+            raise SettingsError(f"no history of findings: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A history after an audit. `fresh`: seen for the first time now; `healed`: gone."""
+
+    history: History
+    fresh: tuple[Key, ...]
+    healed: tuple[tuple[Key, Seen], ...]
+
+
+def updated(
+    before: History, found: Iterable[Key], *, now_ms: int, may_be_there: Callable[[Key], bool]
+) -> Update:
+    """`may_be_there`: this audit could not tell whether such a finding is still there."""
+    known = before.seen
+    here = {key: Seen(known[key].first_ms if key in known else now_ms, now_ms) for key in found}
+    gone = {key: seen for key, seen in known.items() if key not in here}
+    kept = {key: seen for key, seen in gone.items() if may_be_there(key)}
+    return Update(
+        History(kept | here),
+        fresh=tuple(key for key in here if key not in known),
+        healed=tuple((key, seen) for key, seen in gone.items() if key not in kept),
+    )
+
+
+class Keeper(Protocol):
+    """Where a history is kept."""
+
+    async def update(self, change: Callable[[History], Update]) -> Update:
+        """Read, change, write; durable when it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """No history: every finding is seen for the first time."""
+
+    async def update(self, change: Callable[[History], Update]) -> Update:
+        return change(History())
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """JSON lines; the file appears whole or not. `write(path, text)` does that."""
+
+    path: Path
+    write: Callable[[Path, str], None]
+
+    async def update(self, change: Callable[[History], Update]) -> Update:
+        try:
+            before = History.decode(self.path.read_bytes())
+        except FileNotFoundError:
+            before = History()
+        except (OSError, SettingsError) as error:
+            raise SettingsError(f"cannot go on with {self.path}: {error}") from error
+        made = change(before)
+        self.write(self.path, made.history.encode().decode())
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class InStore:
+    """Beside the ledgers, compressed, by compare-and-set: of two audits at once both are heard."""
+
+    store: MetadataStore
+
+    async def update(self, change: Callable[[History], Update]) -> Update:
+        for _attempt in range(WRITES_MAX):
+            found = await self.store.read_value(VALUE_NAME)
+            made = change(_unpacked(found.value) if found is not None else History())
+            version = found.version if found is not None else None
+            try:
+                await self.store.write_value(VALUE_NAME, _packed(made.history), version=version)
+            except MetadataConflictError:
+                continue
+            return made
+        raise MetadataConflictError(f"{VALUE_NAME} changed {WRITES_MAX} times while it was written")
+
+
+def _packed(history: History) -> bytes:
+    rows = list(history.seen.items())
+    while len(raw := zlib.compress(History(dict(rows)).encode())) > VALUE_BYTES_MAX:
+        rows = sorted(rows, key=lambda pair: pair[1])[: len(rows) // 2]
+    return raw
+
+
+def _unpacked(raw: bytes) -> History:
+    try:
+        return History.decode(zlib.decompress(raw))
+    except (zlib.error, SettingsError):
+        return History()  # of an older version: findings are seen for the first time once more
+
+
+def seen_json(seen: Seen) -> dict[str, Any]:
+    """The two fields of a finding."""
+    return {"first_seen_ms": seen.first_ms, "last_seen_ms": seen.last_ms}
+
+
+def healed_json(key: Key, seen: Seen) -> dict[str, Any]:
+    """One finding that is there no more."""
+    about = {"ledger_id": key.ledger_id, "bookie_id": key.bookie_id}
+    told = {name: value for name, value in about.items() if value is not None}
+    return {"class": key.name, **told, **seen_json(seen)}

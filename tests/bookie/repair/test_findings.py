@@ -1,0 +1,197 @@
+"""Findings of a whole audit: silent bookies, marks and their grace, racks, and since when."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie.metadata.store import RACK_PROPERTY, BookieInfo
+from bookie.protocol.ids import EntryId
+from bookie.repair.audit_steps import Checks, audit
+from bookie.repair.digests import DigestSettings
+from bookie.repair.history import InStore
+from repair_lab import AUDIT, RepairLab
+
+
+@pytest.fixture
+async def lab() -> RepairLab:
+    return await RepairLab(6).start()
+
+
+async def look(lab: RepairLab, checks: Checks | None = None, **more: Any) -> dict[str, Any]:
+    more = {"history": InStore(lab.store)} | more
+    return await audit(lab.cluster, settings=AUDIT, checks=checks, **more)
+
+
+def hit(document: Mapping[str, Any]) -> dict[str, int]:
+    """Classes with findings."""
+    counts = {name: count["findings"] for name, count in document["classes"].items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+# Silent bookies
+async def test_a_silent_bookie_that_is_registered_is_a_finding(lab: RepairLab) -> None:
+    await lab.ledger(entries=3, last=2)
+    lab.fleet[1].down = True
+    first, second = await look(lab), await look(lab)
+    assert hit(first) == {"unknown": 1, "silent_bookie": 1} and first["exit_code"] == 4
+    (silent,) = second["silent_bookies"]
+    assert silent["bookie_id"] == lab.ids[1]
+    assert silent["first_seen_ms"] == first["started_at_ms"] <= silent["last_seen_ms"]
+
+
+async def test_one_that_is_not_registered_is_known_to_be_away(lab: RepairLab) -> None:
+    await lab.ledger(entries=3, last=2)
+    lab.fleet[1].down = True
+    await lab.store.unregister(lab.ids[1])
+    found = await look(lab)
+    assert hit(found) == {"unknown": 1} and found["unreachable"] == [lab.ids[1]]
+
+
+async def test_one_that_answers_when_it_is_asked_once_more_is_none(lab: RepairLab) -> None:
+    await lab.ledger(entries=3, last=2)
+    lab.control.unreachable.add(lab.ids[1])
+    real = lab.store.bookies
+
+    async def back_again() -> Mapping[Any, BookieInfo]:
+        if ("availability", lab.ids[1]) in lab.control.asked:
+            lab.control.unreachable.clear()
+        return await real()
+
+    lab.store.bookies = back_again  # type: ignore[method-assign]
+    assert hit(await look(lab)) == {"unknown": 1}
+
+
+# Marks
+async def marked(lab: RepairLab, *, age_s: int, now_ms: int) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    await lab.store.underreplication.mark(
+        ledger.ledger_id, [lab.ids[1]], now_ms=now_ms - age_s * 1000
+    )
+
+
+async def test_a_ledger_with_a_young_mark_is_left_alone(lab: RepairLab) -> None:
+    now_ms = (await look(lab))["started_at_ms"]
+    await marked(lab, age_s=50, now_ms=now_ms)
+    found = await look(lab, Checks(grace_s=100))
+    assert hit(found) == {} and found["underreplicated_skipped"] == 1
+    assert found["audit"]["ledgers"] == 0 and found["exit_code"] == 4
+
+
+async def test_an_old_mark_is_a_finding_beside_what_the_ledger_lacks(lab: RepairLab) -> None:
+    now_ms = (await look(lab))["started_at_ms"]
+    await marked(lab, age_s=500, now_ms=now_ms)
+    found = await look(lab, Checks(grace_s=100))
+    assert hit(found) == {"missing": 1, "below_write_quorum": 1, "underreplicated": 1}
+    assert 500 <= found["underreplicated"][0]["age_s"] < 560 and found["exit_code"] == 3
+
+
+async def test_without_grace_no_mark_excuses_anything(lab: RepairLab) -> None:
+    await marked(lab, age_s=0, now_ms=(await look(lab))["started_at_ms"])
+    assert hit(await look(lab))["missing"] == 1
+
+
+async def test_a_whole_ledger_with_a_young_mark_is_whole(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    now_ms = (await look(lab))["started_at_ms"]
+    await lab.store.underreplication.mark(ledger.ledger_id, [], now_ms=now_ms)
+    found = await look(lab, Checks(grace_s=1000))
+    assert found["audit"]["ok"] == 4 and found["underreplicated_skipped"] == 0
+
+
+# Racks
+async def racked(lab: RepairLab, *racks: str) -> None:
+    for bookie_id, rack in zip(lab.ids, racks, strict=False):
+        info = (await lab.store.bookies())[bookie_id]
+        await lab.store.register(BookieInfo(bookie_id, info.endpoints, {RACK_PROPERTY: rack}))
+
+
+@pytest.mark.parametrize("digests", [None, DigestSettings()])
+async def test_misplaced_ledgers_are_findings_and_no_loss(
+    lab: RepairLab, digests: DigestSettings | None
+) -> None:
+    await racked(lab, "/a", "/a", "/a", "/b", "/b", "/c")
+    await lab.ledger((0, (0, 1, 2)), entries=3, last=2)
+    await lab.ledger((0, (0, 1, 3)), entries=3, last=2)
+    await lab.ledger((0, (0, 3, 5)), entries=3, last=2)
+    found = await look(lab, Checks(min_racks=3), digests=digests)
+    assert hit(found) == {"placement_soft": 1, "placement_strict": 1} and found["exit_code"] == 0
+    assert [row["ledger_id"] for row in found["misplaced"]] == [0, 1] and found["racks"] == 3
+
+
+async def test_racks_of_a_file_outweigh_those_of_bookies(lab: RepairLab) -> None:
+    await racked(lab, "/a", "/b", "/c")
+    await lab.ledger(entries=3, last=2)
+    everywhere = dict.fromkeys(lab.ids[:3], "/x")
+    assert hit(await look(lab, Checks(racks=everywhere))) == {"placement_soft": 1}
+    assert hit(await look(lab)) == {}
+
+
+# Since when
+async def test_a_finding_keeps_its_first_time_and_heals(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    first, second = await look(lab), await look(lab)
+    (finding,) = second["findings"]
+    assert finding["first_seen_ms"] == first["started_at_ms"]
+    assert finding["last_seen_ms"] == second["started_at_ms"]
+    lab.write(ledger, [2])
+    third = await look(lab)
+    assert {row["class"] for row in third["healed"]} == {"missing", "below_write_quorum"}
+    assert (await look(lab))["healed"] == []
+
+
+async def test_silence_heals_nothing(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    first = await look(lab)
+    lab.fleet[1].down = True
+    assert (await look(lab))["healed"] == []
+    lab.fleet[1].down = False
+    (finding,) = (await look(lab))["findings"]
+    assert finding["first_seen_ms"] == first["started_at_ms"]
+
+
+async def test_an_audit_of_other_ledgers_heals_nothing(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    other = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    await look(lab)
+    assert (await look(lab, ledger_ids=[other.ledger_id]))["healed"] == []
+
+
+async def test_an_audit_of_indexes_does_not_heal_bit_rot(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].corrupt(ledger.ledger_id, EntryId(2))
+    assert hit(await look(lab, digests=DigestSettings()))["corrupt"] == 1
+    assert (await look(lab))["healed"] == []
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    lab.write(ledger, [2])
+    healed = (await look(lab, digests=DigestSettings()))["healed"]
+    assert {row["class"] for row in healed} >= {"corrupt", "missing"}
+
+
+async def test_a_finding_is_logged_in_full_once(
+    lab: RepairLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    await look(lab)
+    (full, counts) = caplog.messages
+    assert json.loads(full.removeprefix("first seen: "))["missing"]["ranges"] == [[2, 2]]
+    assert '"missing": 1' in counts
+    caplog.clear()
+    await look(lab)
+    assert [m.split(":")[0] for m in caplog.messages] == ["findings by class"]
+
+
+async def test_without_a_history_all_is_seen_now_and_nothing_logged(
+    lab: RepairLab, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    found = await look(lab, history=None)
+    assert found["findings"][0]["first_seen_ms"] == found["started_at_ms"]
+    assert caplog.messages == []

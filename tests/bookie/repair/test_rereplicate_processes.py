@@ -1,0 +1,104 @@
+"""A real bookie dies with its disks: the job's command gives its ledgers new members."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie.client.ledgers import Client
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.digests import DigestSettings
+from bookie.repair.runs import audit_cluster
+from bookie_processes import START_WAIT_S, BookieProcess
+
+pytestmark = pytest.mark.process
+NAMES = tuple(BookieId(f"bookie-{number}") for number in range(4))
+LOST = NAMES[1]
+ENTRIES = 60
+Bookies = dict[BookieId, BookieProcess]
+
+
+@pytest.fixture
+async def cluster(zookeeper_url: str) -> AsyncIterator[Cluster]:
+    async with open_cluster(zookeeper_url) as opened:
+        await opened.store.initialise()
+        yield opened
+
+
+@pytest.fixture
+async def bookies(cluster: Cluster, zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Bookies]:
+    found = {name: BookieProcess(name, tmp_path / name, zookeeper_url) for name in NAMES}
+    for bookie in found.values():
+        bookie.start()
+    await until_there(cluster, *NAMES)
+    yield found
+    for bookie in found.values():
+        bookie.stop() if bookie.is_running else None
+
+
+async def until_there(cluster: Cluster, *names: BookieId) -> None:
+    """Just these are registered; one that was killed goes with its session."""
+    async with asyncio.timeout(START_WAIT_S):
+        while set(await cluster.store.bookies()) != set(names):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def payload(ledger: int, entry_id: int) -> bytes:
+    return b"ledger %d entry %d " % (ledger, entry_id) * 20
+
+
+async def write(client: Client, number: int, *, is_open: bool) -> LedgerId:
+    writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3)
+    payloads = [payload(number, i) for i in range(ENTRIES)]
+    await writer.wait_acked(writer.append_many(payloads))
+    if is_open:
+        writer.abandon()
+    else:
+        await writer.close()
+    return writer.ledger_id
+
+
+async def read(client: Client, ledger_id: LedgerId) -> list[bytes]:
+    reader = await client.open_ledger(ledger_id)
+    entries = await reader.read(EntryId(0), EntryId(ENTRIES - 1))
+    return [bytes(entry.payload) for entry in entries]
+
+
+async def rereplicate(url: str, *words: str) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-m", "bookie.repair", "rereplicate", "--metadata", url]
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [*command, "--output", "json", *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.stdout, ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_others(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str
+) -> None:
+    async with Client(cluster.store) as client:
+        ledgers = [await write(client, number, is_open=number > 5) for number in range(8)]
+        bookies[LOST].kill()
+        shutil.rmtree(bookies[LOST].folder)
+        await until_there(cluster, *(name for name in NAMES if name != LOST))
+        marks = cluster.store.underreplication
+        await marks.mark(ledgers[0], [LOST], now_ms=1)
+        code, result = await rereplicate(zookeeper_url, "--bookie", LOST)
+        assert (code, result["ledgers_left"], result["blocked"]) == (0, 0, [])
+        assert result["marks"] == {"found": 1, "cleared": 1}
+        assert await marks.read_mark(ledgers[0]) is None
+        for number, ledger_id in enumerate(ledgers):
+            assert not (await cluster.store.read_ledger(ledger_id)).value.names(LOST)
+            # Open ones that never named it are still open: nobody had a reason to close them.
+            await client.recover_ledger(ledger_id)
+            assert await read(client, ledger_id) == [payload(number, i) for i in range(ENTRIES)]
+    deep = await audit_cluster(zookeeper_url, digests=DigestSettings(), say=lambda _line: None)
+    assert (deep["exit_code"], deep["audit"]["ok"]) == (0, 8 * ENTRIES)
