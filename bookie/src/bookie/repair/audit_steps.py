@@ -20,7 +20,7 @@ from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
 from bookie.repair.report import Document, audit_json, exit_code
 from bookie.repair.steps import Say, SparkAuditor, Started, deep_auditor, handed_in, silent_say
-from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, badly_placed, survey
+from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, Scope, badly_placed, survey
 from bookie.repair.tally import whole
 from bookie.repair.telling import Others, told
 
@@ -64,7 +64,7 @@ async def audit(
     racks = racks_of(await cluster.store.bookies(), run.checks.racks)
     racks = replace(racks, min_racks=run.checks.min_racks)
     choice = await _audit_engine(cluster, engine, ledger_ids, is_deep=digests is not None)
-    bulk = await run.look(choice, racks, spark)
+    bulk = await run.look(choice, Scope(racks, same.instance_id), spark)
     found = await run.look_again(bulk)
     others = await run.others(found, bulk, racks)
     await same.check(cluster.store)
@@ -126,19 +126,19 @@ class _Run:
         return self._cluster.store.ledger_ids() if self._ledger_ids is None else self._ledger_ids
 
     async def look(
-        self, choice: EngineChoice, racks: Racks, spark: SparkAuditor | None
+        self, choice: EngineChoice, scope: Scope, spark: SparkAuditor | None
     ) -> BulkAudit:
         """The first look; a deep audit looks at placement alone, and reads all the rest later."""
         tables = self._cluster.columns
         if self._is_deep:
-            return BulkAudit(misplaced=await badly_placed(tables, self._chosen(), racks))
+            return BulkAudit(misplaced=await badly_placed(tables, self._chosen(), scope.racks))
         if choice.name != INLINE:
-            bulk = await handed_in(spark, choice)(choice.name, racks, self._say)
+            bulk = await handed_in(spark, choice)(choice.name, scope, self._say)
         else:
             bulk = await survey(
                 tables,
                 self._chosen(),
-                racks=racks,
+                racks=scope.racks,
                 progress=lambda ledgers: self._say(f"{ledgers} ledgers looked at"),
             )
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
