@@ -26,7 +26,7 @@ from bookie.repair.copy import CopySettings
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
 from bookie.repair.ledgers import RepairSettings
-from bookie.repair.progress import Teller
+from bookie.repair.progress import ProgressFile, Teller
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.rereplicate import RereplicateRequest, emptying_at
 from bookie.repair.runs import (
@@ -37,6 +37,12 @@ from bookie.repair.runs import (
 )
 from bookie.repair.steps import RepairRequest
 from bookie.repair.summary import failure_of, summary_of, write_summary
+from bookie.repair.work_options import (
+    bounds_options,
+    digest_settings,
+    digests_options,
+    rate_option,
+)
 
 metadata_option = click.option(
     "--metadata",
@@ -70,26 +76,6 @@ progress_option = click.option(
 )
 
 
-rate_option = click.option(
-    "--bytes-per-second-per-bookie",
-    "rate",
-    type=click.IntRange(1),
-    metavar="BYTES",
-    help="Copy at most so many bytes a second from and to each bookie.",
-)
-
-
-def bounds_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a repair that is to be gentle, or may be cut off."""
-    checkpoint = click.option(
-        "--checkpoint",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Remember here what was done: a repair that was cut off goes on from there.",
-    )
-    return rate_option(checkpoint(command))
-
-
 @click.group(help="Audit and repair of ledgers.")
 def main() -> None:
     """Parsing only; `steps` does the work."""
@@ -105,6 +91,12 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
 @bounds_options
+@digests_options
+@click.option(
+    "--progress-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the last line of progress here.",
+)
 @click.option(
     "--bookie",
     "bookies",
@@ -122,14 +114,17 @@ def run(
     engine: str,
     rate: int | None,
     checkpoint: Path | None,
+    verify_digests: bool,
+    read_rate: int | None,
     **ending: Any,
 ) -> None:
     end = Ending("repair", **ending)
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
     request = RepairRequest(
         tuple(map(BookieId, bookies)),
         engine=engine,
         every_ledger=every_ledger,
-        settings=RepairSettings(copy=CopySettings(bytes_per_second=rate)),
+        settings=RepairSettings(copy=CopySettings(bytes_per_second=rate), digests=digests),
         checkpoint=checkpoint,
     )
     _finish(repair_cluster(metadata, request, say=end.say), end)
@@ -139,6 +134,7 @@ def run(
 @metadata_option
 @engine_option
 @audit_options
+@digests_options
 @endings
 def audit(
     metadata: str,
@@ -147,13 +143,18 @@ def audit(
     result: Path | None,
     summary: Path | None,
     progress: bool,
+    verify_digests: bool,
+    read_rate: int | None,
     **options: Any,
 ) -> None:
     end = Ending("audit", output, result, summary, progress)
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
     async def work() -> Document:
         arguments = audit_arguments(**options)
-        return await audit_cluster(metadata, engine=engine, say=end.say, **arguments)
+        return await audit_cluster(
+            metadata, engine=engine, digests=digests, say=end.say, **arguments
+        )
 
     _finish(work(), end)
 
@@ -209,10 +210,12 @@ class Ending:
     result: Path | None
     summary: Path | None
     progress: bool
+    progress_file: Path | None = None
 
     @property
     def say(self) -> Callable[[str], None]:
-        return Teller(sys.stderr, always=self.progress, stamped=True)
+        teller = Teller(sys.stderr, always=self.progress, stamped=True)
+        return teller if self.progress_file is None else ProgressFile(self.progress_file, teller)
 
     def succeeded(self, document: Document) -> None:
         if self.result is not None:

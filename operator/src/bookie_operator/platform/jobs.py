@@ -44,6 +44,10 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 WORDS: Final = {JobKind.REPAIR: "run", JobKind.AUDIT: "audit", JobKind.DRAIN: "drain"}
 """Of the repair's own command line."""
 
+PROGRESS: Final = "progress.txt"
+"""Beside the result of a repair: its last line of progress."""
+PROGRESS_MAX: Final = 500
+
 JobCommand = Callable[[StartJob, str, Path], list[str]]
 """Job, metadata URL, result file -> command line."""
 
@@ -56,6 +60,8 @@ def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
         command += ["--bookie", job.bookie_id]
     if job.kind is JobKind.AUDIT:
         command += AUDIT_WORDS
+    if job.kind is JobKind.REPAIR:
+        command += ["--progress-file", str(result.with_name(PROGRESS))]
     return [*command, "--engine", job.engine, "--result", str(result)]
 
 
@@ -142,7 +148,17 @@ class JobProcesses:
         for record in list(self._records.values()):
             if record.job.running and not self._children.is_alive(record.process):
                 self._note_end(record)
-        return [record.job for record in self._records.values()]
+        return [self._with_progress(record.job) for record in self._records.values()]
+
+    def _with_progress(self, job: Job) -> Job:
+        """How far it is by its own word, as long as it works."""
+        if not job.running:
+            return job
+        try:
+            said = (self._folders.jobs / job.name / PROGRESS).read_text(encoding="utf-8")
+        except OSError:
+            return job
+        return replace(job, message=said.strip()[:PROGRESS_MAX])
 
     def _note_end(self, record: _Record) -> None:
         code = self._children.exit_code(record.process)
