@@ -24,8 +24,14 @@ from bookie.protocol.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
-from bookie.repair.progress import Teller
-from bookie.repair.repair_options import rate_option, repair_options, repair_request
+from bookie.repair.progress import ProgressFile, Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    rate_option,
+    repair_options,
+    repair_request,
+)
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.rereplicate import RereplicateRequest, emptying_at
 from bookie.repair.runs import (
@@ -83,6 +89,11 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
 @repair_options
+@click.option(
+    "--progress-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the last line of progress here.",
+)
 @engine_option
 @endings
 def run(
@@ -92,9 +103,10 @@ def run(
     result: Path | None,
     summary: Path | None,
     progress: bool,
+    progress_file: Path | None,
     **options: Any,
 ) -> None:
-    end = Ending("repair", output, result, summary, progress)
+    end = Ending("repair", output, result, summary, progress, progress_file)
     request = repair_request(engine, **options)
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
@@ -103,6 +115,7 @@ def run(
 @metadata_option
 @engine_option
 @audit_options
+@digests_options
 @endings
 def audit(
     metadata: str,
@@ -111,13 +124,18 @@ def audit(
     result: Path | None,
     summary: Path | None,
     progress: bool,
+    verify_digests: bool,
+    read_rate: int | None,
     **options: Any,
 ) -> None:
     end = Ending("audit", output, result, summary, progress)
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
     async def work() -> Document:
         arguments = audit_arguments(**options)
-        return await audit_cluster(metadata, engine=engine, say=end.say, **arguments)
+        return await audit_cluster(
+            metadata, engine=engine, digests=digests, say=end.say, **arguments
+        )
 
     _finish(work(), end)
 
@@ -173,10 +191,12 @@ class Ending:
     result: Path | None
     summary: Path | None
     progress: bool
+    progress_file: Path | None = None
 
     @property
     def say(self) -> Callable[[str], None]:
-        return Teller(sys.stderr, always=self.progress, stamped=True)
+        teller = Teller(sys.stderr, always=self.progress, stamped=True)
+        return teller if self.progress_file is None else ProgressFile(self.progress_file, teller)
 
     def succeeded(self, document: Document) -> None:
         if self.result is not None:

@@ -49,9 +49,7 @@ class RepairSettings:
     def shared_by(self, parts: int) -> "RepairSettings":
         """For each of so many processes at once: no bookie gets more than its rate of them all."""
         copy = replace(self.copy, bytes_per_second=share_of(self.copy.bytes_per_second, parts))
-        digests = self.digests and replace(
-            self.digests, bytes_per_second=share_of(self.digests.bytes_per_second, parts)
-        )
+        digests = self.digests and self.digests.shared_by(parts)
         return replace(self, copy=copy, digests=digests)
 
 

@@ -29,7 +29,8 @@ def followed(
             return previous
         return _failed(cluster, previous, kind, previous.attempt, observed.now, "the job is gone")
     if job.running:
-        told = {"running": True, "attempt": job.attempt, "message": job.waiting[:1024]}
+        said = job.waiting or job.message
+        told = {"running": True, "attempt": job.attempt, "message": said[:1024]}
         return previous.model_copy(update=told)
     if job.attempt == previous.attempt and not previous.running:
         return previous

@@ -28,6 +28,11 @@ JOBS_MAX: Final = 100
 """Ended jobs beyond this are removed, oldest first."""
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
+PROGRESS: Final = "progress.txt"
+"""Beside the result of a repair: its last line of progress."""
+PROGRESS_MAX: Final = 500
+_TELL_PROGRESS: Final = (JobKind.REPAIR, JobKind.SCRUB)
+
 JobCommand = Callable[[StartJob, str, Path], list[str]]
 """Job, metadata URL, result file -> command line."""
 
@@ -35,7 +40,10 @@ JobCommand = Callable[[StartJob, str, Path], list[str]]
 def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
     if job.decision is not None:
         return [sys.executable, "-m", "bookie", *accept_loss_words(job.decision, metadata_url)]
-    return [sys.executable, *engine_words(job, metadata_url), "--result", str(result)]
+    command = [sys.executable, *engine_words(job, metadata_url), "--result", str(result)]
+    if job.kind in _TELL_PROGRESS:
+        command += ["--progress-file", str(result.with_name(PROGRESS))]
+    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,17 @@ class JobProcesses:
         for record in list(self._records.values()):
             if record.job.running and not self._children.is_alive(record.process):
                 self._note_end(record)
-        return [record.job for record in self._records.values()]
+        return [self._with_progress(record.job) for record in self._records.values()]
+
+    def _with_progress(self, job: Job) -> Job:
+        """How far it is by its own word, as long as it works."""
+        if not job.running:
+            return job
+        try:
+            said = (self._folders.jobs / job.name / PROGRESS).read_text(encoding="utf-8")
+        except OSError:
+            return job
+        return replace(job, message=said.strip()[:PROGRESS_MAX])
 
     def _note_end(self, record: _Record) -> None:
         code = self._children.exit_code(record.process)
