@@ -1,4 +1,4 @@
-"""What jobs are asked, and what their results say: counts for status, never proofs.
+"""Reads the result objects of the repair library: counts for status, never proofs.
 
 An engine of another version may say less or more; what is missing counts as nothing reported.
 """
@@ -16,8 +16,6 @@ from bookie_operator.observed import (
     RepairReport,
 )
 
-AUDIT_WORDS: Final = ("--history", "metadata")
-"""Of every audit: findings are remembered where the cluster's next audit finds them again."""
 _CLASSES: Final = (
     "ledgers",
     "entries",

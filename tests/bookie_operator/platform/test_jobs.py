@@ -80,8 +80,8 @@ def test_the_engines_command_line() -> None:
         *("-m", "bookie.repair", "run", "--metadata", URL),
         *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
     ]
-    audit = engine_command(AUDIT, URL, Path("/r.json"))
-    assert "--bookie" not in audit and audit[6:8] == ["--history", "metadata"]
+    audit = engine_command(replace(AUDIT, options=("--one", "2")), URL, Path("/r.json"))
+    assert "--bookie" not in audit and audit[6:8] == ["--one", "2"]
 
 
 async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:

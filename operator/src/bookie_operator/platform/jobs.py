@@ -29,7 +29,6 @@ from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
 from bookie_operator.reports import (
-    AUDIT_WORDS,
     audit_report,
     drain_report,
     loss_report,
@@ -54,8 +53,7 @@ def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
     command = [sys.executable, "-m", "bookie.repair", WORDS[job.kind], "--metadata", metadata_url]
     if job.bookie_id is not None:
         command += ["--bookie", job.bookie_id]
-    if job.kind is JobKind.AUDIT:
-        command += AUDIT_WORDS
+    command += job.options
     return [*command, "--engine", job.engine, "--result", str(result)]
 
 

@@ -31,7 +31,6 @@ from bookie_operator.platform.kubernetes.pods import (
 )
 from bookie_operator.platform.kubernetes.view import container_of, moment, waiting_reason
 from bookie_operator.reports import (
-    AUDIT_WORDS,
     audit_report,
     drain_report,
     loss_report,
@@ -62,8 +61,7 @@ def command(job: StartJob, metadata_url: str) -> list[str]:
     words = ["python", "-m", "bookie.repair", _WORDS[job.kind], "--metadata", metadata_url]
     if job.bookie_id is not None:
         words += ["--bookie", job.bookie_id]
-    if job.kind is JobKind.AUDIT:
-        words += AUDIT_WORDS
+    words += job.options
     return [*words, "--engine", job.engine, "--output", "json", "--progress", "--summary", SUMMARY]
 
 
