@@ -109,6 +109,21 @@ def classes_of(
     return ["missing", "below_write_quorum", *shortages, *gone]
 
 
+def is_misplaced(metadata: LedgerMetadata, racks: Mapping[BookieId, str]) -> bool:
+    """True when the copies of some entry, or of the next ones, are in one rack of several."""
+    for number, part in enumerate(metadata.fragments):
+        is_last = number == len(metadata.fragments) - 1
+        if is_last and metadata.is_closed and metadata.last_entry_id < part.first_entry_id:
+            continue
+        for entry in range(metadata.ensemble_size):
+            copies = write_set(
+                EntryId(entry), ensemble=part.ensemble, write_quorum=metadata.write_quorum
+            )
+            if len(copies) > 1 and len({racks.get(b, b) for b in copies}) == 1:
+                return True
+    return False
+
+
 def plain(found: EntrySet) -> set[int]:
     return {i for first, last in found.ranges() for i in range(first, last + 1)}
 

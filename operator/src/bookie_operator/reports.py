@@ -1,4 +1,4 @@
-"""What jobs are asked, and what their results say: counts for status, never proofs.
+"""Reads the result objects of the repair library: counts for status, never proofs.
 
 An engine of another version may say less or more; what is missing counts as nothing reported.
 """

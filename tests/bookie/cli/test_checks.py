@@ -134,6 +134,25 @@ def test_an_audit_writes_its_page_and_its_tables(cli: CliLab, tmp_path: Path) ->
     assert [(row["owed"], row["held"], row["missing"]) for row in copies] == [(12, 10, 2)] * 3
 
 
+def test_an_audit_minds_racks_and_remembers(cli: CliLab, tmp_path: Path) -> None:
+    made(cli, 10, last=9)
+    racks, history = tmp_path / "racks.yaml", tmp_path / "history.jsonl"
+    racks.write_text("bookie-0: /a\nbookie-1: /a\nbookie-2: /a\nbookie-9: /b\n")
+    words = ("audit", "--racks", racks, "--history", history)
+    first, second = cli.json(*words), cli.json(*words)
+    assert [row["rack"] for row in second["copies"]] == ["/a"] * 3
+    (found,) = second["misplaced"]
+    assert found["first_seen_ms"] == first["started_at_ms"] < found["last_seen_ms"]
+    assert "placement_soft" in cli.bookie(*words).stdout
+    assert cli.json(*words, "--min-racks", 1)["healed"][0]["class"] == "placement_soft"
+    assert cli.json(*words, "--history", "metadata")["misplaced"]
+
+
+def test_racks_that_cannot_be_read_are_wrong_usage(cli: CliLab, tmp_path: Path) -> None:
+    told = cli.bookie("audit", "--racks", tmp_path / "none.yaml")
+    assert told.exit_code == 2 and "none.yaml" in told.stderr
+
+
 def test_a_result_that_cannot_be_written_is_an_error(cli: CliLab, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = cli.bookie("audit", "--result", tmp_path / "file" / "audit.json")

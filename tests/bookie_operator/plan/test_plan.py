@@ -507,6 +507,14 @@ class TestTasks:
         [job] = of_type(made, StartJob)
         assert isinstance(job, StartJob) and made.tasks["task-1"].target == job.name
 
+    def test_an_audit_is_asked_what_the_spec_says(self) -> None:
+        asked = cluster(audit={"recheckDelaySeconds": 20, "underreplicatedGraceSeconds": 3600})
+        made = plan(asked, observed(seconds=3, tasks=[task("audit")]), settled())
+        [job] = of_type(made, StartJob)
+        assert isinstance(job, StartJob) and " ".join(job.options) == (
+            "--history metadata --recheck-delay 20 --underreplicated-grace 3600 --min-racks 2"
+        )
+
     def test_a_task_for_a_stranger_fails(self) -> None:
         wish = task("repair", bookie="bookie-9")
         made = plan(cluster(), observed(tasks=[wish]), settled())

@@ -89,11 +89,11 @@ def test_the_engines_command_line() -> None:
     command = engine_command(REPAIR, URL, Path("/r.json"))
     assert command[1:] == [
         *("-m", "bookie.repair", "run", "--metadata", URL),
-        *("--bookie", "bookie-0", "--progress-file", "/progress.txt"),
-        *("--engine", "inline", "--result", "/r.json"),
+        *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
+        *("--progress-file", "/progress.txt"),
     ]
-    audit = engine_command(AUDIT, URL, Path("/r.json"))
-    assert "--bookie" not in audit and audit[4:6] == ["--history", "metadata"]
+    audit = engine_command(replace(AUDIT, options=("--one", "2")), URL, Path("/r.json"))
+    assert "--bookie" not in audit and audit[6:8] == ["--one", "2"]
 
 
 async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:

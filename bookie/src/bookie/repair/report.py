@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.ids import BookieId
 from bookie.repair.audit import COUNT_NAMES, Audit, AuditCounts
 from bookie.repair.classes import classes_json, entries_by_class
 from bookie.repair.expect import Verdict
@@ -30,6 +32,7 @@ EXIT_UNKNOWN: Final = 4
 EXIT_REFUSED: Final = 5
 
 Document = dict[str, Any]
+EMPTY_RACKS: Final[Mapping[BookieId, str]] = MappingProxyType({})
 
 
 def counts_json(counts: AuditCounts) -> Document:
@@ -83,9 +86,12 @@ def audit_json(audit: Audit) -> Document:
     }
 
 
-def copies_json(tallies: Tallies) -> list[Document]:
+def copies_json(tallies: Tallies, racks: Mapping[BookieId, str] = EMPTY_RACKS) -> list[Document]:
     """One row to a bookie; a cluster has few enough to list them all."""
-    return [{"bookie_id": bookie_id, **asdict(tallies[bookie_id])} for bookie_id in sorted(tallies)]
+    return [
+        {"bookie_id": bookie_id, "rack": racks.get(bookie_id), **asdict(tallies[bookie_id])}
+        for bookie_id in sorted(tallies)
+    ]
 
 
 def accepted_json(audit: Audit) -> list[Document]:

@@ -33,7 +33,7 @@ from bookie.repair.history import (
 )
 from bookie.repair.marked import Overdue
 from bookie.repair.placing import Misplaced, misplaced_json
-from bookie.repair.report import FINDINGS_MAX, Document, finding_json
+from bookie.repair.report import FINDINGS_MAX, Document, copies_json, finding_json
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ async def told(
         "healed_left_out": max(len(made.healed) - FINDINGS_MAX, 0),
         "underreplicated_skipped": len(found.skipped),
         "racks": others.racks.count,
+        "copies": copies_json(found.tallies, others.racks.of),
         "classes": classes_json(found.findings) | _other_classes(others),
     }
     if not isinstance(history, Nowhere):

@@ -295,6 +295,12 @@ class Audit(Resource):
     schedule: Schedule = "@hourly"
     """`@hourly`, `@daily`, `@every 30m`, or `@never` (then only after repairs)."""
     engine: RepairEngine = RepairEngine.AUTO
+    recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
+    """Before bookies that gave no answer are asked once more."""
+    underreplicated_grace_seconds: Annotated[float, Field(ge=0, le=30 * 86400)] = 0.0
+    """Ledgers that BookKeeper has marked under-replicated are left alone for so long."""
+    min_racks: Annotated[int, Field(ge=1, le=16)] = 2
+    """Racks that the copies of an entry have to span, as far as there are as many."""
 
     @property
     def interval_seconds(self) -> float | None:

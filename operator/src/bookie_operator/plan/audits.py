@@ -87,8 +87,20 @@ def audits(
         attempt = status.attempt + 1
         name = f"{cluster.metadata.name}-audit-{attempt}"
         engine = cluster.spec.audit.engine.value
-        actions.append(StartJob(name, JobKind.AUDIT, engine, attempt))
+        options = _options(cluster)
+        actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
     return Audits(status, actions)
+
+
+def _options(cluster: BookieCluster) -> tuple[str, ...]:
+    """Findings are remembered where the cluster's next audit finds them, wherever it runs."""
+    audit = cluster.spec.audit
+    return (
+        *("--history", "metadata"),
+        *("--recheck-delay", f"{audit.recheck_delay_seconds:g}"),
+        *("--underreplicated-grace", f"{audit.underreplicated_grace_seconds:g}"),
+        *("--min-racks", str(audit.min_racks)),
+    )
 
 
 def disturbed_at(incidents: Sequence[Incident], status: AuditStatus) -> datetime | None:

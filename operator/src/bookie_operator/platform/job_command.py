@@ -13,8 +13,7 @@ ENGINE_MODULE: Final = "bookie.repair"
 _SCRUB: Final = ("run", "--every-ledger", "--verify-digests")
 _WORDS: Final = {
     JobKind.REPAIR: ("run",),
-    # Findings are remembered where the cluster's next audit finds them again.
-    JobKind.AUDIT: ("audit", "--history", "metadata"),
+    JobKind.AUDIT: ("audit",),
     JobKind.DRAIN: ("drain",),
     JobKind.SCRUB: _SCRUB,
 }
@@ -25,9 +24,7 @@ def engine_words(job: StartJob, metadata_url: str) -> list[str]:
     words = ["-m", ENGINE_MODULE, *_WORDS[job.kind], "--metadata", metadata_url]
     if job.bookie_id is not None:
         words += ["--bookie", job.bookie_id]
-    if job.read_rate is not None:
-        words += ["--read-rate", str(job.read_rate)]
-    return [*words, "--engine", job.engine]
+    return [*words, *job.options, "--engine", job.engine]
 
 
 def accept_loss_words(wish: LossDecision, metadata_url: str) -> list[str]:
