@@ -144,7 +144,8 @@ class Story:
         try:
             code = await until_ended(job)
             if rival is not None:
-                self.saw["rival"] = _told(rival.document()) if await until_ended(rival) < 1 else {}
+                ended = await until_ended(rival)
+                self.saw["rival"] = _told(rival.document()) | {"exit_code": ended}
         finally:
             watching.cancel()
             killing.cancel()
