@@ -1,14 +1,15 @@
 """Looking twice, asking again, and what an audit counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 from bookie.metadata.store import Versioned
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.repair.audit import AuditCounts, Auditor, AuditSettings
+from bookie.repair.audit import Audit, AuditCounts, Auditor, AuditSettings
 from bookie.repair.columns import Answer
+from bookie.testing.control import FakeControl
 from repair_lab import RepairLab
 
 QUICK = AuditSettings(ledgers_per_batch=2, grace_s=0.0, recheck_s=0.0)
@@ -116,3 +117,51 @@ async def test_a_store_that_is_away_is_an_error_not_a_finding(lab: RepairLab) ->
     await lab.store.close()
     with pytest.raises(UnavailableError):
         await auditor(lab).audit([LedgerId(0)])
+
+
+async def changed_between(
+    lab: RepairLab, ledger_id: LedgerId, change: Callable[[], Awaitable[None]]
+) -> Audit:
+    """An audit of a ledger that is doubted at first, and changed after the second look has read its
+    metadata and before it has its answers."""
+    looks = 0
+
+    class Late(FakeControl):
+        async def answers(
+            self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+        ) -> Mapping[LedgerId, Answer]:
+            nonlocal looks
+            looks += bookie_id == lab.ids[0]
+            if looks == 2 and bookie_id == lab.ids[0]:
+                await change()
+            return await super().answers(bookie_id, ledger_ids)
+
+    return await Auditor(lab.store, Late(lab.fleet, lab.store), QUICK).audit([ledger_id])
+
+
+async def test_a_ledger_deleted_during_the_second_look_is_no_finding(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[2].lose(ledger.ledger_id, [3])
+
+    async def delete() -> None:
+        await lab.store.delete_ledger(ledger.ledger_id)
+        for number in range(3):
+            lab.fleet[number].delete(ledger.ledger_id)
+
+    assert await changed_between(lab, ledger.ledger_id, delete) == Audit()
+
+
+async def test_a_ledger_moved_during_the_second_look_is_no_finding(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[2].lose(ledger.ledger_id, [3])
+
+    async def move() -> None:
+        read = await lab.store.read_ledger(ledger.ledger_id)
+        ensemble = (lab.ids[0], lab.ids[1], lab.ids[3])
+        moved = read.value.with_fragments([Fragment(EntryId(0), ensemble)])
+        lab.write(moved, range(4))
+        await lab.store.write_ledger(moved, version=read.version)
+        lab.fleet[2].lose(ledger.ledger_id, list(map(EntryId, range(4))))
+
+    found = await changed_between(lab, ledger.ledger_id, move)
+    assert found.findings == () and found.counts.ok == 4

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from bookie.metadata.embedded import EmbeddedZooKeeper
+from bookie.metadata.layout import ledger_path
 from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import EntryId
+from bookie.protocol.errors import InconsistentError, MetadataFormatError
+from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.cluster import Cluster, open_cluster
@@ -18,7 +20,9 @@ from bookie.repair.digests import DigestSettings
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
 from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.survey import Scope
 from bookie.testing.run_service import served_fleet
+from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
@@ -166,3 +170,34 @@ def read_tables(url: str) -> list[list[Document]]:
         batches = [b for part in reader.partitions() for b in reader.read(part)]
         rows.append([row for batch in batches for row in batch.to_pylist()])
     return rows
+
+
+def spoil(url: str, ledger_id: LedgerId) -> None:
+    """Metadata that nobody can read."""
+    address, _, root = url.removeprefix("zk://").partition("/")
+    zookeeper = KazooClient(address)
+    zookeeper.start()
+    zookeeper.set(f"/{root}/{ledger_path(ledger_id)}", b"garbage")
+    zookeeper.stop()
+    zookeeper.close()
+
+
+@pytest.mark.parametrize("engine", ["inline", "spark-local"])
+async def test_metadata_that_cannot_be_read_is_refused_by_name(
+    engine: str, zookeeper_url: str, spark: Any
+) -> None:
+    async with served(zookeeper_url) as (lab, cluster):
+        ledger = await lab.ledger(entries=1, last=0)
+        await asyncio.to_thread(spoil, zookeeper_url, ledger.ledger_id)
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
+        with pytest.raises(MetadataFormatError, match=f"^metadata of ledger {ledger.ledger_id} "):
+            await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
+
+
+async def test_a_task_that_gets_to_another_cluster_refuses(zookeeper_url: str, spark: Any) -> None:
+    async with served(zookeeper_url) as (lab, _cluster):
+        await lab.ledger(entries=1, last=0)
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
+        scope = Scope(instance_id="cluster-of-before")
+        with pytest.raises(InconsistentError, match=r"^the work began on the cluster cluster-of-b"):
+            await jobs.audit("spark-local", scope, print)

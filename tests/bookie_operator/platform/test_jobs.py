@@ -93,7 +93,7 @@ def test_the_engines_command_line() -> None:
         *("--engine", "inline", "--result", "/r.json"),
     ]
     audit = engine_command(AUDIT, URL, Path("/r.json"))
-    assert "--bookie" not in audit and audit[6:8] == ["--history", "metadata"]
+    assert "--bookie" not in audit and audit[4:6] == ["--history", "metadata"]
 
 
 async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:

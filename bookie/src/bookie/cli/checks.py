@@ -15,14 +15,16 @@ from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.copy import CopySettings
 from bookie.repair.engines import CHOICES
-from bookie.repair.ledgers import RepairSettings
 from bookie.repair.progress import Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    repair_options,
+    repair_request,
+)
 from bookie.repair.report import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest
-from bookie.repair.work_options import bounds_options, digest_settings, digests_options
 
 engine_option = click.option(
     "--engine", type=click.Choice(CHOICES), default="auto", show_default=True
@@ -88,44 +90,17 @@ def audit(
 
 
 @click.command("repair")
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
-)
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
-@bounds_options
-@digests_options
+@repair_options
 @engine_option
 @result_option
 @html_option
 @metadata_option
 @output_option
 def repair(
-    metadata: str,
-    output: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
-    engine: str,
-    result: Path | None,
-    rate: int | None,
-    checkpoint: Path | None,
-    page: Path | None,
-    **deep: Any,
+    metadata: str, output: str, engine: str, result: Path | None, page: Path | None, **options: Any
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
-
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(
-            copy=CopySettings(bytes_per_second=rate), digests=digest_settings(**deep)
-        ),
-        checkpoint=checkpoint,
-    )
+    request = repair_request(engine, **options)
     document = run(repair_cluster(metadata, request, say=Teller(sys.stderr)))
     finish(document, result=result, page=page, output=output)
 

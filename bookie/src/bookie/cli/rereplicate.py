@@ -9,9 +9,9 @@ from bookie.cli.checks import finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
 from bookie.protocol.ids import BookieId
 from bookie.repair.progress import Teller
+from bookie.repair.repair_options import rate_option
 from bookie.repair.rereplicate import RereplicateRequest, emptying_at
 from bookie.repair.runs import rereplicate_cluster
-from bookie.repair.work_options import rate_option
 
 
 @click.command("rereplicate")

@@ -22,11 +22,16 @@ import click
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.copy import CopySettings
 from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import AUTO
-from bookie.repair.ledgers import RepairSettings
 from bookie.repair.progress import ProgressFile, Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    rate_option,
+    repair_options,
+    repair_request,
+)
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.rereplicate import RereplicateRequest, emptying_at
 from bookie.repair.runs import (
@@ -35,14 +40,7 @@ from bookie.repair.runs import (
     repair_cluster,
     rereplicate_cluster,
 )
-from bookie.repair.steps import RepairRequest
 from bookie.repair.summary import failure_of, summary_of, write_summary
-from bookie.repair.work_options import (
-    bounds_options,
-    digest_settings,
-    digests_options,
-    rate_option,
-)
 
 metadata_option = click.option(
     "--metadata",
@@ -90,43 +88,26 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
-@bounds_options
-@digests_options
+@repair_options
 @click.option(
     "--progress-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the last line of progress here.",
 )
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
-)
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
 @engine_option
 @endings
 def run(
     metadata: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
     engine: str,
-    rate: int | None,
-    checkpoint: Path | None,
-    verify_digests: bool,
-    read_rate: int | None,
-    **ending: Any,
+    output: str,
+    result: Path | None,
+    summary: Path | None,
+    progress: bool,
+    progress_file: Path | None,
+    **options: Any,
 ) -> None:
-    end = Ending("repair", **ending)
-    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine=engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(copy=CopySettings(bytes_per_second=rate), digests=digests),
-        checkpoint=checkpoint,
-    )
+    end = Ending("repair", output, result, summary, progress, progress_file)
+    request = repair_request(engine, **options)
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
@@ -268,6 +249,9 @@ def words_of(document: Document) -> str:
         lines.append(
             f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
         )
+        if document["corrupt_found"]:
+            found, replaced = document["corrupt_found"], document["corrupt_replaced"]
+            lines.append(f"corrupt: {found} copies found, {replaced} replaced")
     if document["kind"] in ("drain", "rereplication"):
         lines += _move_lines(document)
     lines.append(

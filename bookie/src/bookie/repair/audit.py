@@ -216,7 +216,9 @@ class Auditor:
     async def settled(
         self, ledger_ids: Sequence[LedgerId], *, slim: bool = False
     ) -> dict[LedgerId, Look]:
-        """Look, and look again at what is suspect until two looks agree on the metadata."""
+        """Look, and look again at what is suspect until two looks agree on the metadata, and that
+        is still the metadata after the second.
+        """
         looks = await self.look(ledger_ids, slim=slim)
         suspects = {i: look for i, look in looks.items() if look.verdict.is_suspect}
         for _again in range(LOOKS_MAX - 1):
@@ -227,14 +229,24 @@ class Auditor:
             # must be there now, while what came later may still be on its way.
             ends = {i: look.verdict.through for i, look in suspects.items() if _is_open(look)}
             fresh = await self.look(list(suspects), ends=ends, slim=slim)
+            current = await self._versions(i for i, look in fresh.items() if _is_suspect(look))
             moved = {
                 i: look
                 for i, look in fresh.items()
-                if look.verdict.is_suspect and look.metadata.version != looks[i].metadata.version
+                if i in current
+                and not looks[i].metadata.version == look.metadata.version == current[i]
             }
-            looks = {i: look for i, look in looks.items() if i not in suspects} | fresh
+            looks = {i: look for i, look in looks.items() if i not in suspects}
+            looks |= {i: x for i, x in fresh.items() if i in current or not _is_suspect(x)}
             suspects = moved
         return looks | {i: _undecided(look) for i, look in suspects.items()}
+
+    async def _versions(self, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, int]:
+        """Of those that still exist. Asked after the answers: what was deleted or moved between
+        the metadata and the answers is wrong by both looks, and no finding."""
+        in_flight = self.settings.metadata_in_flight
+        found = await read_ledgers(self.store, ledger_ids, in_flight=in_flight)
+        return {ledger_id: one.version for ledger_id, one in found.items()}
 
     async def look(
         self,
@@ -338,6 +350,10 @@ def _slimmed(look: Look) -> Look:
     }
     slim = replace(verdict, shares=shares, ok=EMPTY)
     return Look(look.metadata, holdings, slim, look.tallies)
+
+
+def _is_suspect(look: Look) -> bool:
+    return look.verdict.is_suspect
 
 
 def _is_open(look: Look) -> bool:

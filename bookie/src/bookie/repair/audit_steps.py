@@ -21,7 +21,7 @@ from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
 from bookie.repair.report import Document, audit_json, exit_code
 from bookie.repair.steps import Say, SparkAuditor, Started, deep_auditor, handed_in, silent_say
-from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, badly_placed, survey
+from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, Scope, badly_placed, survey
 from bookie.repair.tally import whole
 from bookie.repair.telling import Others, told
 
@@ -72,7 +72,7 @@ async def audit(
     if digests is not None:
         bulk = await run.read(choice, racks, spark_reader)
     else:
-        bulk = await run.look(choice, racks, spark)
+        bulk = await run.look(choice, Scope(racks, same.instance_id), spark)
     found = await run.look_again(bulk)
     others = await run.others(found, bulk, racks)
     await same.check(cluster.store)
@@ -135,17 +135,17 @@ class _Run:
         return self._cluster.store.ledger_ids() if self._ledger_ids is None else self._ledger_ids
 
     async def look(
-        self, choice: EngineChoice, racks: Racks, spark: SparkAuditor | None
+        self, choice: EngineChoice, scope: Scope, spark: SparkAuditor | None
     ) -> BulkAudit:
         """The first look at indexes."""
         tables = self._cluster.columns
         if choice.name != INLINE:
-            bulk = await handed_in(spark, choice)(choice.name, racks, self._say)
+            bulk = await handed_in(spark, choice)(choice.name, scope, self._say)
         else:
             bulk = await survey(
                 tables,
                 self._chosen(),
-                racks=racks,
+                racks=scope.racks,
                 progress=lambda ledgers: self._say(f"{ledgers} ledgers looked at"),
             )
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")

@@ -23,7 +23,7 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.verified import verify_run
-from bookie.repair.audit import Auditor, Look
+from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
 from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
 from bookie.repair.pacing import Paces, Sleep, share_of
@@ -160,15 +160,25 @@ class DeepLooks:
         """One of them; None when the ledger was deleted meanwhile."""
         async with self._slots:
             read = await self._read(look, _listed(look))
-            if not any(copies.suspect for copies in read.values()):
-                return look
-            fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
-            if fresh is None:
-                return None
-            wanted = _listed(fresh)
-            if fresh.metadata.version == look.metadata.version:
-                wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
-            return _judged(fresh, await self._read(fresh, wanted))
+            for _again in range(LOOKS_MAX):
+                if not any(copies.suspect for copies in read.values()):
+                    break
+                fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
+                if fresh is None:
+                    return None
+                wanted, is_second = _listed(fresh), _is_same(fresh, look)
+                if is_second:
+                    wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
+                look, read = fresh, await self._read(fresh, wanted)
+                # A copy that moved away while it was read is not there for a good reason.
+                if is_second and await self._holds_still(look):
+                    break
+            return _judged(look, read)
+
+    async def _holds_still(self, look: Look) -> bool:
+        now = await read_ledgers(self.auditor.store, [look.ledger_id])
+        found = now.get(look.ledger_id)
+        return found is not None and found.version == look.metadata.version
 
     async def _read(
         self, look: Look, wanted: Mapping[BookieId, EntrySet]
@@ -178,6 +188,10 @@ class DeepLooks:
             *(self.reader.read(look.metadata.value, b, entries) for b, entries in asked.items())
         )
         return dict(zip(asked, found, strict=True))
+
+
+def _is_same(one: Look, other: Look) -> bool:
+    return one.metadata.version == other.metadata.version
 
 
 def _listed(look: Look) -> dict[BookieId, EntrySet]:

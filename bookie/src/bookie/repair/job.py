@@ -8,6 +8,7 @@ driver with the same `Auditor` as in process, so that the result is the same.
 
 import asyncio
 import os
+import re
 import socket
 import threading
 from collections import Counter
@@ -23,8 +24,14 @@ from pyspark import Accumulator, AccumulatorParam, Broadcast
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from bookie.protocol.errors import (
+    InconsistentError,
+    MetadataFormatError,
+    SettingsError,
+    UnavailableError,
+)
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.protocol.placement import NO_RACKS, Racks
+from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
 from bookie.repair.deep_survey import DeepSettings, deep_survey
 from bookie.repair.driver_pod import DriverPod
@@ -35,7 +42,7 @@ from bookie.repair.progress import Done
 from bookie.repair.sources import AvailabilitySource
 from bookie.repair.spark_session import spark_session
 from bookie.repair.steps import EngineRun, Say
-from bookie.repair.survey import BulkAudit, tallied
+from bookie.repair.survey import BulkAudit, Scope, tallied
 from bookie.repair.tables import BlockingCluster, columns_of
 
 LEDGERS_PER_TASK: Final = 200
@@ -75,6 +82,8 @@ JUDGED_SCHEMA: Final = pa.schema(
         ("executor", pa.string()),
     ]
 )
+OWN_ERRORS: Final = (InconsistentError, MetadataFormatError, SettingsError, UnavailableError)
+EVERYTHING: Final = Scope()
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
@@ -129,10 +138,10 @@ class SparkJobs:
             lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings, done),
         )
 
-    async def audit(self, engine: str, racks: Racks, say: Say) -> BulkAudit:
+    async def audit(self, engine: str, scope: Scope, say: Say) -> BulkAudit:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
         return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, racks)
+            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, scope)
         )
 
     async def deep_audit(
@@ -155,12 +164,25 @@ class SparkJobs:
 
         def run() -> Result:
             if self.session is not None:
-                return work(self.session)
+                return named_errors(work, self.session)
             say("starting Spark")
             with spark_session(driver, say=say) as spark:
-                return work(spark)
+                return named_errors(work, spark)
 
         return await _in_daemon_thread(run)
+
+
+def named_errors(work: Callable[[SparkSession], Result], spark: SparkSession) -> Result:
+    """The work; where a task failed with an error of ours, that error instead of Spark's pages."""
+    try:
+        return work(spark)
+    except Exception as error:
+        told = re.findall(r"bookie\.protocol\.errors\.(\w+): (.+)", str(error))
+        kinds = {kind.__name__: kind for kind in OWN_ERRORS}
+        for name, message in reversed(told):
+            if name in kinds:
+                raise kinds[name](message.strip()) from error
+        raise
 
 
 def executor_name() -> str:
@@ -339,13 +361,17 @@ def audit_ledgers(
     spark: SparkSession,
     metadata_url: str,
     source: type[AvailabilitySource] = AvailabilitySource,
-    racks: Racks = NO_RACKS,
+    scope: Scope = EVERYTHING,
 ) -> BulkAudit:
     """Judge every ledger in one action; see BulkAudit for what is left to the driver."""
     spark.dataSource.register(source)
-    options = {"metadata": metadata_url, "partitionsMin": str(workers(spark))}
+    options = {
+        "metadata": metadata_url,
+        "instance": scope.instance_id,
+        "partitionsMin": str(workers(spark)),
+    }
     answers = spark.read.format(source.name()).options(**options).load()
-    judged = answers.mapInArrow(JudgeBatches(racks), from_arrow_schema(JUDGED_SCHEMA))
+    judged = answers.mapInArrow(JudgeBatches(scope.racks), from_arrow_schema(JUDGED_SCHEMA))
     return _bulk(spark, judged.toArrow())
 
 

@@ -73,7 +73,7 @@ def _sections(document: Document) -> list[str]:
         if value:
             show: Callable[[Any], str] = _SECTIONS.get(name, _list)
             parts.append(f'<section id="{name}"><h2>{_title(name)}</h2>{show(value)}</section>')
-    repaired = [(name, document[name]) for name in REPAIRED if name in document]
+    repaired = [(_words(n), document[n]) for n in REPAIRED if n in document]
     if repaired:
         shown = _table(("", ""), repaired)
         parts.append(f'<section id="repaired"><h2>What was repaired</h2>{shown}</section>')
@@ -87,11 +87,14 @@ def _rest(document: Document) -> str:
     parts = []
     for name, value in rest.items():
         if isinstance(value, dict) and value:
-            parts.append(f"<h2>{_title(name)}</h2>" + _table(("", ""), value.items()))
+            parts.append(
+                f"<h2>{_title(name)}</h2>"
+                + _table(("", ""), ((_words(k), v) for k, v in value.items()))
+            )
         elif isinstance(value, list) and value:
             parts.append(f"<h2>{_title(name)}</h2>" + _list(value))
     plain = [
-        (k, time_text(v) if k.endswith(TIMES) and isinstance(v, int) else v)
+        (_words(k), time_text(v) if k.endswith(TIMES) and isinstance(v, int) else v)
         for k, v in rest.items()
         if not isinstance(v, dict | list)
     ]
@@ -177,8 +180,12 @@ def time_text(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _title(name: str) -> str:
-    return _text(name.replace("_", " "))
+    return _text(_words(name))
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,7 @@ from bookie.repair import audit_steps, drain, rereplicate, steps
 from bookie.repair.audit import AuditSettings
 from bookie.repair.audit_steps import Checks
 from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.control import DrainAnswer
 from bookie.repair.digests import DigestSettings
 from bookie.repair.drain import DrainRequest, drain_engine
@@ -27,6 +28,7 @@ async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say)
     check_engine(request.engine)  # before anything is connected to
     async with open_cluster(metadata_url) as cluster:
         spark = spark_repair_for(metadata_url, request.settings)
+        await SameCluster.look(cluster.store)
         found = await steps.repair(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
@@ -74,6 +76,7 @@ async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -
     """One drain of a bookie of the cluster behind this URL; the result object."""
     drain_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
+        await SameCluster.look(cluster.store)
         found = await drain.drain(cluster, request, say=say)
     return found | {"metadata": metadata_url}
 

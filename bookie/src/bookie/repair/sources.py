@@ -2,10 +2,10 @@
 
 `bookie_ledgers`: one row per ledger, its metadata as columns. `bookie_availability`: the same and
 what each member answered about it, read at the same time (`tables` has both schemas). One partition
-per range of ledgers, rows as Arrow batches. Options: `metadata` (URL, required),
-`ledgersPerPartition`, `partitionsMin`. A bookie without an answer is an answer with its status,
-never a missing one. Filters are not pushed down: in Spark 4.1 to 4.3 that loses rows. Every action
-reads the live cluster again: take only one.
+per range of ledgers, rows as Arrow batches. Options: `metadata` (URL, required), `instance` (the
+cluster's id: another one is refused), `ledgersPerPartition`, `partitionsMin`. A bookie without an
+answer is an answer with its status, never a missing one. Filters are not pushed down: in Spark 4.1
+to 4.3 that loses rows. Every action reads the live cluster again: take only one.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -21,6 +21,7 @@ from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import LedgerId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.columns import AnswerColumns, LedgerColumns
+from bookie.repair.consistency import SameCluster
 from bookie.repair.survey import LEDGERS_PER_BATCH
 from bookie.repair.tables import (
     AVAILABILITY_DDL,
@@ -73,6 +74,7 @@ class _LedgerTable(DataSource):  # type: ignore[misc]
         self.metadata_url = options["metadata"]
         self.per_partition = int(options.get("ledgersPerPartition", LEDGERS_PER_PARTITION))
         self.partitions_min = int(options.get("partitionsMin", 1))
+        self.instance_id = options.get("instance", "")
 
 
 class LedgersSource(_LedgerTable):
@@ -110,12 +112,14 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         self._fetch = fetch
         self._metadata_url = table.metadata_url
         self._opening = table.opening
+        self._instance_id = table.instance_id
         self._per_partition = table.per_partition
         self._partitions_min = table.partitions_min
         self._schema = schema
 
     def partitions(self) -> Sequence[LedgerRange]:
         async def list_ledgers(cluster: Cluster) -> list[LedgerId]:
+            await self._check(cluster)
             return [ledger_id async for ledger_id in cluster.store.ledger_ids()]
 
         with BlockingCluster(self._metadata_url, self._opening) as blocking:
@@ -129,6 +133,12 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         schema = to_arrow_schema(self._schema, timezone="UTC")
         rest = iter(partition.ledger_ids)
         with BlockingCluster(self._metadata_url, self._opening) as blocking:
+            blocking.run(self._check(blocking.cluster))
             while batch := list(islice(rest, LEDGERS_PER_BATCH)):
                 ledgers, answers = blocking.run(self._fetch(blocking.cluster, batch))
                 yield arrow_batch(ledgers, answers, schema=schema)
+
+    async def _check(self, cluster: Cluster) -> None:
+        """An address may lead to another cluster from here than from where the work began."""
+        if self._instance_id:
+            await SameCluster(self._instance_id).check(cluster.store)

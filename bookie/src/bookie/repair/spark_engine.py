@@ -6,14 +6,13 @@ pyspark is imported when the work begins: who repairs in process needs none of i
 from collections.abc import Sequence
 
 from bookie.protocol.ids import LedgerId
-from bookie.protocol.placement import Racks
 from bookie.repair.audit_steps import SparkReader
 from bookie.repair.deep_survey import DeepSettings
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
-from bookie.repair.survey import BulkAudit
+from bookie.repair.survey import BulkAudit, Scope
 
 
 def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
@@ -44,9 +43,9 @@ def spark_reader_for(metadata_url: str) -> SparkReader:
 def spark_audit_for(metadata_url: str) -> SparkAuditor:
     """Judges all ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def audit(engine: str, racks: Racks, say: Say) -> BulkAudit:
+    async def audit(engine: str, scope: Scope, say: Say) -> BulkAudit:
         from bookie.repair.job import SparkJobs
 
-        return await SparkJobs(metadata_url).audit(engine, racks, say)
+        return await SparkJobs(metadata_url).audit(engine, scope, say)
 
     return audit

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from bookie.points import passing
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
-from bookie.protocol.placement import Racks
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import Checkpoint
@@ -30,7 +29,7 @@ from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
 from bookie.repair.repair_result import repair_result
 from bookie.repair.report import SCHEMA_VERSION, Document
-from bookie.repair.survey import BulkAudit, survey
+from bookie.repair.survey import BulkAudit, Scope, survey
 
 Say = Callable[[str], None]
 """Told one line for each step; for people, on stderr."""
@@ -45,7 +44,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[str, Racks, Say], Awaitable[BulkAudit]]
+SparkAuditor = Callable[[str, Scope, Say], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say, Done], Awaitable[EngineRun]]
 

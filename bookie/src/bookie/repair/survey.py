@@ -73,6 +73,16 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """What whoever judges ledgers elsewhere has to know: where bookies are, and of which cluster
+    the ledgers must be ("" = of any).
+    """
+
+    racks: Racks = NO_RACKS
+    instance_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BulkAudit:
     """What one look made of all ledgers: counts of those that are wholly ok; the others,
     `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.

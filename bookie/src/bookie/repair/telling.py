@@ -172,4 +172,5 @@ def _log(made: Update, found: Audit, document: Document) -> None:
     if len(new) > FINDINGS_MAX:
         log.warning("first seen: %d more ledgers", len(new) - FINDINGS_MAX)
     counts = {k: v["findings"] for k, v in document["classes"].items() if v["findings"]}
-    log.warning("findings by class: %s; healed: %d", json.dumps(counts), len(made.healed))
+    level = logging.WARNING if counts or made.healed else logging.INFO
+    log.log(level, "findings by class: %s; healed: %d", json.dumps(counts), len(made.healed))

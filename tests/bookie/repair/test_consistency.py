@@ -1,0 +1,45 @@
+"""Input that does not belong together is refused, and named."""
+
+from dataclasses import replace
+
+import pytest
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import Cookie
+from bookie.protocol.errors import InconsistentError
+from bookie.repair.audit_steps import audit
+from bookie.repair.consistency import SameCluster
+from repair_lab import AUDIT, RepairLab
+
+
+@pytest.fixture
+async def lab() -> RepairLab:
+    return await RepairLab().start()
+
+
+async def test_a_bookie_of_another_cluster_is_named(lab: RepairLab) -> None:
+    instance_id = await lab.store.instance_id()
+    assert instance_id is not None
+    ours = Cookie(lab.ids[0], ("/j",), ("/l",), instance_id)
+    await lab.store.create_cookie(ours)
+    await SameCluster.look(lab.store)
+    await lab.store.create_cookie(replace(ours, bookie_id=lab.ids[1], instance_id="other"))
+    with pytest.raises(InconsistentError, match=f"{instance_id}.*{lab.ids[1]} to other"):
+        await audit(lab.cluster, settings=AUDIT)
+
+
+async def test_no_cluster_is_no_clean_cluster() -> None:
+    with pytest.raises(InconsistentError, match="no instance id"):
+        await SameCluster.look(MemoryStore())
+
+
+async def test_a_cluster_that_was_made_anew_meanwhile_is_refused(lab: RepairLab) -> None:
+    await lab.ledger(entries=2, last=1)
+    real = lab.control.answers
+
+    async def made_anew(*asked: object) -> object:
+        lab.store._cluster.instance_id = "new"  # type: ignore[attr-defined]
+        return await real(*asked)  # type: ignore[arg-type]
+
+    lab.control.answers = made_anew  # type: ignore[method-assign, assignment]
+    with pytest.raises(InconsistentError, match="this is new"):
+        await audit(lab.cluster, settings=AUDIT)
