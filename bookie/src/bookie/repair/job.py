@@ -228,8 +228,12 @@ class Outcomes(AccumulatorParam):  # type: ignore[misc]
 
 @contextmanager
 def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[None]:
-    """Hands on what tasks have done while an action runs, and the rest when it has ended."""
+    """Hands on what tasks have done while an action runs, and the rest when it has ended.
+
+    What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
+    """
     over, seen = threading.Event(), 0
+    failures: list[Exception] = []
 
     def hand_on() -> None:
         nonlocal seen
@@ -239,8 +243,11 @@ def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[N
             done(fresh)
 
     def follow() -> None:
-        while not over.wait(FOLLOW_EVERY_S):
-            hand_on()
+        while not (over.wait(FOLLOW_EVERY_S) or failures):
+            try:
+                hand_on()
+            except Exception as error:
+                failures.append(error)
 
     # A daemon: any other thread would hold up the end of the program.
     thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
@@ -250,6 +257,8 @@ def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[N
     finally:
         over.set()
         thread.join()
+    if failures:
+        raise failures[0]
     hand_on()
 
 
