@@ -1,16 +1,20 @@
 """A bookie's look at its own copies: wrong ones are let go of, for recovery's adds to replace."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY
 from bookie.protocol.entry import DigestType, EntryCodec
 from bookie.protocol.errors import BadRequestError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.server.marks import Marks
 from bookie.server.recheck import ENTRIES_MAX, recheck
+from bookie.server.state import BookieState
 from bookie.testing.metadata import FaultyStore
 from storage_kit import StorageKit, ids
 
@@ -131,3 +135,31 @@ async def test_a_request_is_bounded(kit: StorageKit, store: FaultyStore) -> None
     with pytest.raises(BadRequestError):
         await recheck(kit.storage, store, LEDGER, ids((0, ENTRIES_MAX)))
     kit.storage.close()
+
+
+class SlowStore(MemoryStore):
+    """Reads of metadata wait for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.opened = asyncio.Event()
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        self.reads += 1
+        await self.opened.wait()
+        return await super().read_ledger(ledger_id)
+
+
+async def test_one_look_is_over_before_the_next_begins(kit: StorageKit) -> None:
+    """Else the second could reject the good copy that took the place of one the first rejected."""
+    store, me = SlowStore(), BookieId("bookie-0")
+    await store.initialise()
+    marks = Marks(kit.storage, store, bookie_id=me, state=BookieState(me), unchecked=set())
+    async with asyncio.TaskGroup() as looks:
+        for _ in range(2):
+            looks.create_task(marks.recheck(LEDGER, ids((0, 9))))
+        await asyncio.sleep(0)
+        assert store.reads == 1
+        store.opened.set()
+    assert store.reads == 2

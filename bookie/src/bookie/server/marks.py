@@ -52,6 +52,7 @@ class Marks:
         self._bookie_id = bookie_id
         self._state = state
         self._unchecked = unchecked
+        self._rechecking = asyncio.Lock()
 
     @property
     def limbo_count(self) -> int:
@@ -224,8 +225,11 @@ class Marks:
 
     # Copies
     async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
-        """See `recheck`."""
-        return await recheck(self._storage, self._store, ledger_id, entries)
+        """See `recheck`. One at a time: what one has rejected may have a good copy by the time
+        another one, which read the wrong copy, would reject it.
+        """
+        async with self._rechecking:
+            return await recheck(self._storage, self._store, ledger_id, entries)
 
     # The end of the check
     async def finish_unchecked(self) -> bool:
