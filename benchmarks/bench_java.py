@@ -196,13 +196,15 @@ async def _until_registered(fleet: Fleet) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.bench_java", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each side that count")
+    modes = [setting.name for setting in SETTINGS]
+    parser.add_argument("--mode", choices=modes, action="append", help="of both sides; else all")
     parser.add_argument("--json", type=Path, help="where the object goes as well")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()))
     chosen = parser.parse_args()
     results = []
     try:
         jars = classpath()
-        for setting in SETTINGS:
+        for setting in (each for each in SETTINGS if each.name in (chosen.mode or modes)):
             for result in measure(setting, jars, chosen.dir, rounds=chosen.rounds):
                 print(_line(result), file=sys.stderr, flush=True)
                 results.append(result)

@@ -69,6 +69,10 @@ class Ruling(NamedTuple):
         return self.status is Status.OK
 
 
+_TAKEN: Final = Ruling(Status.OK)
+"""Of nearly every add: not made anew for each."""
+
+
 def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
@@ -80,7 +84,7 @@ def rule_add(
         return Ruling(Status.FENCED)
     if not is_writable and not is_recovery:
         return Ruling(Status.READ_ONLY)
-    return Ruling(Status.OK, learn_key=not facts.master_key)
+    return _TAKEN if facts.master_key else Ruling(Status.OK, learn_key=True)
 
 
 def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:

@@ -161,7 +161,7 @@ class Journal:
         if place is None:
             return None
         self._stream.request_sync()
-        return self._base_sequence + 1 + place.index
+        return self._base_sequence + 1 + place.number
 
     def has_room(self, payload_bytes: int) -> bool:
         """True when a record of that size, appended next, will be taken; raises like `append`.
@@ -176,7 +176,7 @@ class Journal:
         return encode_record(
             kind,
             payload,
-            sequence=self._base_sequence + 1 + place.index,
+            sequence=self._base_sequence + 1 + place.number,
             synced=self._base_sequence + place.synced,
             seed=seed_of(place.nonce, place.offset),
         )

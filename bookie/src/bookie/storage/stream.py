@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
@@ -37,14 +37,13 @@ WRITE_BYTES_MAX: Final = 1024 * 1024
 _NONCE_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a record goes, told before its bytes are made."""
 
     file_id: int
     offset: int
     nonce: int
-    index: int
+    number: int
     """How many records this stream took before this one."""
     synced: int
     """How many of those are known to be durable."""
