@@ -23,6 +23,7 @@ from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.drain import DrainRequest
+from bookie.repair.emptying import emptying_at
 from bookie.repair.engines import AUTO
 from bookie.repair.progress import ProgressFile, Teller
 from bookie.repair.repair_options import (
@@ -33,7 +34,7 @@ from bookie.repair.repair_options import (
     repair_request,
 )
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.runs import (
     audit_cluster,
     drain_cluster,
@@ -143,11 +144,12 @@ def audit(
 @main.command(help="Drain: move every ledger off a bookie that has been told to drain.")
 @metadata_option
 @click.option("--bookie", required=True, metavar="ID", help="The bookie that is to leave.")
+@rate_option
 @engine_option
 @endings
-def drain(metadata: str, bookie: str, engine: str, **ending: Any) -> None:
+def drain(metadata: str, bookie: str, rate: int | None, engine: str, **ending: Any) -> None:
     end = Ending("drain", **ending)
-    request = DrainRequest(BookieId(bookie), engine=engine)
+    request = DrainRequest(BookieId(bookie), engine=engine, settings=emptying_at(rate))
     _finish(drain_cluster(metadata, request, say=end.say), end)
 
 
