@@ -10,6 +10,8 @@ MINUTES ?= 2
 LEDGERS ?= 10000
 FLEET ?= ours mixed
 ONLY ?=
+MODES ?= sync journal
+OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,7 +36,9 @@ mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --ledgers $(LEDGERS) --json $(RESULTS)/repair-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
-test-java: install ; $(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
+test-java: install
+	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
+	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate

@@ -147,7 +147,8 @@ def main() -> int:
         print(f"test-java: {error}")
         code = 1
     report = Report.of(folder / "reports")
-    print(report.summary(options.fleet, seconds=time.monotonic() - began))
+    of = f"{options.fleet}, {options.durability}"
+    print(report.summary(of, seconds=time.monotonic() - began))
     is_good = not code and report.is_good
     if is_good and not options.keep:
         shutil.rmtree(folder)

@@ -115,7 +115,7 @@ def test_a_wrong_key_is_refused_before_anything_else_is_told() -> None:
         rule_add(DELETED, master_key=OTHER, is_recovery=True, is_writable=False),
         rule_read(LIMBO, master_key=OTHER, fence=True),
         rule_read_lac(LIMBO, master_key=OTHER, fence=True),
-        rule_write_lac(ORDINARY, master_key=OTHER),
+        rule_write_lac(ORDINARY, master_key=OTHER, is_writable=False),
         rule_force(LIMBO, master_key=OTHER),
     ]
     assert rulings == [Ruling(Status.UNAUTHORIZED)] * len(rulings)
@@ -126,13 +126,18 @@ def test_a_read_only_bookie_takes_recovery_adds_only() -> None:
     assert add(ORDINARY, recovery=True, writable=False).is_ok
 
 
+def test_a_read_only_bookie_takes_no_explicit_lac() -> None:
+    ruling = rule_write_lac(ORDINARY, master_key=KEY, is_writable=False)
+    assert ruling == Ruling(Status.READ_ONLY)
+
+
 def test_a_fenced_ledger_says_fenced_also_when_read_only() -> None:
     assert add(FENCED, writable=False).status is Status.FENCED
 
 
 @pytest.mark.parametrize("facts", [ORDINARY, FENCED, BEHIND, LIMBO])
 def test_an_explicit_lac_passes_every_fence(facts: LedgerFacts) -> None:
-    assert rule_write_lac(facts, master_key=KEY).is_ok
+    assert rule_write_lac(facts, master_key=KEY, is_writable=True).is_ok
 
 
 @pytest.mark.parametrize("facts", [NEVER_SEEN, DELETED])
@@ -143,4 +148,4 @@ def test_a_ledger_that_is_not_here_has_no_lac_and_forces_nothing(facts: LedgerFa
 
 def test_s40_a_deleted_ledger_takes_nothing_any_more() -> None:
     assert add(DELETED).status is add(DELETED, recovery=True).status is Status.FENCED
-    assert rule_write_lac(DELETED, master_key=KEY).status is Status.FENCED
+    assert rule_write_lac(DELETED, master_key=KEY, is_writable=False).status is Status.FENCED

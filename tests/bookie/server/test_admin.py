@@ -241,6 +241,8 @@ async def test_read_only_is_registered_and_spares_recovery(server: ServerLab) ->
     assert (await server.store.bookies())[ME].read_only
     assert await server.add(ledger, 0) is Status.READ_ONLY
     assert await server.add(ledger, 0, recovery=True) is Status.OK
+    explicit = server.lac_request(ledger, lac=0)
+    assert await server.pool.write_lac(ME, explicit) is Status.READ_ONLY
     reply = await server.call("SetReadOnly", pb.SetReadOnlyRequest(read_only=False))
     assert reply.phase == pb.SERVING and not (await server.store.bookies())[ME].read_only
     assert await server.add(ledger, 1) is Status.OK

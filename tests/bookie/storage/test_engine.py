@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bookie.protocol.errors import CorruptError, FrameError, SettingsError, StorageError
 from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import Pattern
+from bookie.protocol.runs import Pattern, RunFrame
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage
 from bookie.storage.ledger_log import Position
 from bookie.storage.pieces import RunRow, row_of
@@ -89,6 +89,63 @@ def test_an_entry_added_twice_is_acknowledged_and_held_once(kit: StorageKit) -> 
     kit.storage.checkpoint()
     kit.add(run(7, 0, 9))
     assert kit.held(7) == ids((0, 8)) and kit.read(7, 0, 9)[0] == ids((0, 8))
+
+
+@pytest.mark.parametrize("again", [run(7, 1, 3, recovery=True), run(7, 4, recovery=True)])
+def test_what_recovery_adds_again_before_a_checkpoint_takes_no_room(
+    kit: StorageKit, again: RunFrame
+) -> None:
+    kit.add(run(7, 0, 5))
+    before = kit.storage.unflushed_bytes
+    kit.add(again, again)
+    assert kit.storage.unflushed_bytes == before
+    assert kit.held(7) == ids((0, 4)) and kit.read(7, 0, 9)[0] == ids((0, 4))
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        run(7, 3, 5, recovery=True),
+        run(7, 5, recovery=True),
+        run(8, 0, recovery=True),
+        run(7, 4, 2, pattern=Pattern(1, 3), recovery=True),
+    ],
+)
+def test_what_recovery_adds_and_was_not_there_is_stored(kit: StorageKit, new: RunFrame) -> None:
+    kit.add(run(7, 0, 5))
+    kit.add(new)
+    kit.storage.checkpoint()
+    assert not ids(*((i, i) for i in new.entry_ids())) - kit.held(int(new.ledger_id))
+
+
+def test_a_stripe_holds_nothing_between_its_entries(kit: StorageKit) -> None:
+    kit.add(run(7, 0, 6, pattern=Pattern(2, 3)))
+    kit.add(run(7, 2, recovery=True))
+    assert kit.read(7, 2, 2)[0] == ids((2, 2))
+
+
+def test_recoverys_copies_after_a_checkpoint_are_for_the_next_one_to_judge(
+    kit: StorageKit,
+) -> None:
+    kit.add(run(7, 0, 5))
+    kit.storage.checkpoint()
+    kit.add(run(7, 0, 5, recovery=True))
+    assert kit.storage.unflushed_bytes > 0
+
+
+@pytest.mark.parametrize("mode", [DurabilityMode.SYNC, DurabilityMode.JOURNAL])
+def test_a_copy_that_is_not_stored_is_acknowledged_when_the_first_one_is(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0))
+    with kit.sim.held_syncs() as is_syncing:
+        first, again = kit.start(run(7, 1)), kit.start(run(7, 1, recovery=True))
+        assert is_syncing.wait(WAIT_S)
+        kit.drain()
+        assert not first and not again
+    kit.pump(lambda: bool(first and again))
+    kit.end()
 
 
 def test_striped_runs_are_held_and_read_as_their_pattern_says(kit: StorageKit) -> None:
@@ -179,6 +236,8 @@ def test_a_run_of_recovery_replaces_an_unreadable_copy(kit: StorageKit) -> None:
     kit.sim.damage(log_file(kit, 7), 4096 + 60, b"\xff\xff")
     kit.add(run(7, 1, 3, recovery=True))
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
+    assert kit.read(7, 2, 2) == (ids((2, 2)), ids(), 2), "one entry: the first good copy of two"
+    assert kit.read(7, 0, 0) == (ids(), ids((0, 0)), 0)
     kit.storage.checkpoint()
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
     kit = kit.reopened()
@@ -300,6 +359,7 @@ def test_a_failed_sync_answers_no_add_and_is_final(tmp_path: Path, mode: Durabil
     kit.sim.fail("sync", pattern=files)
     assert isinstance(kit.refused(run(7, 1)), StorageError)
     assert isinstance(kit.refused(run(7, 2)), StorageError)
+    assert isinstance(kit.refused(run(7, 0, recovery=True)), StorageError)
     assert kit.storage.failure is not None
     with pytest.raises(StorageError):
         kit.storage.close()

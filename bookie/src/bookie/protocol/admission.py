@@ -107,13 +107,18 @@ def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruli
     return ruling
 
 
-def rule_write_lac(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
-    """An explicit LAC: it names acknowledged entries only, so a fence does not matter to it."""
+def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) -> Ruling:
+    """An explicit LAC: it names acknowledged entries only, so a fence does not matter to it.
+
+    A read-only bookie takes none, as Apache's: who writes one still writes entries elsewhere.
+    """
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal
     if facts.deleted:
         return Ruling(Status.FENCED)
+    if not is_writable:
+        return Ruling(Status.READ_ONLY)
     return Ruling(Status.OK, learn_key=not facts.master_key)
 
 

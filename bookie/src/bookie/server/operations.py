@@ -325,7 +325,11 @@ class Operations:
 
     def write_lac(self, request: LacRequest, *, then: Then, body: bytes = b"") -> None:
         """An explicit LAC; answered when it is durable. `body`: as a stock client signed it."""
-        ruling = rule_write_lac(self.facts_of(request.ledger_id), master_key=request.master_key)
+        ruling = rule_write_lac(
+            self.facts_of(request.ledger_id),
+            master_key=request.master_key,
+            is_writable=self.state.is_writable,
+        )
         if not ruling.is_ok:
             self._refuse(then, ruling.status, request.ledger_id)
             return

@@ -123,6 +123,20 @@ class LedgerDirectory:
             self.note(frame, position)
         return position
 
+    def keeps(self, frame: RunFrame) -> bool:
+        """Locked. True when the memory has all of the frame, waiting for the next checkpoint.
+
+        That checkpoint would drop another copy. Of what is in memory no disk has to be asked
+        whether it is good; anything else is for a checkpoint to judge.
+        """
+        first, last = frame.first_entry_id, frame.last_entry_id
+        rows = self._active.overlapping(frame.ledger_id, first=first, last=last)
+        kept = [row for row in rows if self.log.is_in_memory(row.position)]
+        if frame.count == 1:
+            return any(row.holds(first) for row in kept)
+        wanted = EntrySet.from_runs([(first, frame.count, frame.pattern)])
+        return bool(kept) and not wanted - entries_of(kept)
+
     def note(self, frame: RunFrame, position: Position) -> None:
         """Locked. A frame lies at `position`."""
         row = self._active.add(frame, position)

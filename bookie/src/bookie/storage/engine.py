@@ -26,6 +26,7 @@ from bookie.storage.collect import CompactReport
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal, RecordKind
+from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.ledgers import Ledgers
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
@@ -241,6 +242,9 @@ class Storage:
         directory = self._directories[index]
         if self._upkeep.own_failure is not None:
             raise self._upkeep.own_failure  # those of the streams come from their appends
+        if frame.is_recovery and directory.keeps(frame):
+            self._acknowledge_kept(directory.log, index, done)
+            return True
         if directory.rows_in_memory >= self._settings.rows_max:
             return False
         journals = self._settings.mode is DurabilityMode.JOURNAL
@@ -258,6 +262,18 @@ class Storage:
             self._log_acks[index].add((position.file_id, position.end), done)
             directory.log.request_sync()
         return True
+
+    def _acknowledge_kept(self, log: LedgerLog, index: int, done: Done) -> None:
+        """Locked. What was appended before is durable when all is that was appended until now."""
+        if (failure := log.failure()) is not None:
+            raise failure
+        if self._settings.mode is DurabilityMode.JOURNAL:
+            self._journal_acks.add(self._journal.last_sequence(), done)
+        elif self._settings.mode is DurabilityMode.SYNC:
+            end = log.end()
+            self._log_acks[index].add((end.file_id, end.offset), done)
+            log.request_sync()
+        self._progress.notify()  # it may be durable already
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
         """The highest id held; -1 = none. From memory."""

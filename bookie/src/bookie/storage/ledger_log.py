@@ -191,6 +191,10 @@ class LedgerLog:
             )
         return found
 
+    def is_in_memory(self, position: Position) -> bool:
+        """True while a read of it asks no disk; never blocks."""
+        return self._stream.is_in_ring(file_id=position.file_id, offset=position.offset)
+
     def _open_reader(self, file_id: int) -> DiskFile:
         return self._disk.open(self._path(file_id))
 

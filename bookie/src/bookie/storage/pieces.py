@@ -64,6 +64,12 @@ class RunRow(NamedTuple):
         """The ids this row covers."""
         return EntrySet.from_runs([(self.first, self.entry_count, self.pattern)])
 
+    def holds(self, entry_id: int) -> bool:
+        """True when this row covers the id."""
+        if not self.first <= entry_id <= self.last:
+            return False
+        return self.period == 0 or self.pattern.index_of(self.first, entry_id) is not None
+
     def at(self, position: Position) -> "RunRow":
         """The same entries in a copy of the frame that lies elsewhere."""
         return self._replace(

@@ -54,9 +54,19 @@ class RangeRead:
     def collect(self, rows: Sequence[RunRow]) -> StoredRead:
         """`rows` must be all that may hold an id of the range. Takes at least one frame."""
         rows = sorted(rows)
-        through = self._collect_apart(rows) if _are_apart(rows) else self._collect_mixed(rows)
+        if self._first == self._last:
+            through = self._collect_one(rows)
+        else:
+            through = self._collect_apart(rows) if _are_apart(rows) else self._collect_mixed(rows)
         unreadable = (self._bad - self._covered).clip(0, through)
         return StoredRead(tuple(self._runs), EntryId(through), tuple(unreadable.ranges()))
+
+    def _collect_one(self, rows: Sequence[RunRow]) -> int:
+        """One id: the first of its copies that can be read, without set arithmetic."""
+        copies = [row for row in rows if row.holds(self._first)]
+        if copies and not any(map(self._take, copies)):
+            self._bad = EntrySet.from_ranges([(self._first, self._first)])
+        return self._last
 
     def _collect_apart(self, rows: Sequence[RunRow]) -> int:
         """The usual case: runs one after the other, no set arithmetic per run."""

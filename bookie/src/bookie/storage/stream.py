@@ -343,6 +343,12 @@ class AppendStream:
         found = self._ring.get(start, length) if self._in_ring(start) else None
         return found if self._in_ring(start) else None
 
+    def is_in_ring(self, *, file_id: int, offset: int) -> bool:
+        """True while what was appended there can be had from memory."""
+        with self._lock:
+            file = next((f for f in self._files if f.header.file_id == file_id), None)
+            return file is not None and self._in_ring(file.base + offset)
+
     def _in_ring(self, start: int) -> bool:
         return start >= self._reserved - self._ring.capacity
 

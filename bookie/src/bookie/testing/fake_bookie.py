@@ -196,7 +196,11 @@ class FakeBookie:
         """Keep an explicit LAC, durable at once."""
         if not self.ready:
             return Status.NOT_READY
-        ruling = rule_write_lac(self.facts(request.ledger_id), master_key=request.master_key)
+        ruling = rule_write_lac(
+            self.facts(request.ledger_id),
+            master_key=request.master_key,
+            is_writable=not self.read_only,
+        )
         self._apply(ruling, request.ledger_id, request.master_key)
         if ruling.is_ok:
             ledger = self._ledger(request.ledger_id)

@@ -55,6 +55,9 @@ def size_bytes(size: str) -> int:
     return int(digits) * _UNITS[size[len(digits) :]]
 
 
+BytesPerSecond = Annotated[int, Field(ge=2**16, le=2**40)]
+
+
 class DiskRole(StrEnum):
     JOURNAL = "journal"
     LEDGER = "ledger"
@@ -371,6 +374,10 @@ class ClusterSpec(Resource):
     """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
     ack: AckMode = AckMode.MEMORY
     flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
+    compaction_bytes_per_second_busy: BytesPerSecond | None = None
+    """What a bookie's compaction copies while clients append; 32 MiB when nothing is written."""
+    recovery_bytes_per_second_busy: BytesPerSecond | None = None
+    """What repairs may bring to a bookie while clients append; 32 MiB when nothing is written."""
     quorum: Quorum = Quorum()
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
     storage: Storage

@@ -37,13 +37,31 @@ class BookieTemplate:
     asks_before_cookie_fix: bool
     pod: str = "{}"
     """`ClusterSpec.pod`"""
+    compaction_bytes_per_second_busy: int | None = None
+    recovery_bytes_per_second_busy: int | None = None
 
     @property
     def revision(self) -> str:
-        # Sizes are left out: a volume grows under a running bookie.
+        # Sizes are left out: a volume grows under a running bookie. And what nobody has set: a new
+        # version of this program with one more field restarts no bookie.
         facts = asdict(self) | {"disks": [(disk.name, disk.role) for disk in self.disks]}
-        text = json.dumps(facts, sort_keys=True)
+        given = {name: fact for name, fact in facts.items() if fact is not None}
+        text = json.dumps(given, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def pacing(self) -> dict[str, dict[str, int]]:
+        """Sections of a bookie's settings: the rates that it has of its own, none by default."""
+        rates = {
+            "storage": {"compactionBytesPerSecondBusy": self.compaction_bytes_per_second_busy},
+            "limits": {"recoveryBytesPerSecondBusy": self.recovery_bytes_per_second_busy},
+        }
+        return {
+            section: {name: rate}
+            for section, names in rates.items()
+            for name, rate in names.items()
+            if rate is not None
+        }
 
 
 def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
@@ -63,6 +81,8 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
         flush_interval_seconds=spec.flush_interval_seconds,
         asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
         pod=spec.pod,
+        compaction_bytes_per_second_busy=spec.compaction_bytes_per_second_busy,
+        recovery_bytes_per_second_busy=spec.recovery_bytes_per_second_busy,
     )
 
 

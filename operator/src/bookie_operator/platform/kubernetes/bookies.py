@@ -60,6 +60,7 @@ def settings_text(
             "flushIntervalSeconds": template.flush_interval_seconds,
         },
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
+        **template.pacing,
     }
     return yaml.safe_dump(settings, sort_keys=False)
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
@@ -25,6 +26,9 @@ import org.junit.jupiter.params.provider.MethodSource;
 @OnBothWires
 @Bookies(4)
 class RecoveryTest extends SuiteCase {
+    /** A thread for each, however few cores there are. */
+    private static final Executor RACERS = task -> new Thread(task, "racer").start();
+
     /** A ledger of a client that is gone. */
     private long abandoned(Layout layout, DigestType digest, int count) throws Exception {
         BookKeeper gone = another();
@@ -72,6 +76,25 @@ class RecoveryTest extends SuiteCase {
         for (CompletableFuture<LedgerHandle> recovery : recoveries) {
             Entries.check(recovery.get(Entries.BOUND_S, TimeUnit.SECONDS), 299);
         }
+    }
+
+    /** Each adds again what the others have added: copies that nobody needs. */
+    @Test
+    void manyRecoveriesOfOneLedgerAgree() throws Exception {
+        long ledgerId = abandoned(Layout.ALL_OF_THREE, DigestType.CRC32C, 300);
+        List<BookKeeper> clients = new ArrayList<>();
+        for (int number = 0; number < 20; number++) {
+            clients.add(another());
+        }
+        List<CompletableFuture<LedgerHandle>> recoveries = new ArrayList<>();
+        for (BookKeeper by : clients) {
+            recoveries.add(CompletableFuture.supplyAsync(() -> patiently(by, ledgerId), RACERS));
+        }
+        for (CompletableFuture<LedgerHandle> recovery : recoveries) {
+            assertEquals(
+                    299, recovery.get(Entries.BOUND_S, TimeUnit.SECONDS).getLastAddConfirmed());
+        }
+        Entries.check(recovered(ledgerId), 299);
     }
 
     /** Who loses the race for the metadata may have to look again. */
