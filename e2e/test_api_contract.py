@@ -64,10 +64,12 @@ class TestRealApi(ApiClaims):
     @pytest.fixture
     async def api(self) -> AsyncIterator[Api]:
         connection = new_connection()
-        api = HttpApi(connection, NAMESPACE)
-        yield api
-        await empty(api)
-        await connection.close()
+        try:
+            api = HttpApi(connection, NAMESPACE)
+            yield api
+            await empty(api)
+        finally:
+            await connection.close()
 
 
 async def empty(api: Api) -> None:

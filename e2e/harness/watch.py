@@ -45,7 +45,10 @@ class Watch:
         return self
 
     def stop(self) -> None:
+        """Ends it; one that never began is over as well."""
         self._is_over = True
+        if not self._thread.is_alive():
+            return
         with contextlib.suppress(ProcessLookupError):
             if self._process is not None:
                 self._process.kill()

@@ -9,6 +9,7 @@ from bookie_operator.reports import (
     loss_report,
     message_of,
     repair_report,
+    scrub_report,
 )
 
 
@@ -61,6 +62,19 @@ def test_a_drains_counts() -> None:
 def test_a_person_accepted_loss_is_counted() -> None:
     found = audit_report({"audit": {"ok": 1}, "accepted_losses": [{"ledger_id": 4}]})
     assert found is not None and found.accepted_losses == 1
+
+
+def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
+    tree = {"audit_after": {"entries": 9, "ok": 9}, "corrupt_found": 2, "corrupt_replaced": 2}
+    found = scrub_report(tree)
+    assert found is not None and found.is_clean and found.entries == 9
+    left = scrub_report(tree | {"corrupt_replaced": 1})
+    lost = scrub_report(tree | {"audit_after": {"entries": 9, "missing": 1}})
+    assert left is not None and lost is not None and not left.is_clean and not lost.is_clean
+
+
+def test_a_scrub_without_its_closing_audit_is_no_report() -> None:
+    assert scrub_report({"corrupt_found": 2}) is None
 
 
 @pytest.mark.parametrize("tree", [{}, {"audit": None}, {"audit": []}])

@@ -1,17 +1,21 @@
-"""Our own client's half of the cross-client tests."""
+"""Our own half of the tests of two clients, and of two tools, on one cluster."""
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeVar
 
 from bookie.client.ledgers import Client
 from bookie.client.reader import LedgerReader
 from bookie.metadata.opening import open_store
+from bookie.metadata.store import Cookie, MetadataStore
 from bookie.protocol.entry import DigestType
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.errors import MetadataConflictError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from java_bookies import ROOT
+
+Told = TypeVar("Told")
 
 PASSWORD: Final = b"suite"
 DIGESTS: Final = {
@@ -33,7 +37,8 @@ class PythonPeer:
     """Verbs for `Control`; each with a client of its own."""
 
     def __init__(self, zookeeper: str) -> None:
-        self._url = f"zk://{zookeeper}/{ROOT}"
+        self._zookeeper = zookeeper
+        self._cookies: dict[BookieId, Cookie] = {}
 
     def write(self, words: list[str]) -> str:
         """`COUNT ENSEMBLE WRITE ACK DIGEST closed|open` -> ledger id; `open`: left so."""
@@ -77,10 +82,52 @@ class PythonPeer:
 
         return asyncio.run(run())
 
+    def initialise(self, words: list[str]) -> str:
+        """`PATH` -> the instance id of the cluster there, made where it is missing."""
+        return asyncio.run(self._at(words[0], lambda store: store.initialise()))
+
+    def instance_id(self, words: list[str]) -> str:
+        """`PATH` -> the instance id of the cluster there, or `None`."""
+        return str(asyncio.run(self._at(words[0], lambda store: store.instance_id())))
+
+    def cookie(self, words: list[str]) -> str:
+        """`BOOKIE` -> its journal and ledger directories, or `none`."""
+
+        async def read(store: MetadataStore) -> str:
+            found = await store.read_cookie(BookieId(words[0]))
+            return (
+                "none"
+                if found is None
+                else " ".join((*found.value.journal_dirs, *found.value.ledger_dirs))
+            )
+
+        return asyncio.run(self._at(ROOT, read))
+
+    def keep_cookie(self, words: list[str]) -> None:
+        """`BOOKIE`: for `restore_cookie`."""
+        bookie_id = BookieId(words[0])
+        found = asyncio.run(self._at(ROOT, lambda store: store.read_cookie(bookie_id)))
+        if found is not None:
+            self._cookies[bookie_id] = found.value
+
+    def restore_cookie(self, words: list[str]) -> None:
+        """`BOOKIE`: writes the kept one where a command has deleted it."""
+        cookie = self._cookies[BookieId(words[0])]
+        with suppress(MetadataConflictError):
+            asyncio.run(self._at(ROOT, lambda store: store.create_cookie(cookie)))
+
+    async def _at(self, path: str, ask: Callable[[MetadataStore], Awaitable[Told]]) -> Told:
+        async with asyncio.timeout(WAIT_S):
+            store = await open_store(f"zk://{self._zookeeper}/{path}")
+            try:
+                return await ask(store)
+            finally:
+                await store.close()
+
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:
         async with asyncio.timeout(WAIT_S):
-            store = await open_store(self._url)
+            store = await open_store(f"zk://{self._zookeeper}/{ROOT}")
             try:
                 async with Client(store) as client:
                     yield client

@@ -19,6 +19,10 @@ PLAN_REPAIR: Final = "operator/src/bookie_operator/plan/repair.py"
 RESTARTS: Final = "operator/src/bookie_operator/plan/restarts.py"
 STATES: Final = "operator/src/bookie_operator/plan/states.py"
 
+RECHECK: Final = "bookie/src/bookie/server/recheck.py"
+INDEX: Final = "bookie/src/bookie/storage/index.py"
+
+OWN: Final = "tests/bookie/server/test_recheck.py::"
 STEP: Final = "tests/bookie/repair/test_steps.py::"
 LOSS: Final = "tests/scenarios/test_limbo_and_loss.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_plan.py::"
@@ -34,6 +38,32 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "                unread = EntryHeader(codec.ledger_id, entry_id, EntryId(-1), 0)\n"
         "                found[entry_id] = unread, entry\n",
         tests=(STEP + "test_a_corrupt_copy_is_not_spread",),
+    ),
+    planted(
+        "a bookie rejects copies on anybody's word",
+        stands_for=("S10 corruption copied",),
+        file=RECHECK,
+        old="    wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)\n",
+        new="    wrong = entries\n",
+        tests=(OWN + "test_good_copies_and_others_words_change_nothing",),
+    ),
+    planted(
+        "a rejected copy is denied",
+        stands_for=("S9 EIO mapped to NSE",),
+        file=INDEX,
+        old="                parts = good + rows_of(bad, row.rejected())\n",
+        new="                parts = good\n",
+        tests=(OWN + "test_a_wrong_copy_is_unreadable_then_and_never_denied",),
+    ),
+    planted(
+        "repair has the last copy rejected",
+        stands_for=("S10 corruption copied",),
+        file=REPAIR,
+        old="            given |= entries & corrupt\n        if given:\n",
+        new="            given |= entries & corrupt\n        given = corrupt\n        if given:\n",
+        tests=(
+            "tests/bookie/repair/test_digests.py::test_the_last_copy_is_not_rejected_however_wrong",
+        ),
     ),
     planted(
         "the holder of a corrupt copy counts toward the acks",

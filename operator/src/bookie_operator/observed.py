@@ -153,6 +153,7 @@ class Bookie:
 class JobKind(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
+    SCRUB = "scrub"
     ACCEPT_LOSS = "accept-loss"
     DRAIN = "drain"
 
@@ -231,6 +232,25 @@ class AuditReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ScrubReport:
+    """What a scrub of all ledgers read, found and replaced; `wrong`: entries that are not as they
+    must be after it, by any class of the audit that ends it. `blocked`: ledgers it did not finish.
+    """
+
+    ledgers: int = 0
+    entries: int = 0
+    corrupt_found: int = 0
+    corrupt_replaced: int = 0
+    wrong: int = 0
+    blocked: int = 0
+    message: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return self.corrupt_found <= self.corrupt_replaced and not (self.wrong or self.blocked)
+
+
+@dataclass(frozen=True, slots=True)
 class LossReport:
     """How a ledger was closed by a person's decision; `lost_from` None = without giving up any."""
 
@@ -258,6 +278,7 @@ class Job:
     audit: AuditReport | None = None
     loss: LossReport | None = None
     drain: DrainReport | None = None
+    scrub: ScrubReport | None = None
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
 

@@ -5,6 +5,7 @@ An engine of another version may say less or more; what is missing counts as not
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from bookie_operator.model.status import CLASS_PATTERN, CLASSES_MAX
@@ -12,8 +13,11 @@ from bookie_operator.observed import (
     AuditReport,
     ClassReport,
     DrainReport,
+    Job,
+    JobKind,
     LossReport,
     RepairReport,
+    ScrubReport,
 )
 
 _CLASSES: Final = (
@@ -27,6 +31,22 @@ _CLASSES: Final = (
     "no_copy",
     "lost",
 )
+_WRONG: Final = _CLASSES[_CLASSES.index("missing") :]
+
+
+def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
+    """The job with what its result says, by its kind."""
+    match job.kind:
+        case JobKind.REPAIR:
+            return replace(job, repair=repair_report(tree))
+        case JobKind.AUDIT:
+            return replace(job, audit=audit_report(tree))
+        case JobKind.DRAIN:
+            return replace(job, drain=drain_report(tree))
+        case JobKind.SCRUB:
+            return replace(job, scrub=scrub_report(tree))
+        case JobKind.ACCEPT_LOSS:
+            return replace(job, loss=loss_report(tree))
 
 
 def drain_report(tree: Mapping[str, Any]) -> DrainReport:
@@ -74,6 +94,23 @@ def _classes(tree: Mapping[str, Any]) -> dict[str, ClassReport]:
     names = [name for name in told if re.fullmatch(CLASS_PATTERN, name)][:CLASSES_MAX]
     counts = {name: _part(told, name) for name in names}
     return {n: ClassReport(_count(c, "findings"), _count(c, "entries")) for n, c in counts.items()}
+
+
+def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
+    """None when the result has no closing audit: the scrub did not come to its end."""
+    after = _part(tree, "audit_after")
+    if not after:
+        return None
+    ledgers = _part(tree, "ledgers")
+    return ScrubReport(
+        ledgers=_count(ledgers, "considered"),
+        entries=_count(after, "entries"),
+        corrupt_found=_count(tree, "corrupt_found"),
+        corrupt_replaced=_count(tree, "corrupt_replaced"),
+        wrong=sum(_count(after, name) for name in _WRONG),
+        blocked=_count(ledgers, "blocked"),
+        message=message_of(tree),
+    )
 
 
 def loss_report(tree: Mapping[str, Any]) -> LossReport | None:

@@ -195,8 +195,30 @@ async def test_without_a_good_copy_nothing_is_copied(lab: RepairLab) -> None:
     assert told["audit_after"]["no_copy"] == 1 and told["exit_code"] == 3
 
 
-async def test_a_copy_stored_whole_with_a_wrong_digest_stays_and_is_told(lab: RepairLab) -> None:
+async def test_a_copy_stored_whole_with_a_wrong_digest_is_rejected_and_replaced(
+    lab: RepairLab,
+) -> None:
     ledger = await lab.ledger(entries=30, last=29)
+    lab.fleet[1].corrupt(ledger.ledger_id, EntryId(7))
+    told = await repair(lab.cluster, REPAIR)
+    assert (told["corrupt_found"], told["corrupt_replaced"], told["exit_code"]) == (1, 1, 0)
+    assert (await deep_audit(lab))["audit"]["corrupt"] == 0
+
+
+async def test_the_last_copy_is_not_rejected_however_wrong(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=30, last=29)
+    for number in range(2):
+        lab.fleet[number].corrupt(ledger.ledger_id, EntryId(7))
+    lab.fleet[2].down = True  # it may have a good one, and cannot give it
+    await repair(lab.cluster, REPAIR)
+    assert "recheck" not in {call for call, _bookie in lab.control.asked}
+
+
+async def test_a_bookie_that_cannot_look_at_its_copies_keeps_them_and_is_told(
+    lab: RepairLab,
+) -> None:
+    ledger = await lab.ledger(entries=30, last=29)
+    lab.control.never_recheck.add(lab.ids[1])
     lab.fleet[1].corrupt(ledger.ledger_id, EntryId(7))
     told = await repair(lab.cluster, REPAIR)
     (block,) = told["blocked"]

@@ -12,10 +12,11 @@ from bookie.metadata.layout import ledger_path
 from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import InconsistentError, MetadataFormatError
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.digests import DigestSettings
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
 from bookie.repair.steps import RepairRequest, repair
@@ -98,6 +99,33 @@ async def test_spark_and_inline_give_the_same_results(urls: list[str], spark: An
     assert repaired["entries_copied"] > 100 and repaired["losses"][0]["ranges"] == [[4, 4]]
     assert before["audit"]["unknown"] > 0 and before["audit"]["missing"] == 1
     assert (after["audit"]["unknown"], after["audit"]["lost"]) == (0, 1)
+
+
+async def deep_story(url: str, engine: str, spark: Any) -> Document:
+    """Ledgers whole, corrupt in both ways, short of entries, lost, and one bookie silent."""
+    async with served(url) as (lab, cluster):
+        for number in range(5):
+            ledger = await lab.ledger((0, (0, 1, 2)), entries=20, last=19)
+            if number < 2:
+                lab.fleet[number].corrupt(ledger.ledger_id, EntryId(7))
+        lab.fleet[2].fail_reads(ledger.ledger_id, [EntryId(3)])
+        striped = await lab.ledger((0, (0, 1, 2, 3)), entries=40, last=39, write=2)
+        lab.fleet[0].lose(striped.ledger_id, [EntryId(4)])
+        await lab.ledger((0, (0, 1, 3)), entries=4, last=4)
+        lab.fleet[3].down = True
+        reader = SparkJobs(url, session=spark).deep_audit
+        return await audit(
+            cluster, engine=engine, settings=AUDIT, digests=DigestSettings(), spark_reader=reader
+        )
+
+
+async def test_a_deep_audit_finds_the_same_on_both_engines(urls: list[str], spark: Any) -> None:
+    inline = await deep_story(urls[0], "inline", None)
+    spark_local = await deep_story(urls[1], "spark-local", spark)
+    assert {**stable(spark_local), "bytes_read": 0} == {**stable(inline), "bytes_read": 0}
+    assert spark_local["audit"]["corrupt"] == 3 and spark_local["audit"]["missing"] >= 4
+    assert spark_local["executor_names"] == [socket.gethostname()]
+    assert spark_local["bytes_read"] >= inline["bytes_read"] > 10_000
 
 
 async def test_an_empty_cluster_is_clean_in_spark_too(zookeeper_url: str, spark: Any) -> None:

@@ -1,9 +1,17 @@
 """Counts, rates and lines for people, without a clock of their own."""
 
 import io
+from pathlib import Path
 
 from bookie.repair.outcome import LedgerOutcome
-from bookie.repair.progress import Follower, Progress, ProgressLine, Teller, size_text
+from bookie.repair.progress import (
+    Follower,
+    Progress,
+    ProgressFile,
+    ProgressLine,
+    Teller,
+    size_text,
+)
 
 
 class Clock:
@@ -73,6 +81,22 @@ def test_on_a_terminal_a_progress_line_is_replaced() -> None:
     teller(ProgressLine("2 of 2", is_last=True))
     teller("done")
     assert stream.getvalue() == "1 of 2\r\x1b[K2 of 2\ndone\n"
+
+
+def test_the_last_line_of_progress_lies_in_a_file(tmp_path: Path) -> None:
+    said, path = list[str](), tmp_path / "progress.txt"
+    say = ProgressFile(path, said.append)
+    say("starting")
+    assert not path.exists()
+    say(ProgressLine("1 of 2"))
+    say(ProgressLine("2 of 2"))
+    assert path.read_text() == "2 of 2\n" and len(said) == 3
+
+
+def test_a_file_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    ProgressFile(tmp_path / "gone" / "progress.txt", said.append)(ProgressLine("1 of 2"))
+    assert said == ["1 of 2"]
 
 
 def test_nobody_is_told_where_nobody_watches() -> None:

@@ -1,12 +1,14 @@
 """What BOOKIE_SPARK_MASTER may be, and a SPARK_HOME that can be written to."""
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import LedgerId
-from bookie.repair.job import parts_of
-from bookie.repair.outcome import LedgerTask
+from bookie.repair.job import followed, parts_of
+from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.spark_master import MASTER_VARIABLE, local_master, writable_home
 
 
@@ -36,6 +38,32 @@ def test_executors_do_not_work_in_the_folder_of_packages(tmp_path: Path) -> None
     scratch.mkdir()
     home = writable_home(installed, scratch)
     assert sorted(path.name for path in home.iterdir()) == ["bin", "jars"]
+
+
+class Told:
+    """Stands where Spark brings what tasks have done."""
+
+    def __init__(self) -> None:
+        self.value: list[LedgerOutcome] = []
+
+
+def test_what_tasks_have_done_is_handed_on_once_each() -> None:
+    told, done = Told(), list[LedgerOutcome]()
+    with followed(told, done.extend):
+        told.value.append(LedgerOutcome(1, "CLOSED"))
+    assert done == told.value
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_job_with_its_error() -> None:
+    told, called = Told(), threading.Event()
+
+    def fail(_outcomes: Sequence[LedgerOutcome]) -> None:
+        called.set()
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"), followed(told, fail):
+        told.value.append(LedgerOutcome(1, "CLOSED"))
+        assert called.wait(30)
 
 
 @pytest.mark.parametrize(("ledgers", "parts"), [(1, 1), (2, 2), (5, 2), (1000, 5)])

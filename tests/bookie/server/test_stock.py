@@ -286,6 +286,50 @@ class FullLab:
             await asyncio.sleep(0.001)
 
 
+class Outbox(asyncio.Transport):
+    """A socket that takes everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.sent += b"".join(list_of_data)
+
+
+@pytest.mark.parametrize("kind", [V2Client, V3Client])
+async def test_an_add_that_comes_alone_is_answered_in_the_turn_that_brought_it(kind: Any) -> None:
+    lab, outbox, frames = FullLab(), Outbox(), kind(None, None)
+    lab.storeroom.room = 3
+    connection = lab._connection()
+    connection.connection_made(outbox)
+    for number in range(3):  # what its wire is shows in the first
+        outbox.sent, frame = b"", frames.add(7, number)
+        said = struct.pack(">i", len(frame)) + frame
+        connection.get_buffer(-1)[: len(said)] = said
+        connection.buffer_updated(len(said))
+        assert frames.parse(outbox.sent[4:])[:2] == (OK, number)
+    assert lab.storeroom.taken == [0, 1, 2] and connection.bytes_held == 0
+
+
+@pytest.mark.parametrize("kind", [V2Client, V3Client])
+async def test_an_add_that_comes_alone_waits_for_room(kind: Any) -> None:
+    lab = FullLab()
+    lab.storeroom.room = 1
+    client = await kind.connect(await lab.server.start("127.0.0.1", 0))
+    assert outcomes(await client.ask(client.add(7, 0))) == {OK}
+    client.send(client.add(7, 1))
+    await lab.until_refused()
+    lab.storeroom.make_room(1)
+    assert (await client.answer()).entry_id == 1
+    assert lab.storeroom.taken == [0, 1]
+    await client.close()
+    lab.server.stop()
+
+
 @pytest.mark.parametrize("kind", [V2Client, V3Client])
 async def test_adds_without_room_wait_in_their_order_and_the_socket_is_not_read(
     kind: Any,

@@ -9,6 +9,7 @@ from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER, Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
+from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.connection import StockConnection
 from bookie.wire.stock.framing import FRAME_BYTES_MAX, FRAME_LENGTH, frame_end
 from bookie.wire.stock.messages import (
@@ -29,9 +30,11 @@ from bookie.wire.stock.messages import (
 )
 from bookie.wire.stock.v2 import V2
 from bookie.wire.stock.v3 import V3
+from bookie.wire.stock.v3_adds import plain_add
 from bookie.wire.stock.wire import Wire
 from hypothesis import given
 from hypothesis import strategies as st
+from stock_client import V3Client
 from stock_frames import FRAMES
 
 ASKED = {
@@ -150,6 +153,56 @@ def test_the_fast_loop_of_version_2_finds_what_the_plain_one_finds(
         plain = [], 0
     assert (read_all(view[: plain[1]], V2()), plain[1]) == plain
     assert len(read_all(view, V2())) >= len(plain[0])
+
+
+def v3_add(ledger: int, entry: int, *, recovery: bool = False, deferred: bool = False) -> bytes:
+    return V3Client(None, None).add(ledger, entry, recovery=recovery, deferred=deferred)  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), st.booleans(), st.booleans())
+def test_what_stock_clients_write_needs_no_protobuf(
+    ledger: int, entry: int, recovery: bool, deferred: bool
+) -> None:
+    frame = memoryview(v3_add(ledger, entry, recovery=recovery, deferred=deferred))
+    add = plain_add(frame)
+    assert add is not None and add.entry.obj is frame.obj
+    assert add[:2] == (ledger, entry)
+    assert (add.is_recovery, add.is_deferred_sync, add.tag) == (recovery, deferred, 1)
+
+
+@given(st.booleans(), mutations)
+def test_no_damage_makes_an_add_of_what_protobuf_reads_as_another(
+    recovery: bool, changes: list[tuple[int, int]]
+) -> None:
+    blob = mutated(v3_add(300, 77, recovery=recovery), changes)
+    add = plain_add(memoryview(blob))
+    if add is None:
+        return
+    read = proto.Request.FromString(blob)
+    part, header = read.addRequest, read.header
+    assert (header.version, header.operation, header.txnId) == (3, proto.ADD_ENTRY, add.tag)
+    assert (part.ledgerId, part.entryId, part.masterKey, part.body) == add[:4]
+    assert (
+        part.flag == proto.AddRequest.RECOVERY_ADD and part.HasField("flag"),
+        part.writeFlags,
+    ) == (add.is_recovery, add.is_deferred_sync)
+
+
+@pytest.mark.parametrize("make", [V2, V3])
+@given(st.sampled_from([*ASKED.values(), v2_frame(v3_add(7, 8)), v2_add(7, 8)]), mutations)
+def test_a_lone_add_is_what_is_found_among_many(
+    make: type[Wire], stream: bytes, changes: list[tuple[int, int]]
+) -> None:
+    view = memoryview(mutated(stream, changes))
+    add = make().lone_add(view)
+    assert add is None or make().parse_all(view) == ([add], len(view))
+
+
+@pytest.mark.parametrize(("make", "frame"), [(V2, v2_add(7, 8)), (V3, v2_frame(v3_add(7, 8)))])
+def test_a_lone_add_is_whole_and_nothing_is_behind_it(make: type[Wire], frame: bytes) -> None:
+    assert make().lone_add(memoryview(frame)) is not None
+    for other in (b"", frame[:3], frame[:-1], frame + b"x", frame + frame):
+        assert make().lone_add(memoryview(other)) is None
 
 
 @given(st.lists(st.sampled_from(V2_FRAMES), min_size=1).map(b"".join), st.data())

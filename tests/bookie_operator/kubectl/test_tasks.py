@@ -127,6 +127,27 @@ class TestAudit:
         assert "Pending: an audit that began earlier ends first" in done.stderr
 
 
+class TestScrub:
+    @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
+    def test_corrupt_copies_that_are_left_are_damage(
+        self, lab: FakeLab, is_clean: bool, code: int
+    ) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["scrub"] = {"clean": is_clean}
+        lab.put("bookieclusters", tree)
+        lab.end_tasks("scrub", DONE)
+        assert lab.run("scrub").exit_code == code
+
+    @pytest.mark.parametrize(
+        ("running", "told"), [(True, "a scrub that began earlier"), (False, "a scrub begins once")]
+    )
+    def test_why_it_waits_is_told(self, lab: FakeLab, running: bool, told: str) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["scrub"] = {"running": running}
+        lab.put("bookieclusters", tree)
+        assert f"Pending: {told}" in lab.run("scrub", "--timeout", "200ms").stderr
+
+
 class TestReplaceDisk:
     def test_the_volume_that_goes_is_told_before_it_is_asked_for(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")

@@ -16,6 +16,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainPhase,
     DrainStatus,
+    ScrubStatus,
 )
 from kubectl_lab import cluster_of
 from rich.console import Console, RenderableType
@@ -122,3 +123,21 @@ def test_a_status_with_nothing_but_bookies_is_shown() -> None:
     status = ClusterStatus(bookies=cluster_of("limbo").status.bookies)
     cluster = cluster_of("limbo").model_copy(update={"status": status})
     assert "bookie-1  Limbo" in shown(cluster, 617)
+
+
+@pytest.mark.parametrize(
+    ("scrub", "told"),
+    [
+        (ScrubStatus(attempt=1, running=True), "none has finished; one runs"),
+        (
+            ScrubStatus(attempt=2, finished_at=moment(0), clean=True, ledgers=2, entries=30),
+            "60s ago  clean  2 ledgers, 30 entries: 0 corrupt, 0 replaced",
+        ),
+        (
+            ScrubStatus(attempt=3, failures=1, message="scrub 3 failed: killed"),
+            "none has finished; 1 failed since: scrub 3 failed: killed",
+        ),
+    ],
+)
+def test_the_last_scrub_is_shown(scrub: ScrubStatus, told: str) -> None:
+    assert f"last scrub  {told}\n" in shown(with_status(cluster_of("healthy"), scrub=scrub), 60)

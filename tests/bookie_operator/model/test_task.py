@@ -49,7 +49,7 @@ def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:
 def test_decommission_is_told_what_to_do_instead() -> None:
     told = refusal(type="decommission", bookie="bookie-0")
     assert "spec.type: found 'decommission', which is no task: lower spec.replicas" in told
-    assert "repair, audit, approve-cookie-fix, replace-disk, accept-loss" in told
+    assert "repair, audit, scrub, approve-cookie-fix, replace-disk, accept-loss" in told
 
 
 def test_another_type_is_told_what_there_is() -> None:

@@ -66,6 +66,17 @@ async def test_an_audit_without_findings_is_no_audit(tmp_path: Path, report: str
     assert (await ended(jobs)).audit is None
 
 
+async def test_a_running_repair_says_how_far_it_is(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, endless)
+    jobs.start(REPAIR, metadata_url=URL)
+    assert jobs.jobs()[0].message == ""
+    told = LocalFolders(tmp_path).jobs / REPAIR.name / "progress.txt"
+    told.write_text("37 of 120 ledgers, 8 s left\n")
+    assert jobs.jobs()[0].message == "37 of 120 ledgers, 8 s left"
+    jobs.stop(REPAIR.name)
+    assert "37 of 120" not in (await ended(jobs)).message
+
+
 async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
     jobs = jobs_in(tmp_path, endless)
     jobs.start(REPAIR, metadata_url=URL)
@@ -79,6 +90,7 @@ def test_the_engines_command_line() -> None:
     assert command[1:] == [
         *("-m", "bookie.repair", "run", "--metadata", URL),
         *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
+        *("--progress-file", "/progress.txt"),
     ]
     audit = engine_command(replace(AUDIT, options=("--one", "2")), URL, Path("/r.json"))
     assert "--bookie" not in audit and audit[6:8] == ["--one", "2"]

@@ -1,7 +1,6 @@
 """`bookie audit`, `bookie repair`, `bookie limbo`: what bookies hold, and bringing it back."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,18 @@ from bookie.cli.results import show_result
 from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
-from bookie.repair.__main__ import bounds_options
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.copy import CopySettings
-from bookie.repair.digests import DigestSettings
 from bookie.repair.engines import CHOICES
-from bookie.repair.ledgers import RepairSettings
 from bookie.repair.progress import Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    repair_options,
+    repair_request,
+)
 from bookie.repair.report import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest
 
 engine_option = click.option(
     "--engine", type=click.Choice(CHOICES), default="auto", show_default=True
@@ -47,27 +47,6 @@ parquet_option = click.option(
     metavar="DIR|FILE",
     help="Write findings and copies by bookie as Parquet: a folder, or NAME.parquet.",
 )
-
-
-def digests_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a deep look."""
-    verify = click.option(
-        "--verify-digests", is_flag=True, help="Read every copy and verify its digest: bit rot."
-    )
-    rate = click.option(
-        "--read-rate",
-        type=click.IntRange(1),
-        metavar="BYTES",
-        help="With --verify-digests: read at most so many bytes a second from each bookie.",
-    )
-    return verify(rate(command))
-
-
-def digest_settings(*, verify_digests: bool, read_rate: int | None) -> DigestSettings | None:
-    """None: trust the indexes."""
-    if read_rate is not None and not verify_digests:
-        raise click.UsageError("--read-rate needs --verify-digests")
-    return DigestSettings(bytes_per_second=read_rate) if verify_digests else None
 
 
 @click.command("audit")
@@ -111,44 +90,17 @@ def audit(
 
 
 @click.command("repair")
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
-)
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
-@bounds_options
-@digests_options
+@repair_options
 @engine_option
 @result_option
 @html_option
 @metadata_option
 @output_option
 def repair(
-    metadata: str,
-    output: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
-    engine: str,
-    result: Path | None,
-    rate: int | None,
-    checkpoint: Path | None,
-    page: Path | None,
-    **deep: Any,
+    metadata: str, output: str, engine: str, result: Path | None, page: Path | None, **options: Any
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
-
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(
-            copy=CopySettings(bytes_per_second=rate), digests=digest_settings(**deep)
-        ),
-        checkpoint=checkpoint,
-    )
+    request = repair_request(engine, **options)
     document = run(repair_cluster(metadata, request, say=Teller(sys.stderr)))
     finish(document, result=result, page=page, output=output)
 

@@ -10,16 +10,21 @@ from bookie.cli.exit_codes import Exit
 from bookie.cli.output import say, show_fields
 from bookie.protocol.ids import BookieId
 from bookie.repair.drain import DrainRequest
+from bookie.repair.emptying import emptying_at
+from bookie.repair.repair_options import rate_option
 from bookie.repair.runs import cancel_drain, drain_cluster
 
 
 @click.command("drain")
 @click.argument("bookie", metavar="BOOKIE")
 @click.option("--cancel", is_flag=True, help="Let it take new ledgers again instead.")
+@rate_option
 @result_option
 @metadata_option
 @output_option
-def drain(metadata: str, output: str, bookie: str, cancel: bool, result: Path | None) -> None:
+def drain(
+    metadata: str, output: str, bookie: str, cancel: bool, rate: int | None, result: Path | None
+) -> None:
     """Move every ledger off a bookie, so that it may leave.
 
     It takes no new ledgers from now on, over restarts, and serves what it has. May be stopped and
@@ -28,7 +33,7 @@ def drain(metadata: str, output: str, bookie: str, cancel: bool, result: Path | 
     """
     bookie_id = BookieId(bookie)
     if not cancel:
-        request = DrainRequest(bookie_id, begin=True)
+        request = DrainRequest(bookie_id, begin=True, settings=emptying_at(rate))
         finish(run(drain_cluster(metadata, request, say=say)), result=result, output=output)
     answer = run(cancel_drain(metadata, bookie_id))
     if not answer.accepted:

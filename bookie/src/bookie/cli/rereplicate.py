@@ -8,9 +8,10 @@ import click
 from bookie.cli.checks import finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
 from bookie.protocol.ids import BookieId
-from bookie.repair.__main__ import rate_option
+from bookie.repair.emptying import emptying_at
 from bookie.repair.progress import Teller
-from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.repair_options import rate_option
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.runs import rereplicate_cluster
 
 

@@ -42,8 +42,6 @@ _CRC_START: Final = 4
 _CRC_END: Final = 8
 _LONE: Final = struct.Struct(FRAME_HEADER.format + "I")
 """The header of a run of one entry, and the entry's length."""
-_LONE_START: Final = FRAME_HEADER.pack(FRAME_MAGIC, FRAME_VERSION, *[0] * 10)[:_CRC_START]
-_LONE_START_CRC: Final = crc32c(_LONE_START)
 _LENGTHS: Final = np.dtype(">u4")
 _IDS: Final = np.dtype(">i8")
 _HEAD: Final = struct.Struct(">qq")
@@ -158,7 +156,13 @@ def build_run(
 
 
 def lone_run(
-    ledger_id: LedgerId, entry_id: EntryId, head: bytes, payload: bytes, *, lac: EntryId
+    ledger_id: LedgerId,
+    entry_id: EntryId,
+    head: bytes,
+    payload: Buffer,
+    *,
+    lac: EntryId,
+    flags: int = 0,
 ) -> bytes:
     """The frame of one entry, `head` being what stands before its payload.
 
@@ -166,10 +170,11 @@ def lone_run(
     """
     size = len(head) + len(payload)
     top = _LONE.pack(
-        FRAME_MAGIC, FRAME_VERSION, 0, 0, ledger_id, entry_id, lac, 1, 0, 0, size, 0, size
-    )[_CRC_END:]
-    found = crc32c(payload, crc32c(head, crc32c(top, _LONE_START_CRC)))
-    return b"".join((_LONE_START, found.to_bytes(4, "big"), top, head, payload))
+        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, entry_id, lac, 1, 0, 0, size, 0, size
+    )
+    start, top = top[:_CRC_START], top[_CRC_END:]
+    found = crc32c(payload, crc32c(head, crc32c(top, crc32c(start))))
+    return b"".join((start, found.to_bytes(4, "big"), top, head, payload))
 
 
 def join_run(

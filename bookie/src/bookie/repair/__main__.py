@@ -22,20 +22,25 @@ import click
 from bookie.protocol.errors import BookieError, SettingsError
 from bookie.protocol.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.copy import CopySettings
 from bookie.repair.drain import DrainRequest
+from bookie.repair.emptying import emptying_at
 from bookie.repair.engines import AUTO
-from bookie.repair.ledgers import RepairSettings
-from bookie.repair.progress import Teller
+from bookie.repair.progress import ProgressFile, Teller
+from bookie.repair.repair_options import (
+    digest_settings,
+    digests_options,
+    rate_option,
+    repair_options,
+    repair_request,
+)
 from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.rereplicate import RereplicateRequest, emptying_at
+from bookie.repair.rereplicate import RereplicateRequest
 from bookie.repair.runs import (
     audit_cluster,
     drain_cluster,
     repair_cluster,
     rereplicate_cluster,
 )
-from bookie.repair.steps import RepairRequest
 from bookie.repair.summary import failure_of, summary_of, write_summary
 
 metadata_option = click.option(
@@ -70,26 +75,6 @@ progress_option = click.option(
 )
 
 
-rate_option = click.option(
-    "--bytes-per-second-per-bookie",
-    "rate",
-    type=click.IntRange(1),
-    metavar="BYTES",
-    help="Copy at most so many bytes a second from and to each bookie.",
-)
-
-
-def bounds_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a repair that is to be gentle, or may be cut off."""
-    checkpoint = click.option(
-        "--checkpoint",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Remember here what was done: a repair that was cut off goes on from there.",
-    )
-    return rate_option(checkpoint(command))
-
-
 @click.group(help="Audit and repair of ledgers.")
 def main() -> None:
     """Parsing only; `steps` does the work."""
@@ -104,34 +89,26 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
-@bounds_options
+@repair_options
 @click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Only the marks of this bookie; may be given again. Without it: all bookies and ledgers.",
+    "--progress-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the last line of progress here.",
 )
-@click.option("--every-ledger", is_flag=True, help="Look after ledgers without marks as well.")
 @engine_option
 @endings
 def run(
     metadata: str,
-    bookies: tuple[str, ...],
-    every_ledger: bool,
     engine: str,
-    rate: int | None,
-    checkpoint: Path | None,
-    **ending: Any,
+    output: str,
+    result: Path | None,
+    summary: Path | None,
+    progress: bool,
+    progress_file: Path | None,
+    **options: Any,
 ) -> None:
-    end = Ending("repair", **ending)
-    request = RepairRequest(
-        tuple(map(BookieId, bookies)),
-        engine=engine,
-        every_ledger=every_ledger,
-        settings=RepairSettings(copy=CopySettings(bytes_per_second=rate)),
-        checkpoint=checkpoint,
-    )
+    end = Ending("repair", output, result, summary, progress, progress_file)
+    request = repair_request(engine, **options)
     _finish(repair_cluster(metadata, request, say=end.say), end)
 
 
@@ -139,6 +116,7 @@ def run(
 @metadata_option
 @engine_option
 @audit_options
+@digests_options
 @endings
 def audit(
     metadata: str,
@@ -147,13 +125,18 @@ def audit(
     result: Path | None,
     summary: Path | None,
     progress: bool,
+    verify_digests: bool,
+    read_rate: int | None,
     **options: Any,
 ) -> None:
     end = Ending("audit", output, result, summary, progress)
+    digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
     async def work() -> Document:
         arguments = audit_arguments(**options)
-        return await audit_cluster(metadata, engine=engine, say=end.say, **arguments)
+        return await audit_cluster(
+            metadata, engine=engine, digests=digests, say=end.say, **arguments
+        )
 
     _finish(work(), end)
 
@@ -161,11 +144,12 @@ def audit(
 @main.command(help="Drain: move every ledger off a bookie that has been told to drain.")
 @metadata_option
 @click.option("--bookie", required=True, metavar="ID", help="The bookie that is to leave.")
+@rate_option
 @engine_option
 @endings
-def drain(metadata: str, bookie: str, engine: str, **ending: Any) -> None:
+def drain(metadata: str, bookie: str, rate: int | None, engine: str, **ending: Any) -> None:
     end = Ending("drain", **ending)
-    request = DrainRequest(BookieId(bookie), engine=engine)
+    request = DrainRequest(BookieId(bookie), engine=engine, settings=emptying_at(rate))
     _finish(drain_cluster(metadata, request, say=end.say), end)
 
 
@@ -209,10 +193,12 @@ class Ending:
     result: Path | None
     summary: Path | None
     progress: bool
+    progress_file: Path | None = None
 
     @property
     def say(self) -> Callable[[str], None]:
-        return Teller(sys.stderr, always=self.progress, stamped=True)
+        teller = Teller(sys.stderr, always=self.progress, stamped=True)
+        return teller if self.progress_file is None else ProgressFile(self.progress_file, teller)
 
     def succeeded(self, document: Document) -> None:
         if self.result is not None:
@@ -265,6 +251,9 @@ def words_of(document: Document) -> str:
         lines.append(
             f"copied: {document['entries_copied']} entries, {document['bytes_copied']} bytes"
         )
+        if document["corrupt_found"]:
+            found, replaced = document["corrupt_found"], document["corrupt_replaced"]
+            lines.append(f"corrupt: {found} copies found, {replaced} replaced")
     if document["kind"] in ("drain", "rereplication"):
         lines += _move_lines(document)
     lines.append(

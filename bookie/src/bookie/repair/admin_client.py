@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
@@ -179,6 +179,18 @@ class AdminClient:
         if reply is None:
             return LossAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
         return LossAnswer(reply.recorded, reply.message)
+
+    async def recheck(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
+    ) -> EntrySet:
+        ranges = [pb.EntryRange(first=first, last=last) for first, last in entries.ranges()]
+        request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=ranges)
+        _status, reply, _message = await self._call(
+            bookie_id, lambda stub, **kw: stub.RecheckEntries(request, **kw), slow=True
+        )
+        if reply is None:
+            return EMPTY
+        return EntrySet.from_ranges((item.first, item.last) for item in reply.rejected)
 
     async def flush(self, bookie_id: BookieId) -> Status:
         request = pb.FlushRequest()

@@ -185,7 +185,7 @@ class Auditor:
         silent: list[LedgerId] = []
         batch_size = self.settings.ledgers_per_batch
         async for batch in batches_of(ledger_ids, batch_size):
-            looks = await self._for_report(batch)
+            looks = await self.for_report(batch)
             if self.settings.recheck_s is not None:
                 silent += [i for i, look in looks.items() if look.is_silent]
                 looks = {i: look for i, look in looks.items() if not look.is_silent}
@@ -196,7 +196,7 @@ class Auditor:
             await asyncio.sleep(self.settings.recheck_s)
         for start in range(0, len(silent), batch_size):
             batch = silent[start : start + batch_size]
-            found += await self._report(await self._for_report(batch))
+            found += await self._report(await self.for_report(batch))
             self.progress(found.counts.ledgers)
         return found
 
@@ -206,7 +206,8 @@ class Auditor:
         kept = {i: look for i, look in looks.items() if i not in excused}
         return replace(audit_of(kept), skipped=frozenset(excused))
 
-    async def _for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+    async def for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
+        """Looks at these as an audit takes them: settled, deep if that is asked for, and slim."""
         if self.deepen is None:
             return await self.settled(ledger_ids, slim=True)
         looks = await self.deepen((await self.settled(ledger_ids)).values())

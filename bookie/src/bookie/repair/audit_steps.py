@@ -4,7 +4,7 @@ It changes nothing in the cluster. Both engines come through here, so that they 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bookie.metadata.store import RUN_ENDPOINT
@@ -13,6 +13,7 @@ from bookie.protocol.placement import MIN_RACKS, Racks
 from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of, read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
+from bookie.repair.deep_survey import DeepSettings
 from bookie.repair.digests import DigestReader, DigestSettings
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.history import Keeper, Nowhere
@@ -23,6 +24,8 @@ from bookie.repair.steps import Say, SparkAuditor, Started, deep_auditor, handed
 from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, Scope, badly_placed, survey
 from bookie.repair.tally import whole
 from bookie.repair.telling import Others, told
+
+SparkReader = Callable[[str, Sequence[LedgerId], DeepSettings, Say], Awaitable[BulkAudit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,14 @@ async def audit(
     checks: Checks | None = None,
     history: Keeper | None = None,
     spark: SparkAuditor | None = None,
+    spark_reader: SparkReader | None = None,
     say: Say = silent_say,
 ) -> Document:
     """Audit all ledgers, or just `ledger_ids` in process; the result object. It changes nothing.
 
-    `digests`: read every copy as well, and verify it; in process, since it is the bookies that take
-    the time. `history`: where findings are remembered; without, all are seen for the first time.
+    `digests`: read every copy as well, and verify it. `spark`, `spark_reader`: the first look, and
+    the first deep one, where that engine is chosen. `history`: where findings are remembered;
+    without, all are seen for the first time.
 
     Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
     InconsistentError for metadata that no audit can rest on.
@@ -63,8 +68,11 @@ async def audit(
     same = await SameCluster.look(cluster.store)
     racks = racks_of(await cluster.store.bookies(), run.checks.racks)
     racks = replace(racks, min_racks=run.checks.min_racks)
-    choice = await _audit_engine(cluster, engine, ledger_ids, is_deep=digests is not None)
-    bulk = await run.look(choice, Scope(racks, same.instance_id), spark)
+    choice = await _audit_engine(cluster, engine, ledger_ids)
+    if digests is not None:
+        bulk = await run.read(choice, racks, spark_reader)
+    else:
+        bulk = await run.look(choice, Scope(racks, same.instance_id), spark)
     found = await run.look_again(bulk)
     others = await run.others(found, bulk, racks)
     await same.check(cluster.store)
@@ -76,7 +84,7 @@ async def audit(
         "executors": len(bulk.executors),
         "executor_names": list(bulk.executors),
         "digests_verified": digests is not None,
-        "bytes_read": run.reader.bytes_read,
+        "bytes_read": bulk.bytes_read + run.reader.bytes_read,
         **audit_json(found),
         "exit_code": exit_code(found.counts, blocked=len(found.skipped) + len(others.silent)),
     }
@@ -109,7 +117,8 @@ class _Run:
         self.reader = DigestReader(cluster.peers, digests)
         self._cluster = cluster
         self._ledger_ids = ledger_ids
-        self._is_deep = digests is not None
+        self._deep = DeepSettings(settings, digests) if digests is not None else None
+        self._is_read = False
         self._say = say
         grace_ms = int(checks.grace_s * 1000)
         self._grace = Grace(cluster.store, grace_ms, self.started.at_ms)
@@ -120,7 +129,7 @@ class _Run:
             progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
             excuse=self._grace.excused,
         )
-        self._auditor = deep_auditor(auditor, self.reader) if self._is_deep else auditor
+        self._auditor = deep_auditor(auditor, self.reader) if self._deep else auditor
 
     def _chosen(self) -> AsyncIterator[LedgerId] | Iterable[LedgerId]:
         return self._cluster.store.ledger_ids() if self._ledger_ids is None else self._ledger_ids
@@ -128,10 +137,8 @@ class _Run:
     async def look(
         self, choice: EngineChoice, scope: Scope, spark: SparkAuditor | None
     ) -> BulkAudit:
-        """The first look; a deep audit looks at placement alone, and reads all the rest later."""
+        """The first look at indexes."""
         tables = self._cluster.columns
-        if self._is_deep:
-            return BulkAudit(misplaced=await badly_placed(tables, self._chosen(), scope.racks))
         if choice.name != INLINE:
             bulk = await handed_in(spark, choice)(choice.name, scope, self._say)
         else:
@@ -144,9 +151,30 @@ class _Run:
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
         return bulk
 
+    async def read(
+        self, choice: EngineChoice, racks: Racks, spark: SparkReader | None
+    ) -> BulkAudit:
+        """The first deep look. In process it is of placement alone: all is read when it is judged.
+
+        Otherwise tasks read everything, and what they doubt is read again here.
+        """
+        assert self._deep is not None
+        placed = BulkAudit(
+            misplaced=await badly_placed(self._cluster.columns, self._chosen(), racks)
+        )
+        if choice.name == INLINE:
+            return placed
+        ledger_ids = [i async for i in self._cluster.store.ledger_ids()]
+        reader = handed_in(spark, choice)
+        bulk = placed + await reader(choice.name, ledger_ids, self._deep, self._say)
+        self._is_read = True
+        self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to read again")
+        return bulk
+
     async def look_again(self, bulk: BulkAudit) -> Audit:
         """Counts of the first look, and whatever is wrong by the second."""
-        found = await self._auditor.audit(self._chosen() if self._is_deep else bulk.doubtful)
+        is_first = self._deep is not None and not self._is_read
+        found = await self._auditor.audit(self._chosen() if is_first else bulk.doubtful)
         return found + Audit(counts=bulk.counts, marked=bulk.marked, tallies=whole(bulk.copies))
 
     async def others(self, found: Audit, bulk: BulkAudit, racks: Racks) -> Others:
@@ -185,10 +213,8 @@ class _Run:
 
 
 async def _audit_engine(
-    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None, *, is_deep: bool
+    cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None
 ) -> EngineChoice:
-    if is_deep:
-        return EngineChoice(INLINE, "entries are read in process")
     if ledger_ids is not None:
         return EngineChoice(INLINE, "ledgers named one by one")
     ledgers = 0

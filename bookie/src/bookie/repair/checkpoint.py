@@ -2,9 +2,9 @@
 
 One file per run in a folder, one line per ledger that is done, synced as it grows; only the driver
 writes. It saves work and decides nothing: a line counts only while the ledger's metadata is at the
-version it was done at, every ledger is audited in the end whether or not it was skipped, and the
-bookies judge each mark by themselves. What the audit finds wrong is repaired as if no line was
-there. A run that comes to its end takes the folder's lines with it.
+version it was done at and the indexes list all its copies, every ledger is audited in the end
+whether or not it was skipped, and the bookies judge each mark by themselves. A run that comes to
+its end takes the folder's lines with it.
 """
 
 import json

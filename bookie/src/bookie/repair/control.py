@@ -104,6 +104,13 @@ class BookieControl(Protocol):
     ) -> LossAnswer:
         """Durable when it says recorded."""
 
+    async def recheck(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
+    ) -> EntrySet:
+        """The bookie verifies its own copies; those it rejected, for recovery's adds to replace.
+
+        Empty when none was wrong, and when there was no answer."""
+
     async def flush(self, bookie_id: BookieId) -> Status:
         """OK when all the bookie has accepted is durable."""
 

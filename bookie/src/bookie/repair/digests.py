@@ -26,7 +26,7 @@ from bookie.protocol.verified import verify_run
 from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
 from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
-from bookie.repair.pacing import Paces, Sleep
+from bookie.repair.pacing import Paces, Sleep, share_of
 from bookie.wire.native import ReadReply, ReadRequest
 
 LEDGERS_AT_ONCE: Final = 16
@@ -39,6 +39,10 @@ class DigestSettings:
     read_bytes: int = 1024 * 1024
     reads_per_bookie: int = 2
     bytes_per_second: int | None = None
+
+    def shared_by(self, parts: int) -> "DigestSettings":
+        """For each of so many processes at once."""
+        return replace(self, bytes_per_second=share_of(self.bytes_per_second, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
+from bookie.repair.copy import CopySettings
 from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
 from bookie.repair.mover import LedgerMover, MoveOutcome
 from bookie.repair.outcome import LedgerOutcome
@@ -35,6 +36,12 @@ class EmptyingSettings:
     grace_s: float = 3.0
     ledgers_per_batch: int = 200
     repair: RepairSettings = field(default_factory=RepairSettings)
+
+
+def emptying_at(bytes_per_second: int | None) -> EmptyingSettings:
+    """Copying at most so many bytes a second from and to each bookie; None = no such bound."""
+    copy = CopySettings(bytes_per_second=bytes_per_second)
+    return EmptyingSettings(repair=RepairSettings(copy=copy))
 
 
 @dataclass(frozen=True, slots=True)

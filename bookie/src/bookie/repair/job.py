@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -33,6 +33,7 @@ from bookie.protocol.errors import (
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
+from bookie.repair.deep_survey import DeepSettings, deep_survey
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
@@ -76,6 +77,7 @@ JUDGED_SCHEMA: Final = pa.schema(
         ("bookies", _STRINGS),
         ("copies", pa.list_(pa.int64())),
         ("misplaced", pa.list_(pa.int64())),
+        ("bytes_read", pa.int64()),
         *((name, pa.int64()) for name in COUNT_NAMES),
         ("executor", pa.string()),
     ]
@@ -83,6 +85,7 @@ JUDGED_SCHEMA: Final = pa.schema(
 OWN_ERRORS: Final = (InconsistentError, MetadataFormatError, SettingsError, UnavailableError)
 EVERYTHING: Final = Scope()
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
@@ -139,6 +142,18 @@ class SparkJobs:
         """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
         return await self._in_thread(
             engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, scope)
+        )
+
+    async def deep_audit(
+        self, engine: str, ledger_ids: Sequence[LedgerId], settings: DeepSettings, say: Say
+    ) -> BulkAudit:
+        """The same by reading every copy of these."""
+        if not ledger_ids:
+            return BulkAudit()
+        return await self._in_thread(
+            engine,
+            say,
+            lambda spark: read_ledgers(spark, self.metadata_url, ledger_ids, settings),
         )
 
     async def _in_thread(
@@ -213,8 +228,12 @@ class Outcomes(AccumulatorParam):  # type: ignore[misc]
 
 @contextmanager
 def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[None]:
-    """Hands on what tasks have done while an action runs, and the rest when it has ended."""
+    """Hands on what tasks have done while an action runs, and the rest when it has ended.
+
+    What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
+    """
     over, seen = threading.Event(), 0
+    failures: list[Exception] = []
 
     def hand_on() -> None:
         nonlocal seen
@@ -224,8 +243,11 @@ def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[N
             done(fresh)
 
     def follow() -> None:
-        while not over.wait(FOLLOW_EVERY_S):
-            hand_on()
+        while not (over.wait(FOLLOW_EVERY_S) or failures):
+            try:
+                hand_on()
+            except Exception as error:
+                failures.append(error)
 
     # A daemon: any other thread would hold up the end of the program.
     thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
@@ -235,6 +257,8 @@ def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[N
     finally:
         over.set()
         thread.join()
+    if failures:
+        raise failures[0]
     hand_on()
 
 
@@ -280,7 +304,7 @@ def repair_ledgers(
     )
 
 
-def parts_of(tasks: Sequence[LedgerTask], *, workers: int) -> list[Sequence[LedgerTask]]:
+def parts_of(tasks: Sequence[Item], *, workers: int) -> list[Sequence[Item]]:
     """The tasks in parts of about equal size: a handful of ledgers reaches every worker, too."""
     wanted = max(len(tasks) // LEDGERS_PER_TASK, workers)
     count = min(wanted, TASKS_MAX, len(tasks))
@@ -307,17 +331,39 @@ class JudgeBatches:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = tallied(*columns_of(batch), self.racks)
-            row = {
-                "doubtful": list(found.doubtful),
-                "marked": found.marked,
-                "bookies": list(found.copies),
-                "copies": list(found.copies.values()),
-                "misplaced": list(found.misplaced),
-                **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
-                "executor": executor_name(),
-            }
-            yield pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
+            yield judged_batch(tallied(*columns_of(batch), self.racks))
+
+
+@dataclass(frozen=True)
+class ReadParts:
+    """The function of a deep audit's mapInArrow: from numbers of parts to one row for each."""
+
+    metadata_url: str
+    settings: DeepSettings
+    parts: "Broadcast[list[Sequence[LedgerId]]]"
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with BlockingCluster(self.metadata_url) as blocking:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    ledger_ids = self.parts.value[number]
+                    work = deep_survey(blocking.cluster, ledger_ids, self.settings)
+                    yield judged_batch(blocking.run(work))
+
+
+def judged_batch(found: BulkAudit) -> pa.RecordBatch:
+    """One row."""
+    row = {
+        "doubtful": list(found.doubtful),
+        "marked": found.marked,
+        "bookies": list(found.copies),
+        "copies": list(found.copies.values()),
+        "misplaced": list(found.misplaced),
+        "bytes_read": found.bytes_read,
+        **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
+        "executor": executor_name(),
+    }
+    return pa.RecordBatch.from_pylist([row], schema=JUDGED_SCHEMA)
 
 
 def audit_ledgers(
@@ -335,13 +381,32 @@ def audit_ledgers(
     }
     answers = spark.read.format(source.name()).options(**options).load()
     judged = answers.mapInArrow(JudgeBatches(scope.racks), from_arrow_schema(JUDGED_SCHEMA))
-    rows = judged.toArrow()
+    return _bulk(spark, judged.toArrow())
+
+
+def read_ledgers(
+    spark: SparkSession,
+    metadata_url: str,
+    ledger_ids: Sequence[LedgerId],
+    settings: DeepSettings,
+) -> BulkAudit:
+    """Read and judge every copy in one action; a rate is divided as that of a repair is."""
+    slots = workers(spark)
+    parts = parts_of(ledger_ids, workers=slots)
+    shared = replace(settings, digests=settings.digests.shared_by(min(slots, len(parts))))
+    work = ReadParts(metadata_url, shared, spark.sparkContext.broadcast(parts))
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    return _bulk(spark, numbers.mapInArrow(work, from_arrow_schema(JUDGED_SCHEMA)).toArrow())
+
+
+def _bulk(spark: SparkSession, rows: pa.Table) -> BulkAudit:
     return BulkAudit(
         counts=AuditCounts(*(pc.sum(rows[name]).as_py() or 0 for name in COUNT_NAMES)),
         marked=pc.sum(rows["marked"]).as_py() or 0,
         doubtful=_ids(rows["doubtful"]),
         copies=_copies(rows),
         misplaced=_ids(rows["misplaced"]),
+        bytes_read=pc.sum(rows["bytes_read"]).as_py() or 0,
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),
     )

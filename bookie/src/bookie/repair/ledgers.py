@@ -12,7 +12,7 @@ from typing import Final
 
 from bookie.client.recovery import recover
 from bookie.protocol.answers import UndecidedError
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import (
     BookieError,
     NoSuchLedgerError,
@@ -49,9 +49,7 @@ class RepairSettings:
     def shared_by(self, parts: int) -> "RepairSettings":
         """For each of so many processes at once: no bookie gets more than its rate of them all."""
         copy = replace(self.copy, bytes_per_second=share_of(self.copy.bytes_per_second, parts))
-        digests = self.digests and replace(
-            self.digests, bytes_per_second=share_of(self.digests.bytes_per_second, parts)
-        )
+        digests = self.digests and self.digests.shared_by(parts)
         return replace(self, copy=copy, digests=digests)
 
 
@@ -119,6 +117,8 @@ class LedgerRepair:
         metadata = look.metadata.value
         for bookie_id, share in look.verdict.shares.items():
             wanted = copyable(metadata, share) - look.verdict.gone
+            if wanted & share.corrupt:
+                await self._reject(look, bookie_id, wanted & share.corrupt)
             if wanted:
                 async with self._slots:
                     copied = await self._copier.copy(
@@ -133,6 +133,19 @@ class LedgerRepair:
         self.done([outcome])
         return outcome
 
+    async def _reject(self, look: Look, bookie_id: BookieId, corrupt: EntrySet) -> None:
+        """Have the bookie let go of wrong copies, as far as somebody has a right one to give.
+
+        It verifies them itself. One that does not know how keeps them, and they are named.
+        """
+        others = (h.entries for b, h in look.holdings.items() if b != bookie_id)
+        given = EMPTY
+        for entries in others:
+            given |= entries & corrupt
+        if given:
+            async with self._slots:
+                await self.cluster.control.recheck(bookie_id, look.ledger_id, given)
+
     async def _with_replaced(
         self,
         outcome: LedgerOutcome,
@@ -142,8 +155,8 @@ class LedgerRepair:
     ) -> LedgerOutcome:
         """Read again what was corrupt: a bookie keeps its first copy of an id while it is readable.
 
-        One whose frame is damaged gives way to a recovery add, as soon as it was taken. One that
-        was stored whole with a wrong digest stays: then somebody has to know.
+        One whose frame is damaged, or that its bookie has rejected, gives way to a recovery add as
+        soon as that was taken. What is left then, somebody has to know.
         """
         async with self._slots:
             now = await self._reader.read(metadata, bookie_id, corrupt)

@@ -7,8 +7,10 @@ elsewhere.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from bookie.repair.outcome import LedgerOutcome
@@ -118,6 +120,22 @@ class Follower:
 
     def json(self) -> dict[str, Any]:
         return self.progress.json(self._clock())
+
+
+class ProgressFile:
+    """Says a line on, and keeps the last line of progress in a file, whole at any time."""
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self._path = path
+        self._say = say
+
+    def __call__(self, line: str) -> None:
+        self._say(line)
+        if isinstance(line, ProgressLine):
+            with suppress(OSError):  # nobody learns how far it is, and the work goes on
+                fresh = self._path.with_name(f".{self._path.name}.new")
+                fresh.write_text(f"{line}\n", encoding="utf-8")
+                fresh.replace(self._path)
 
 
 class Teller:

@@ -24,11 +24,10 @@ from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.cluster import Cluster
-from bookie.repair.copy import CopySettings
 from bookie.repair.drain import blocked_rows, drain_engine, sums
 from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
 from bookie.repair.engines import AUTO
-from bookie.repair.ledgers import LedgerRepair, RepairSettings
+from bookie.repair.ledgers import LedgerRepair
 from bookie.repair.mover import MoveOutcome
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.placing import racks_of
@@ -58,12 +57,6 @@ class RereplicateRequest:
     engine: str = AUTO
     force: bool = False
     settings: EmptyingSettings = field(default_factory=EmptyingSettings)
-
-
-def emptying_at(bytes_per_second: int | None) -> EmptyingSettings:
-    """Copying at most so many bytes a second from and to each bookie; None = no such bound."""
-    copy = CopySettings(bytes_per_second=bytes_per_second)
-    return EmptyingSettings(repair=RepairSettings(copy=copy))
 
 
 async def rereplicate(cluster: Cluster, request: RereplicateRequest, *, say: Say) -> Document:

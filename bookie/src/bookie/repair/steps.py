@@ -8,7 +8,7 @@ A repair may be stopped anywhere and run again: what is left to do only shrinks.
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -29,7 +29,7 @@ from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
 from bookie.repair.repair_result import repair_result
 from bookie.repair.report import SCHEMA_VERSION, Document
-from bookie.repair.survey import BulkAudit, Scope
+from bookie.repair.survey import BulkAudit, Scope, survey
 
 Say = Callable[[str], None]
 """Told one line for each step; for people, on stderr."""
@@ -95,12 +95,6 @@ async def repair(
     passing("repair: copied, not flushed")
     await run.flush([*ended.outcomes, *done.values()], marks)
     after = await run.audit(tasks, ended.outcomes)
-    if again := undone(tasks, done, after):
-        say(f"{len(again)} ledgers were done before, and are not whole now")
-        more = await run.repair_ledgers(again, choice, spark)
-        ended = replace(ended, outcomes=[*ended.outcomes, *more.outcomes])
-        await run.flush(more.outcomes, ())
-        after = await run.audit(tasks, ended.outcomes)
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
         say(f"{sum(len(loss.entries) for loss in losses)} entries are lost for good")
@@ -176,7 +170,9 @@ class _Run:
         return tasks_of(limbo, others)
 
     async def done_before(self, tasks: Sequence[LedgerTask]) -> dict[LedgerId, LedgerOutcome]:
-        """What a run that was cut off had done, as far as nobody has changed the ledger since."""
+        """What a run that was cut off had done and is as it was left: the same metadata, and every
+        copy there.
+        """
         folder, store = self._request.checkpoint, self._cluster.store
         if folder is None:
             return {}
@@ -190,7 +186,9 @@ class _Run:
         known = [task.ledger_id for task in tasks if task.ledger_id in lines]
         in_flight = self._request.settings.audit.metadata_in_flight
         ledgers = await read_ledgers(store, known, in_flight=in_flight)
-        done = {i: lines[i] for i, found in ledgers.items() if found.version == lines[i].version}
+        same = [i for i, found in ledgers.items() if found.version == lines[i].version]
+        wrong = set((await survey(self._cluster.columns, same)).doubtful)
+        done = {ledger_id: lines[ledger_id] for ledger_id in same if ledger_id not in wrong}
         self._skipped = len(done)
         if done:
             self._say(f"{len(done)} of {len(tasks)} ledgers were done before this run")
@@ -291,14 +289,6 @@ async def _each(
 ) -> list[tuple[BookieId, Status]]:
     asked = sorted(bookies)
     return list(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
-
-
-def undone(
-    tasks: Iterable[LedgerTask], done: Container[LedgerId], after: Audit
-) -> list[LedgerTask]:
-    """Ledgers that were skipped as done and that the audit does not find whole."""
-    wrong = {verdict.ledger_id for verdict in after.findings}
-    return [task for task in tasks if task.ledger_id in done and task.ledger_id in wrong]
 
 
 def _forget(_outcomes: Sequence[LedgerOutcome]) -> None:

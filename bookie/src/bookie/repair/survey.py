@@ -87,7 +87,7 @@ class BulkAudit:
     """What one look made of all ledgers: counts of those that are wholly ok; the others,
     `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
     `copies`: of the ok ones, the copies of each bookie that has any. `misplaced`: ledgers, whether
-    ok or not, that do not keep their copies apart (`placing`).
+    ok or not, that do not keep their copies apart (`placing`). `bytes_read`: of a deep look.
     """
 
     counts: AuditCounts = field(default_factory=AuditCounts)
@@ -95,8 +95,22 @@ class BulkAudit:
     doubtful: tuple[LedgerId, ...] = ()
     copies: Mapping[BookieId, int] = field(default_factory=dict)
     misplaced: tuple[LedgerId, ...] = ()
+    bytes_read: int = 0
     spark_app_id: str | None = None
     executors: tuple[str, ...] = ()
+
+    def __add__(self, other: "BulkAudit") -> "BulkAudit":
+        """Of two lots of ledgers, by the same Spark or none."""
+        return BulkAudit(
+            self.counts + other.counts,
+            self.marked + other.marked,
+            self.doubtful + other.doubtful,
+            dict(Counter(self.copies) + Counter(other.copies)),
+            self.misplaced + other.misplaced,
+            self.bytes_read + other.bytes_read,
+            self.spark_app_id or other.spark_app_id,
+            self.executors or other.executors,
+        )
 
 
 def tallied(ledgers: LedgerColumns, answers: AnswerColumns, racks: Racks) -> BulkAudit:

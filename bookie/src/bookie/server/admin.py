@@ -20,6 +20,7 @@ from bookie.protocol.errors import (
 )
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
+from bookie.server.recheck import Recheck
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
@@ -91,6 +92,8 @@ class ControlledBookie(Protocol):
 
     async def record_loss(self, request: LossRequest) -> str: ...
 
+    async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck: ...
+
     def approve(self, plan_id: str, approved_by: str) -> str: ...
 
     async def set_read_only(self, read_only: bool) -> Phase: ...
@@ -142,6 +145,15 @@ class AdminServicer(rpc.BookieAdminServicer):
         async def work() -> pb.RecordLossReply:
             refusal = await self._bookie.record_loss(_loss_request(request))
             return pb.RecordLossReply(recorded=not refusal, message=refusal)
+
+        return await _answer(context, work)
+
+    async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
+        async def work() -> pb.RecheckEntriesReply:
+            entries = _entries(request.ranges)
+            done = await self._bookie.recheck(LedgerId(request.ledger_id), entries)
+            ranges = [pb.EntryRange(first=a, last=b) for a, b in done.rejected.ranges()]
+            return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
 
         return await _answer(context, work)
 
@@ -270,13 +282,17 @@ def _clear_result(item: ClearResult) -> pb.ClearLimboResult:
     )
 
 
-def _loss_request(request: Any) -> LossRequest:
-    ranges = [(EntryId(item.first), EntryId(item.last)) for item in request.ranges]
+def _entries(items: Any) -> EntrySet:
+    ranges = [(EntryId(item.first), EntryId(item.last)) for item in items]
     if not ranges or any(not 0 <= first <= last for first, last in ranges):
-        raise BadRequestError(f"a loss needs ranges with 0 <= first <= last, found {ranges}")
+        raise BadRequestError(f"ranges with 0 <= first <= last are needed, found {ranges}")
+    return EntrySet.from_ranges(ranges)
+
+
+def _loss_request(request: Any) -> LossRequest:
     return LossRequest(
         LedgerId(request.ledger_id),
-        EntrySet.from_ranges(ranges),
+        _entries(request.ranges),
         by_person=request.by_person,
         reason=request.reason,
         answered_by=frozenset(request.answered_by),

@@ -6,6 +6,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import NotReadyError, StorageError
 from bookie.protocol.ids import LedgerId
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
@@ -13,6 +14,7 @@ from bookie.server.announce import Announcer
 from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
+from bookie.server.recheck import Recheck
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted, BootRecord
@@ -105,6 +107,9 @@ class Control:
 
     async def record_loss(self, request: LossRequest) -> str:
         return await self._ready().record_loss(request)
+
+    async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
+        return await self._ready().recheck(ledger_id, entries)
 
     def approve(self, plan_id: str, approved_by: str) -> str:
         if self.boot is None:

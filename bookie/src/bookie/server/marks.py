@@ -17,6 +17,7 @@ from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
+from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
 from bookie.storage.clear import ClearReason, ClearVerdict, judge_clear, refuse_loss
 from bookie.storage.engine import Storage
@@ -220,6 +221,11 @@ class Marks:
         )
         log.error("ledger %d: %d entries recorded as lost", request.ledger_id, len(request.lost))
         return ""
+
+    # Copies
+    async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
+        """See `recheck`."""
+        return await recheck(self._storage, self._store, ledger_id, entries)
 
     # The end of the check
     async def finish_unchecked(self) -> bool:

@@ -20,7 +20,7 @@ from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
-from bookie.server.stock_adds import AddGather, Answers, Run
+from bookie.server.stock_adds import AddGather, Answers, Run, run_of
 from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
@@ -63,7 +63,11 @@ class StockConnection(DataConnection):
         self._is_working = False
         self.version = ""
         """Of the wire, once the first frame has shown it."""
+        self._origin: Origin | None = None
+        """Of the requests that came last; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
+        self._is_taking = False
+        """Within a socket event; what is sent leaves at its end."""
 
     @property
     def is_barred(self) -> bool:
@@ -71,7 +75,10 @@ class StockConnection(DataConnection):
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
-        self._send(buffers)
+        if self._is_taking:
+            self._replies.extend(buffers)
+        else:
+            self._send(buffers)
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits is done."""
@@ -94,7 +101,18 @@ class StockConnection(DataConnection):
         self._work.clear()
         self._service.closed(self)
 
+    def buffer_updated(self, nbytes: int) -> None:
+        """What is answered at once leaves with this turn's socket events, not with the next."""
+        self._is_taking = True
+        try:
+            super().buffer_updated(nbytes)
+        finally:
+            self._is_taking = False
+            self._flush()
+
     def _take_next(self, view: memoryview) -> int:
+        if self._takes_lone(view):
+            return len(view)
         try:
             wire, requests, consumed = self._parse(view)
         except FrameError:
@@ -103,12 +121,21 @@ class StockConnection(DataConnection):
         if requests:
             if not self.version and self._begins_tls(wire, requests, len(view) - consumed):
                 return consumed
-            self._service.note_version(self, wire)
-            self._work.extend(self._service.plan(Origin(self, wire), requests))
+            if self._origin is None or self._origin.wire is not wire:
+                self._service.note_version(self, wire)
+                self._origin = Origin(self, wire)
+            self._work.extend(self._service.plan(self._origin, requests))
             self._go_on()
         elif len(view) >= FRAME_LENGTH_BYTES:
             self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
         return consumed
+
+    def _takes_lone(self, view: memoryview) -> bool:
+        """One add is all there is, nothing is before it, and there is room for it."""
+        if self._work or self._origin is None:
+            return False
+        add = self._wires.wire.lone_add(view)
+        return add is not None and self._service.add_lone(self._origin, add)
 
     def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
         """As many blocks of adds as there are, else single requests."""
@@ -242,6 +269,10 @@ class StockService:
             yield partial(self._add, origin, run)
         for requests in reads.groups():
             yield partial(self._read, origin, requests)
+
+    def add_lone(self, origin: Origin, add: Add) -> bool:
+        """Store an add that came alone, now. False: no room, nothing happened."""
+        return self._add(origin, run_of(origin.wire, add))
 
     # Work
     def _add(self, origin: Origin, run: Run) -> bool:

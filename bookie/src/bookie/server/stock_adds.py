@@ -28,6 +28,7 @@ from bookie.protocol.runs import (
     RunFrame,
     build_run,
     gather_run,
+    lone_run,
 )
 from bookie.wire.stock.blocks import AddBlock
 from bookie.wire.stock.messages import Add, Outcome
@@ -55,6 +56,16 @@ class Run(NamedTuple):
     def is_storable(self) -> bool:
         """False: there are no such entry ids."""
         return self.frame.last_entry_id <= ENTRY_ID_MAX
+
+
+def run_of(wire: Wire, add: Add) -> Run:
+    """The run of an add that came alone: nothing is gathered."""
+    ledger_id, entry_id, master_key, entry, _recovery, _deferred, _tag = add
+    lac = EntryId(max(NO_ENTRY, _LAC.unpack_from(entry)[0]))
+    flags = FLAG_RECOVERY if add.is_recovery else 0
+    buffer = memoryview(lone_run(ledger_id, entry_id, b"", entry, lac=lac, flags=flags))
+    frame = RunFrame(ledger_id, entry_id, lac, 1, CONSECUTIVE, flags, buffer)
+    return Run(frame, master_key, partial(wire.answer_add, add))
 
 
 class AddGather:

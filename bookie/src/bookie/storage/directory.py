@@ -18,14 +18,14 @@ from bookie.points import passing
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import CorruptError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import RunFrame
+from bookie.protocol.runs import RunFrame, parse_run
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.pieces import RunRow, entries_of
-from bookie.storage.reading import RangeRead, StoredRead, cut, read_frame
+from bookie.storage.reading import RangeRead, StoredRead, cut, part_of, read_frame
 from bookie.storage.records import LedgerRecord
 
 ROWS_PER_READ: Final = 1024
@@ -160,6 +160,8 @@ class LedgerDirectory:
 
         def fetch(row: RunRow) -> bytes | None:
             frame = self._fetch(ledger_id, row)
+            if frame is not None and row.is_part_only:
+                frame = parse_run(part_of(frame, row))
             return cut(frame, first=first, last=horizon) if frame is not None else None
 
         reading = RangeRead(first=first, last=horizon, bytes_max=bytes_max, fetch=fetch)
@@ -207,7 +209,8 @@ class LedgerDirectory:
             rows = self._active.rows(ledger_id)
             if self._frozen is not None:
                 rows += self._frozen.rows(ledger_id)
-        return entries_of(rows + self.index.all_rows(ledger_id))
+        stored = self.index.all_rows(ledger_id)
+        return entries_of(row for row in rows + stored if not row.is_rejected)
 
     def lacks(self, frame: RunFrame) -> bool:
         """True when an entry of the frame is not stored, or only in a copy that cannot be read.
@@ -263,6 +266,11 @@ class LedgerDirectory:
             is_readable=self.is_readable,
         )
         self.facts = after
+
+    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
+        """Lets go of stored copies, durably. The caller has committed the rows in memory."""
+        self.index.reject(ledger_id, entries)
+        self.has_garbage = True
 
     def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
         """Drops the rows of deleted ledgers, durably. The caller keeps checkpoints out."""

@@ -285,7 +285,10 @@ class Storage:
         return directory.read(ledger_id, first=first, last=last, bytes_max=bytes_max)
 
     def held(self, ledger_id: LedgerId) -> EntrySet:
-        """The entries that were stored, readable or not; blocking. StorageError: unknown."""
+        """The entries that were stored, readable or not, but for those rejected since; blocking.
+
+        StorageError: unknown.
+        """
         return self._directory_of(ledger_id).held(ledger_id)
 
     def ledger_ids(self) -> list[LedgerId]:
@@ -299,6 +302,12 @@ class Storage:
     def record_loss(self, ledger_id: LedgerId, lost: EntrySet, *, reason: str) -> None:
         """Entries that are gone for good; durable on every disk when it returns. Blocking."""
         self._upkeep.record_loss(ledger_id, lost, reason=reason)
+
+    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
+        """The stored copies of these are no good: from now on unreadable, and recovery's adds take
+        their place; durable when it returns. Blocking, right after a checkpoint.
+        """
+        self._upkeep.reject(ledger_id, entries)
 
     def loss(self, ledger_id: LedgerId) -> EntrySet:
         """The entries recorded as lost."""

@@ -235,6 +235,23 @@ class Index:
                 values,
             )
 
+    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
+        """Lets go of the copies of these entries, durably: what is stored of them is no good.
+
+        Their ids stay, so that nobody is told that they were never here.
+        """
+        with self._database.transaction("reject copies in the index") as connection:
+            for row in _select_rows(connection, ledger_id, first=entries.first, last=entries.last):
+                bad = row.entries() & entries
+                if not bad or row.is_rejected:
+                    continue
+                connection.execute(
+                    "DELETE FROM runs WHERE ledger = ? AND first = ?", (ledger_id, row.first)
+                )
+                good = rows_of(row.entries() - bad, row.without_rejected())
+                parts = good + rows_of(bad, row.rejected())
+                connection.executemany(_INSERT_RUN, [(ledger_id, *part) for part in parts])
+
     def close(self) -> None:
         self._database.close()
 

@@ -5,11 +5,16 @@ keep their first copy, so the rows of one ledger are cut until none overlaps ano
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.storage.log_scan import Position
+
+PART_ONLY: Final = 1 << 16
+"""A flag of rows beside those of frames, which are a byte."""
+REJECTED_FILE: Final = -1
+"""Where rejected copies lie: no log file has this number."""
 
 
 class RunRow(NamedTuple):
@@ -27,11 +32,29 @@ class RunRow(NamedTuple):
     offset: int
     length: int
     flags: int
-    """Flags of the frame: whether it was written by recovery."""
+    """Flags of the frame: whether it was written by recovery; and PART_ONLY."""
 
     @property
     def position(self) -> Position:
         return Position(self.file_id, self.offset, self.length)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Stored, and known to be no good: nothing to read, for recovery's copy to replace."""
+        return self.file_id == REJECTED_FILE
+
+    @property
+    def is_part_only(self) -> bool:
+        """What else its frame holds is no good, and not to be shown to anybody."""
+        return bool(self.flags & PART_ONLY)
+
+    def without_rejected(self) -> "RunRow":
+        """The same entries, of a frame in which others are rejected."""
+        return self._replace(flags=self.flags | PART_ONLY)
+
+    def rejected(self) -> "RunRow":
+        """The same entries, with nothing of theirs to be read any more."""
+        return self._replace(file_id=REJECTED_FILE, offset=0, length=0)
 
     @property
     def pattern(self) -> Pattern:

@@ -142,6 +142,25 @@ def cut(frame: RunFrame, *, first: int, last: int) -> bytes:
     )
 
 
+def part_of(frame: RunFrame, row: RunRow) -> bytes:
+    """The row's own entries of the frame, as a frame of their own."""
+    offsets = frame.offset_vector().tolist()
+    ids = (row.pattern.id_at(row.first, number) for number in range(row.entry_count))
+    found = [frame.pattern.index_of(frame.first_entry_id, EntryId(i)) for i in ids]
+    places = [place for place in found if place is not None]
+    assert len(places) == row.entry_count
+    return bytes(
+        build_run(
+            frame.ledger_id,
+            EntryId(row.first),
+            [frame.buffer[offsets[place] : offsets[place + 1]] for place in places],
+            lac=frame.lac,
+            pattern=row.pattern,
+            flags=frame.flags,
+        )
+    )
+
+
 def _index_from(frame: RunFrame, entry_id: int) -> int:
     """How many entries a run of this pattern has before that id."""
     distance, pattern = max(entry_id - frame.first_entry_id, 0), frame.pattern
@@ -153,6 +172,8 @@ def _index_from(frame: RunFrame, entry_id: int) -> int:
 
 def read_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
     """The frame of a row; None when it is not there, damaged, or not the one the row means."""
+    if row.is_rejected:
+        return None
     try:
         frame = parse_run(log.read(row.position))
     except (StorageError, FrameError):

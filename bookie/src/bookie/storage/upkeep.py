@@ -188,6 +188,11 @@ class Upkeep:
             with self._lock:
                 self._ledgers.note_losses([loss])
 
+    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
+        """See Storage.reject."""
+        with self._maintenance, self._operation():
+            self._directories[route(ledger_id, len(self._directories))].reject(ledger_id, entries)
+
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
         """See Storage.delete_ledgers."""
         with self._maintenance, self._operation():

@@ -84,6 +84,15 @@ class FakeAdminService(BookieAdminServicer):
         )
         return pb.RecordLossReply(recorded=answer.recorded, message=answer.message)
 
+    async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
+        rejected = await self._control.recheck(
+            self._bookie_id,
+            LedgerId(request.ledger_id),
+            EntrySet.from_ranges((r.first, r.last) for r in request.ranges),
+        )
+        ranges = [pb.EntryRange(first=a, last=b) for a, b in rejected.ranges()]
+        return pb.RecheckEntriesReply(rejected=ranges)
+
     async def GetHealth(self, request: Any, context: Any) -> pb.Health:
         draining = await self._control.is_draining(self._bookie_id)
         if draining is None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import EntryCodec
 from bookie.protocol.errors import NoSuchLedgerError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
@@ -26,7 +27,7 @@ class FakeControl:
 
     `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
     `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync. `draining`:
-    those that are to leave.
+    those that are to leave. `never_recheck`: too old to look at their own copies.
     `asked` records (call, bookie), in order.
     """
 
@@ -39,6 +40,7 @@ class FakeControl:
         self.lost: dict[tuple[BookieId, LedgerId], EntrySet] = {}
         self.by_person: set[tuple[BookieId, LedgerId]] = set()
         self.draining: set[BookieId] = set()
+        self.never_recheck: set[BookieId] = set()
         self.asked: list[tuple[str, BookieId]] = []
 
     def _bookie(self, call: str, bookie_id: BookieId) -> FakeBookie | None:
@@ -106,7 +108,9 @@ class FakeControl:
         verdict = judge_clear(
             await self._metadata(ledger_id),
             bookie.bookie_id,
-            held=EntrySet.from_ranges((i, i) for i in set(ledger.entries) & ledger.durable),
+            held=EntrySet.from_ranges(
+                (i, i) for i in (set(ledger.entries) - ledger.rejected) & ledger.durable
+            ),
             lost=self.lost.get((bookie.bookie_id, ledger_id), EMPTY),
             in_limbo=ledger.limbo,
         )
@@ -154,6 +158,18 @@ class FakeControl:
             self.by_person.add(key)
         return LossAnswer(True)
 
+    async def recheck(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
+    ) -> EntrySet:
+        bookie = self._bookie("recheck", bookie_id)
+        metadata = await self._metadata(ledger_id)
+        if bookie is None or metadata is None or ledger_id not in bookie.ledgers:
+            return EMPTY
+        if bookie_id in self.never_recheck:
+            return EMPTY
+        codec = EntryCodec(ledger_id, metadata.digest_type, metadata.password)
+        return bookie.reject(ledger_id, codec, entries)
+
     async def flush(self, bookie_id: BookieId) -> Status:
         bookie = self._bookie("flush", bookie_id)
         if bookie is None:
@@ -185,4 +201,4 @@ class FakeControl:
 
 
 def _entries(ledger: FakeLedger) -> EntrySet:
-    return EntrySet.from_ranges((i, i) for i in ledger.entries)
+    return EntrySet.from_ranges((i, i) for i in ledger.entries.keys() - ledger.rejected)

@@ -18,8 +18,9 @@ from bookie.protocol.admission import (
     rule_read_lac,
     rule_write_lac,
 )
-from bookie.protocol.entry import Buffer, parse_header
-from bookie.protocol.errors import FrameError
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.entry import Buffer, EntryCodec, parse_header
+from bookie.protocol.errors import DigestError, FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import RUN_ENTRIES_MAX, build_run, parse_run
 from bookie.protocol.status import Status
@@ -40,6 +41,8 @@ class FakeLedger:
     entries: dict[EntryId, bytes] = field(default_factory=dict)
     durable: set[EntryId] = field(default_factory=set)
     unreadable: set[EntryId] = field(default_factory=set)
+    rejected: set[EntryId] = field(default_factory=set)
+    """Of the unreadable, those that the bookie itself found to be wrong: not listed any more."""
 
     @property
     def lac(self) -> EntryId:
@@ -95,6 +98,7 @@ class FakeBookie:
             for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
                 if run.is_recovery and entry_id in ledger.unreadable:
                     ledger.unreadable.discard(entry_id)
+                    ledger.rejected.discard(entry_id)
                     ledger.entries[entry_id] = bytes(entry)
                 ledger.entries.setdefault(entry_id, bytes(entry))
         return ruling.status
@@ -268,6 +272,19 @@ class FakeBookie:
     def fail_reads(self, ledger_id: LedgerId, entry_ids: Collection[EntryId]) -> None:
         """The index knows these entries, the disk cannot return them (EIO)."""
         self.ledgers[ledger_id].unreadable.update(entry_ids)
+
+    def reject(self, ledger_id: LedgerId, codec: EntryCodec, entries: EntrySet) -> EntrySet:
+        """Look at own copies; those with a wrong digest cannot be read from now on."""
+        ledger, wrong = self.ledgers[ledger_id], set[EntryId]()
+        for entry_id, entry in ledger.entries.items():
+            if entries.covers(entry_id, entry_id) and entry_id not in ledger.unreadable:
+                try:
+                    codec.decode(entry, entry_id=entry_id)
+                except DigestError:
+                    wrong.add(entry_id)
+        ledger.unreadable |= wrong
+        ledger.rejected |= wrong
+        return EntrySet.from_ranges((i, i) for i in wrong)
 
     def lose(self, ledger_id: LedgerId, entry_ids: Collection[EntryId]) -> None:
         """Forget entries, whatever was flushed."""

@@ -262,6 +262,19 @@ def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
 @plugin.command()
 @cluster_argument
+@following
+@output_option("text")
+@with_kubectl
+def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
+    """Read every copy, verify its digest, and replace corrupt ones.
+
+    Reads at spec.scrub.readBytesPerSecond from each bookie. Exit code 3: not all are good now.
+    """
+    return asking.ask(kubectl, asking.wish(the_cluster(kubectl, name), TaskType.SCRUB), **how)
+
+
+@plugin.command()
+@cluster_argument
 @with_kubectl
 def pause(kubectl: Kubectl, name: str | None) -> None:
     """Keep the operator from changing anything.

@@ -14,7 +14,7 @@ from bookie_operator.kubectl.clusters import read, the_bookie
 from bookie_operator.kubectl.limbo import Limbo, limbo_of
 from bookie_operator.kubectl.options import Exit
 from bookie_operator.kubectl.pending import pending_fix, pending_fixes
-from bookie_operator.kubectl.tasks import audit_after, follow, hand_in, marks_left
+from bookie_operator.kubectl.tasks import audit_after, follow, hand_in, marks_left, scrub_after
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
@@ -122,6 +122,8 @@ def _judged(kubectl: Kubectl, task: BookieTask) -> int:
     kind = task.spec.type
     if kind is TaskType.AUDIT and task.status.phase is TaskPhase.SUCCEEDED:
         return Exit.DONE if audit_after(kubectl, task).clean else Exit.DAMAGE
+    if kind is TaskType.SCRUB and task.status.phase is TaskPhase.SUCCEEDED:
+        return Exit.DONE if scrub_after(kubectl, task).clean else Exit.DAMAGE
     if task.status.phase is TaskPhase.SUCCEEDED:
         return Exit.DONE
     if kind is TaskType.REPAIR:
@@ -142,7 +144,8 @@ def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> Non
         return
     click.echo(f"{name} is paused")
     click.echo(
-        "  stops:    new repairs and audits, cookie fixes, restarts, replaced disks, new volumes\n"
+        "  stops:    new repairs, audits and scrubs, cookie fixes, restarts, replaced disks, "
+        "new volumes\n"
         "  goes on:  bookies serve and are restarted by the kubelet, jobs that run now end, "
         "the status is kept up"
     )

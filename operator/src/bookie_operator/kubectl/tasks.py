@@ -17,7 +17,7 @@ from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.status import AuditStatus, ClusterStatus, ConditionType
+from bookie_operator.model.status import AuditStatus, ClusterStatus, ConditionType, ScrubStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 
 STEM_MAX: Final = 34
@@ -27,6 +27,7 @@ LOOK_SECONDS: Final = 5.0
 ACTIONS: Final = {
     TaskType.REPAIR: "Repair",
     TaskType.AUDIT: "Audit",
+    TaskType.SCRUB: "Scrub",
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
     TaskType.REPLACE_DISK: "ReplaceDisk",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
@@ -95,12 +96,21 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
         return "Pending: a repair goes first"
     if task.spec.type is TaskType.AUDIT and cluster.status.audit.running:
         return "Pending: an audit that began earlier ends first"
+    if task.spec.type is TaskType.SCRUB and cluster.status.scrub.running:
+        return "Pending: a scrub that began earlier ends first"
+    if task.spec.type is TaskType.SCRUB:
+        return "Pending: a scrub begins once every bookie serves, none has marks, none drains"
     return "Pending: the operator has not taken it up yet (kubectl bookie events)"
 
 
 def audit_after(kubectl: Kubectl, task: BookieTask) -> AuditStatus:
     """The audit that the task stands for: the status that holds it is published before the task."""
     return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.audit
+
+
+def scrub_after(kubectl: Kubectl, task: BookieTask) -> ScrubStatus:
+    """The scrub that the task stands for."""
+    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.scrub
 
 
 def marks_left(status: ClusterStatus, bookie: str) -> int:

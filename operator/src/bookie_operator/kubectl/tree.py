@@ -25,6 +25,7 @@ from bookie_operator.model.status import (
     Incident,
     IncidentOutcome,
     MetadataStatus,
+    ScrubStatus,
 )
 
 CLOSED_SHOWN: Final = 3
@@ -59,6 +60,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     tree.add(_quorum(cluster.spec, status))
     tree.add(_metadata(status.metadata))
     tree.add(_audit(status.audit, now))
+    if status.scrub.attempt:
+        tree.add(_scrub(status.scrub, now))
     if status.drain is not None:
         tree.add(_drain(status.drain, now))
     bookies = tree.add(Text("bookies", "bold"))
@@ -181,6 +184,25 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
         text.append(f"; {audit.failures} failed since: {audit.message}", "yellow")
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
+    return text
+
+
+def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
+    text = Text.assemble(("last scrub  ", "dim"))
+    if scrub.finished_at is None:
+        text.append("none has finished")
+    else:
+        word, style = ("clean", "green") if scrub.clean else ("with findings", "yellow")
+        text.append(f"{ago(scrub.finished_at, now)}  ")
+        text.append(word, style)
+        text.append(
+            f"  {count(scrub.ledgers, 'ledger')}, {scrub.entries} entries: "
+            f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
+        )
+    if scrub.running:
+        text.append("; one runs", "cyan")
+    elif scrub.failures:
+        text.append(f"; {scrub.failures} failed since: {scrub.message}", "yellow")
     return text
 
 

@@ -37,6 +37,13 @@ _UNITS: Final = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi"
 _SCHEDULE: Final = re.compile(r"^@every ([1-9][0-9]{0,5})(s|m|h|d)$")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+Schedule = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(@hourly|@daily|@never|@every [1-9][0-9]{0,5}[smhd])$", max_length=20
+    ),
+]
+
 Size = Annotated[
     str, StringConstraints(pattern=r"^[1-9][0-9]{0,15}(Ki|Mi|Gi|Ti|Pi)?$", max_length=20)
 ]
@@ -285,12 +292,7 @@ class Repair(Resource):
 
 
 class Audit(Resource):
-    schedule: Annotated[
-        str,
-        StringConstraints(
-            pattern=r"^(@hourly|@daily|@never|@every [1-9][0-9]{0,5}[smhd])$", max_length=20
-        ),
-    ] = "@hourly"
+    schedule: Schedule = "@hourly"
     """`@hourly`, `@daily`, `@every 30m`, or `@never` (then only after repairs)."""
     engine: RepairEngine = RepairEngine.AUTO
     recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
@@ -303,12 +305,32 @@ class Audit(Resource):
     @property
     def interval_seconds(self) -> float | None:
         """None = no regular audit."""
-        fixed = {"@hourly": 3600.0, "@daily": 86400.0, "@never": None}
-        if self.schedule in fixed:
-            return fixed[self.schedule]
-        match = _SCHEDULE.match(self.schedule)
-        assert match is not None, "the pattern of `schedule` admits nothing else"
-        return int(match[1]) * _SECONDS[match[2]]
+        return _interval_seconds(self.schedule)
+
+
+class Scrub(Resource):
+    """Every copy is read and its digest verified; corrupt ones are replaced from good ones."""
+
+    schedule: Schedule = "@never"
+    """`@daily`, `@every 30d` and so on, or `@never` (then only by a BookieTask)."""
+    read_bytes_per_second: Annotated[int, Field(ge=64 * 1024, le=2**40)] = 32 * 1024 * 1024
+    """From each bookie; clients read and write beside it."""
+    deadline_seconds: Annotated[float, Field(ge=1, le=30 * 86400)] = 86400.0
+    """A scrub that runs longer is stopped and counts as failed."""
+
+    @property
+    def interval_seconds(self) -> float | None:
+        """None = no regular scrub."""
+        return _interval_seconds(self.schedule)
+
+
+def _interval_seconds(schedule: str) -> float | None:
+    fixed = {"@hourly": 3600.0, "@daily": 86400.0, "@never": None}
+    if schedule in fixed:
+        return fixed[schedule]
+    match = _SCHEDULE.match(schedule)
+    assert match is not None, "the pattern of `schedule` admits nothing else"
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 class Retention(Resource):
@@ -355,6 +377,7 @@ class ClusterSpec(Resource):
     cookie_fix: CookieFix = CookieFix()
     repair: Repair = Repair()
     audit: Audit = Audit()
+    scrub: Scrub = Scrub()
     retention: Retention = Retention()
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""

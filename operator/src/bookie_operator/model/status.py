@@ -251,6 +251,31 @@ class AuditStatus(Resource):
     message: LongText = ""
 
 
+class ScrubStatus(Resource):
+    """The last finished scrub, and the attempt that runs or failed since."""
+
+    running: bool = False
+    attempt: Count = 0
+    """Scrubs started so far: names the next one's job."""
+    failures: Count = 0
+    """Failed in a row."""
+    started_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
+    next_at: AwareDatetime | None = None
+    """Not before then is a failed one tried again."""
+    scheduled_at: AwareDatetime | None = None
+    """Since when there is a schedule; absent without one."""
+    clean: bool | None = None
+    """Every copy is good now."""
+    ledgers: Count = 0
+    entries: Count = 0
+    corrupt_found: Count = 0
+    corrupt_replaced: Count = 0
+    blocked: Count = 0
+    """Ledgers of which not all could be verified or replaced."""
+    message: LongText = ""
+
+
 class DrainPhase(StrEnum):
     HELD = "Held"
     """Wanted, and refused for the time being: status.blocked says why."""
@@ -329,6 +354,7 @@ class ClusterStatus(Resource):
     ] = ()
     limbo: LimboTotals = LimboTotals()
     audit: AuditStatus = AuditStatus()
+    scrub: ScrubStatus = ScrubStatus()
     drain: DrainStatus | None = None
     blocked: Annotated[tuple[Blocked, ...], Field(max_length=200)] = ()
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()

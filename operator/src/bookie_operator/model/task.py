@@ -27,6 +27,7 @@ from bookie_operator.model.base import (
 class TaskType(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
+    SCRUB = "scrub"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
     ACCEPT_LOSS = "accept-loss"
@@ -47,7 +48,7 @@ class TaskPhase(StrEnum):
         return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED)
 
 
-_BOOKIELESS: Final = (TaskType.AUDIT, TaskType.ACCEPT_LOSS)
+_BOOKIELESS: Final = (TaskType.AUDIT, TaskType.SCRUB, TaskType.ACCEPT_LOSS)
 """Tasks of the whole cluster."""
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -63,8 +64,8 @@ class TaskSpec(Resource):
             "x-kubernetes-validations": [
                 rule("self == oldSelf", "a task cannot change: create another one"),
                 rule(
-                    "self.type in ['audit', 'accept-loss'] || self.bookie != ''",
-                    "bookie is needed by every task but audit and accept-loss",
+                    "self.type in ['audit', 'scrub', 'accept-loss'] || self.bookie != ''",
+                    "bookie is needed by every task but audit, scrub and accept-loss",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",

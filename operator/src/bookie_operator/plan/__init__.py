@@ -29,7 +29,7 @@ from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.disks import cookie_fixes
-from bookie_operator.plan.drains import Surroundings, drains, kept_up
+from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.findings import Findings
 from bookie_operator.plan.losses import acceptances
@@ -45,6 +45,7 @@ from bookie_operator.plan.report import (
     phase,
 )
 from bookie_operator.plan.restarts import expansions, provision, restarts
+from bookie_operator.plan.scrubs import scrubs
 from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
@@ -95,7 +96,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_asked=bool(suspected),
         is_new_spec=is_new_generation(cluster, previous),
     )
+    first = _before_scrubs(repairing, draining)
+    scrubbing = scrubs(cluster, judged, observed, previous=previous.scrub, gives_way_to=first)
     actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
+    actions += scrubbing.actions
     actions += [*draining.actions, *expansions(spec, observed)]
     status = _status(
         Findings(
@@ -105,6 +109,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
             incidents=incidents,
             repairs=repairing,
             audit=auditing.status,
+            scrub=scrubbing.status,
             drain=draining.status,
             refusals=refusals,
             loss=loss,
@@ -117,6 +122,13 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += condition_events(status, previous)
     tasks = task_statuses(spec, judged, observed, actions=actions)
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
+
+
+def _before_scrubs(repairing: Repairs, draining: Drains) -> str:
+    """What a scrub gives way to, as the reason of its stop."""
+    if repairing.wants_to_run:
+        return "RepairFirst"
+    return "DrainFirst" if draining.is_running else ""
 
 
 def _disruptions(
@@ -177,6 +189,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         bookies=bookies,
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
+        scrub=found.scrub,
         drain=found.drain,
         blocked=blocked(found.refusals, previous, now=observed.now),
         incidents=tuple(found.incidents),

@@ -150,8 +150,8 @@ class LossDecision:
 class StartJob:
     """Create-only: a job of this name that exists already is left as it is.
 
-    `decision`: of a job that accepts a loss, which needs no `engine`. `options`: more words for the
-    engine's command line.
+    `decision`: of a job that accepts a loss, which needs no `engine`. `read_rate`: of a scrub,
+    bytes a second from each bookie. `options`: more words for the engine's command line.
     """
 
     name: str
@@ -161,6 +161,7 @@ class StartJob:
     bookie_id: BookieId | None = None
     boot_epoch: int = 0
     decision: LossDecision | None = None
+    read_rate: int | None = None
     options: tuple[str, ...] = ()
 
 

@@ -16,13 +16,31 @@ from bookie_operator.model.status import AuditStatus, ClassCounts, Incident, who
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.attempts import followed
+from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0
 """A schedule's verdict is stale after this many intervals."""
+_COUNTS: Final = (
+    "ledgers",
+    "entries",
+    "ok",
+    "missing",
+    "unknown",
+    "below_write_quorum",
+    "below_ack_quorum",
+    "no_copy",
+    "lost",
+    "accepted_losses",
+    "engine",
+    "engine_reason",
+    "spark_app_id",
+    "executors",
+)
+"""What the status says as the report does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +65,13 @@ def audits(
 
     `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
-    status = follow(cluster, observed, previous)
+    status = followed(cluster, observed, previous, kind=JobKind.AUDIT, figures=_figures)
     if is_new_spec:
         status = status.model_copy(update={"next_at": None})
     if is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(observed.now)})
     running = [job for job in observed.jobs if job.kind is JobKind.AUDIT and job.running]
-    late = {job.name: overdue(job, cluster.spec.repair, observed.now) for job in running}
+    late = {job.name: overdue(job, cluster.spec, observed.now) for job in running}
     actions: list[Action] = [
         StopJob(name, reason) for name, reason in late.items() if reason is not None
     ]
@@ -103,74 +121,16 @@ def is_stale(cluster: BookieCluster, status: AuditStatus, now: datetime) -> bool
     return now - status.finished_at > timedelta(seconds=interval * SLACK)
 
 
-def follow(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
-    """The audit status after looking at the newest audit job."""
-    jobs = [job for job in observed.jobs if job.kind is JobKind.AUDIT]
-    job = max(jobs, key=lambda job: job.attempt, default=None)
-    if job is None or job.attempt < previous.attempt:
-        if not previous.running:
-            return previous
-        return _failed(cluster, previous, previous.attempt, observed.now, "the job is gone")
-    if job.running:
-        told = {"running": True, "attempt": job.attempt, "message": job.waiting[:1024]}
-        return previous.model_copy(update=told)
-    if job.attempt == previous.attempt and not previous.running:
-        return previous
-    if job.audit is None or job.ended_at is None:
-        ended = job.ended_at or observed.now
-        return _failed(cluster, previous, job.attempt, ended, job.message or "no result")
-    return previous.model_copy(update=_finished(job))
-
-
-def _finished(job: Job) -> dict[str, Any]:
+def _figures(job: Job) -> dict[str, Any] | None:
     report = job.audit
-    assert report is not None and job.ended_at is not None
-    counts = (
-        "ledgers",
-        "entries",
-        "ok",
-        "missing",
-        "unknown",
-        "below_write_quorum",
-        "below_ack_quorum",
-        "no_copy",
-        "lost",
-        "accepted_losses",
-        "engine",
-        "engine_reason",
-        "spark_app_id",
-        "executors",
-    )
-    return {
-        "running": False,
-        "attempt": job.attempt,
-        "failures": 0,
-        "next_at": None,
-        "started_at": whole_milliseconds(job.started_at),
-        "finished_at": whole_milliseconds(job.ended_at),
-        "clean": report.is_clean,
-        "classes": {
-            name: ClassCounts(findings=one.findings, entries=one.entries)
-            for name, one in report.classes.items()
-        },
-        "message": "",
-        **{name: getattr(report, name) for name in counts},
+    if report is None:
+        return None
+    classes = {
+        name: ClassCounts(findings=one.findings, entries=one.entries)
+        for name, one in report.classes.items()
     }
-
-
-def _failed(
-    cluster: BookieCluster, previous: AuditStatus, attempt: int, ended: datetime, why: str
-) -> AuditStatus:
-    failures = previous.failures + 1
-    return previous.model_copy(
-        update={
-            "running": False,
-            "attempt": attempt,
-            "failures": failures,
-            "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
-            "message": f"audit {attempt} failed: {why}"[:1024],
-        }
-    )
+    counts = {name: getattr(report, name) for name in _COUNTS}
+    return {"clean": report.is_clean, "classes": classes, **counts}
 
 
 def _is_wanted(

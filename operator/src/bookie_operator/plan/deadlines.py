@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from bookie_operator.model.cluster import Repair
-from bookie_operator.observed import Job
+from bookie_operator.model.cluster import ClusterSpec, Repair
+from bookie_operator.observed import Job, JobKind
 
 DOUBLINGS_MAX: Final = 20
 """Keeps the exponent in range; the wait itself is bounded by the spec."""
@@ -17,9 +17,15 @@ def backoff(attempt: int, repair: Repair) -> timedelta:
     return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
 
 
-def overdue(job: Job, repair: Repair, now: datetime) -> str | None:
+def deadline_s(spec: ClusterSpec, kind: JobKind) -> float:
+    """How long a job of this kind may run, in seconds."""
+    return spec.scrub.deadline_seconds if kind is JobKind.SCRUB else spec.repair.deadline_seconds
+
+
+def overdue(job: Job, spec: ClusterSpec, now: datetime) -> str | None:
     """Why a running job is to be stopped: it never started, or runs for too long."""
     age = now - job.started_at
-    if job.waiting and age > timedelta(seconds=repair.start_deadline_seconds):
+    if job.waiting and age > timedelta(seconds=spec.repair.start_deadline_seconds):
         return f"NotStarted, {job.waiting}"
-    return "DeadlineExceeded" if age > timedelta(seconds=repair.deadline_seconds) else None
+    is_late = age > timedelta(seconds=deadline_s(spec, job.kind))
+    return "DeadlineExceeded" if is_late else None

@@ -10,7 +10,7 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
-from bookie_operator.plan.findings import Findings, Verdict, findings_text
+from bookie_operator.plan.findings import Findings, Verdict, findings_text, scrub_text
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.states import Judged
 
@@ -163,6 +163,10 @@ def _audit(found: Findings) -> _Reason:
     return ("AuditFindings", findings_text(found.audit)) if found.audit.clean is False else None
 
 
+def _scrub(found: Findings) -> _Reason:
+    return ("ScrubFindings", scrub_text(found.scrub)) if found.scrub.clean is False else None
+
+
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _loss,
     _lineage,
@@ -174,4 +178,5 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _broken,
     _stalled,
     _audit,
+    _scrub,
 )

@@ -367,8 +367,8 @@ class _Step:
         return [StopJob(job.name, reason) for job in self._mine()]
 
     def _late(self) -> list[Action]:
-        repair, now = self.cluster.spec.repair, self.observed.now
-        late = {job.name: overdue(job, repair, now) for job in self._mine()}
+        spec, now = self.cluster.spec, self.observed.now
+        late = {job.name: overdue(job, spec, now) for job in self._mine()}
         return [StopJob(name, reason) for name, reason in late.items() if reason is not None]
 
     def _status(self, phase: DrainPhase, **update: Any) -> DrainStatus:

@@ -7,7 +7,13 @@ from typing import Literal
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, BookieState, DrainStatus, Incident
+from bookie_operator.model.status import (
+    AuditStatus,
+    BookieState,
+    DrainStatus,
+    Incident,
+    ScrubStatus,
+)
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.repair import Repairs
@@ -27,6 +33,7 @@ class Findings:
     incidents: Sequence[Incident]
     repairs: Repairs
     audit: AuditStatus
+    scrub: ScrubStatus
     drain: DrainStatus | None
     refusals: Sequence[Refusal]
     loss: Verdict
@@ -37,6 +44,15 @@ class Findings:
 
     def refused(self, predicate: str) -> list[Refusal]:
         return [refusal for refusal in self.refusals if refusal.predicate == predicate]
+
+
+def scrub_text(scrub: ScrubStatus) -> str:
+    left = scrub.corrupt_found - scrub.corrupt_replaced
+    return (
+        f"the scrub of {scrub.entries} entries found {scrub.corrupt_found} corrupt copies; "
+        f"{left} of them are left, {scrub.blocked} ledgers were not finished"
+        + (f": {scrub.message}" if scrub.message else "")
+    )
 
 
 def findings_text(audit: AuditStatus) -> str:

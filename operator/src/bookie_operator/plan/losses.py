@@ -24,7 +24,7 @@ def acceptances(cluster: BookieCluster, observed: Observed) -> tuple[list[Action
     """Decisions to carry out now, one at a time, and why the others wait."""
     mine = [job for job in observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
     running = [job for job in mine if job.running]
-    late = {job.name: overdue(job, cluster.spec.repair, observed.now) for job in running}
+    late = {job.name: overdue(job, cluster.spec, observed.now) for job in running}
     actions: list[Action] = [
         StopJob(name, reason) for name, reason in late.items() if reason is not None
     ]

@@ -187,7 +187,7 @@ def _stop(
     job: Job, cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
 ) -> StopJob | None:
     """A repair of an older boot works on marks that a newer one replaced; a hung one blocks all."""
-    late = overdue(job, cluster.spec.repair, observed.now)
+    late = overdue(job, cluster.spec, observed.now)
     if late is not None:
         return StopJob(job.name, late)
     one = judged.get(job.bookie) if job.bookie is not None else None

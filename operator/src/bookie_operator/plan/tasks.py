@@ -7,6 +7,7 @@ task.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -18,6 +19,12 @@ from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, Repl
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.states import Judged
+
+_JOBS: Final = {
+    TaskType.REPAIR: JobKind.REPAIR,
+    TaskType.AUDIT: JobKind.AUDIT,
+    TaskType.SCRUB: JobKind.SCRUB,
+}
 
 
 def replacements(
@@ -153,7 +160,7 @@ def _follow_job(
     observed: Observed,
     actions: Sequence[Action],
 ) -> TaskStatus:
-    kind = JobKind.AUDIT if task.spec.type is TaskType.AUDIT else JobKind.REPAIR
+    kind = _JOBS[task.spec.type]
     if not task.status.target:
         for action in actions:
             if isinstance(action, StartJob) and action.kind is kind and _is_for(action, task):
@@ -177,6 +184,13 @@ def _judged_job(
             return _ended(task, now, TaskPhase.FAILED, job.message or "the audit left no result")
         word = "nothing found" if job.audit.is_clean else "see status.audit of the cluster"
         return _ended(task, now, TaskPhase.SUCCEEDED, word)
+    if job.kind is JobKind.SCRUB:
+        if job.scrub is None:
+            return _ended(task, now, TaskPhase.FAILED, job.message or "the scrub left no result")
+        word = (
+            f"{job.scrub.corrupt_found} corrupt copies found, {job.scrub.corrupt_replaced} replaced"
+        )
+        return _ended(task, now, TaskPhase.SUCCEEDED, word)
     one = judged[BookieId(task.spec.bookie)]
     if one.has_marks:
         left = f"{one.limbo} ledgers in limbo, {one.unchecked} unchecked are left"
@@ -185,7 +199,7 @@ def _judged_job(
 
 
 def _is_for(action: StartJob, task: BookieTask) -> bool:
-    return action.kind is JobKind.AUDIT or action.bookie_id == task.spec.bookie
+    return action.kind is not JobKind.REPAIR or action.bookie_id == task.spec.bookie
 
 
 def _started(task: BookieTask, now: datetime, target: str) -> TaskStatus:

@@ -17,31 +17,21 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.observed import (
-    AuditReport,
-    DrainReport,
-    Job,
-    JobKind,
-    LossReport,
-    RepairReport,
-)
-from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.observed import Job, JobKind
+from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
+from bookie_operator.platform.job_command import accept_loss_words, engine_words
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
-from bookie_operator.reports import (
-    audit_report,
-    drain_report,
-    loss_report,
-    message_of,
-    repair_report,
-)
+from bookie_operator.reports import message_of, with_report
 
 JOBS_MAX: Final = 100
 """Ended jobs beyond this are removed, oldest first."""
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
-WORDS: Final = {JobKind.REPAIR: "run", JobKind.AUDIT: "audit", JobKind.DRAIN: "drain"}
-"""Of the repair's own command line."""
+PROGRESS: Final = "progress.txt"
+"""Beside the result of a repair: its last line of progress."""
+PROGRESS_MAX: Final = 500
+_TELL_PROGRESS: Final = (JobKind.REPAIR, JobKind.SCRUB)
 
 JobCommand = Callable[[StartJob, str, Path], list[str]]
 """Job, metadata URL, result file -> command line."""
@@ -49,22 +39,11 @@ JobCommand = Callable[[StartJob, str, Path], list[str]]
 
 def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
     if job.decision is not None:
-        return accept_loss_command(job.decision, metadata_url)
-    command = [sys.executable, "-m", "bookie.repair", WORDS[job.kind], "--metadata", metadata_url]
-    if job.bookie_id is not None:
-        command += ["--bookie", job.bookie_id]
-    command += job.options
-    return [*command, "--engine", job.engine, "--result", str(result)]
-
-
-def accept_loss_command(wish: LossDecision, metadata_url: str) -> list[str]:
-    """Its answer, on stdout, is the result."""
-    # One argument with its value, so that no text of a person's is taken for an option.
-    reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
-    command = [sys.executable, "-m", "bookie", "ledger", "accept-loss", str(wish.ledger_id), reason]
-    if wish.entry_id is not None:
-        command += ["--entry", str(wish.entry_id)]
-    return [*command, "--yes", "--output", "json", "--metadata", metadata_url]
+        return [sys.executable, "-m", "bookie", *accept_loss_words(job.decision, metadata_url)]
+    command = [sys.executable, *engine_words(job, metadata_url), "--result", str(result)]
+    if job.kind in _TELL_PROGRESS:
+        command += ["--progress-file", str(result.with_name(PROGRESS))]
+    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +119,17 @@ class JobProcesses:
         for record in list(self._records.values()):
             if record.job.running and not self._children.is_alive(record.process):
                 self._note_end(record)
-        return [record.job for record in self._records.values()]
+        return [self._with_progress(record.job) for record in self._records.values()]
+
+    def _with_progress(self, job: Job) -> Job:
+        """How far it is by its own word, as long as it works."""
+        if not job.running:
+            return job
+        try:
+            said = (self._folders.jobs / job.name / PROGRESS).read_text(encoding="utf-8")
+        except OSError:
+            return job
+        return replace(job, message=said.strip()[:PROGRESS_MAX])
 
     def _note_end(self, record: _Record) -> None:
         code = self._children.exit_code(record.process)
@@ -152,22 +141,7 @@ class JobProcesses:
         tree = _result(self._folders.jobs / job.name / "result.json")
         if tree is None:
             return replace(job, message=job.message or self._last_words(job))
-        repair: RepairReport | None = None
-        audit: AuditReport | None = None
-        loss: LossReport | None = None
-        drain: DrainReport | None = None
-        match job.kind:
-            case JobKind.REPAIR:
-                repair = repair_report(tree)
-            case JobKind.DRAIN:
-                drain = drain_report(tree)
-            case JobKind.AUDIT:
-                audit = audit_report(tree)
-            case JobKind.ACCEPT_LOSS:
-                loss = loss_report(tree)
-        return replace(
-            job, repair=repair, audit=audit, loss=loss, drain=drain, message=message_of(tree)
-        )
+        return replace(with_report(job, tree), message=message_of(tree))
 
     def _last_words(self, job: Job) -> str:
         """How it ended and the last line of its log, for people."""

@@ -244,6 +244,22 @@ class RecordLossReply(_message.Message):
     message: str
     def __init__(self, recorded: _Optional[bool] = ..., message: _Optional[str] = ...) -> None: ...
 
+class RecheckEntriesRequest(_message.Message):
+    __slots__ = ("ledger_id", "ranges")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[EntryRange]
+    def __init__(self, ledger_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[EntryRange, _Mapping]]] = ...) -> None: ...
+
+class RecheckEntriesReply(_message.Message):
+    __slots__ = ("rejected", "message")
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    rejected: _containers.RepeatedCompositeFieldContainer[EntryRange]
+    message: str
+    def __init__(self, rejected: _Optional[_Iterable[_Union[EntryRange, _Mapping]]] = ..., message: _Optional[str] = ...) -> None: ...
+
 class ApproveCookieFixRequest(_message.Message):
     __slots__ = ("plan_id", "approved_by")
     PLAN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -59,6 +59,11 @@ class BookieAdminStub:
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.SerializeToString,
                 response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.FromString,
                 _registered_method=True)
+        self.RecheckEntries = channel.unary_unary(
+                '/bookie.wire.admin.BookieAdmin/RecheckEntries',
+                request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesRequest.SerializeToString,
+                response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesReply.FromString,
+                _registered_method=True)
         self.ApproveCookieFix = channel.unary_unary(
                 '/bookie.wire.admin.BookieAdmin/ApproveCookieFix',
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixRequest.SerializeToString,
@@ -120,6 +125,15 @@ class BookieAdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecheckEntries(self, request, context):
+        """Verifies the bookie's own copies with the digest type and password that it reads from the
+        metadata itself; those that are wrong become unreadable, durably, and recovery's adds take their
+        place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ApproveCookieFix(self, request, context):
         """Lets a pending cookie fix (policy Approve) proceed; names the plan it approves.
         """
@@ -176,6 +190,11 @@ def add_BookieAdminServicer_to_server(servicer, server):
                     servicer.RecordLoss,
                     request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.FromString,
                     response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.SerializeToString,
+            ),
+            'RecheckEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecheckEntries,
+                    request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesRequest.FromString,
+                    response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesReply.SerializeToString,
             ),
             'ApproveCookieFix': grpc.unary_unary_rpc_method_handler(
                     servicer.ApproveCookieFix,
@@ -333,6 +352,33 @@ class BookieAdmin:
             '/bookie.wire.admin.BookieAdmin/RecordLoss',
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.SerializeToString,
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecheckEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.wire.admin.BookieAdmin/RecheckEntries',
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesRequest.SerializeToString,
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,8 +2,8 @@
 
 Requests are tuples, cheap to make, and say nothing of bytes. The `tag` of each is for the wire
 that parsed it: whatever the answer has to echo. Views of entries are into the buffer that was
-parsed (v2) or into bytes of their own (v3): a server that uses its receive buffer again copies
-them before.
+parsed (of v3, unless protobuf parsed them): a server that uses its receive buffer again copies them
+before.
 """
 
 from enum import Enum

@@ -53,6 +53,7 @@ _ANSWER_LENGTH: Final = _ANSWER.size - FRAME_LENGTH_BYTES
 _BATCH_ANSWER: Final = struct.Struct(">iIiqqq")
 
 _ENTRY_AT: Final = 4 + MASTER_KEY_BYTES
+_ADD_FRAME_ENTRY_AT: Final = FRAME_LENGTH_BYTES + _ENTRY_AT
 _ADD_LENGTH_MIN: Final = _ENTRY_AT + ENTRY_HEADER_BYTES
 _ADD_LENGTH_MAX: Final = _ENTRY_AT + ENTRY_BYTES_MAX
 _ADD_TAG: Final = VERSION << 24 | OP_ADD << 16
@@ -80,7 +81,7 @@ class V2(Wire):
                         and end <= size
                         and ledger | entry >= 0
                     ):
-                        body = view[at + 28 : end]
+                        body = view[at + _ADD_FRAME_ENTRY_AT : end]
                         recovery = word & FLAG_RECOVERY_ADD != 0
                         append(new(Add, (ledger, entry, key, body, recovery, False, _ADD_TAG)))
                         at = end
@@ -94,6 +95,19 @@ class V2(Wire):
             if not requests:
                 raise
             return requests, at
+
+    def lone_add(self, view: memoryview) -> Add | None:
+        length = len(view) - FRAME_LENGTH_BYTES
+        if not _ADD_LENGTH_MIN <= length <= _ADD_LENGTH_MAX:
+            return None
+        told, word, key, ledger, entry = _ADD_FRAME.unpack_from(view)
+        if told != length or word & ~_FLAGS != _ADD_TAG or ledger | entry < 0:
+            return None
+        recovery = word & FLAG_RECOVERY_ADD != 0
+        return Add(
+            LedgerId(ledger), EntryId(entry), key, view[_ADD_FRAME_ENTRY_AT:], recovery, False,
+            _ADD_TAG,
+        )  # fmt: skip
 
     def parse(self, frame: memoryview) -> Request:
         _expect(frame, _WORD.size, "frame")

@@ -35,6 +35,7 @@ from bookie.wire.stock.messages import (
     StartTls,
     WriteLac,
 )
+from bookie.wire.stock.v3_adds import plain_add
 from bookie.wire.stock.wire import Wire
 
 VERSION: Final = 3
@@ -63,6 +64,9 @@ class V3(Wire):
 
     def parse(self, frame: memoryview) -> Request:
         """NotVersion3Error, a FrameError, when it is not a message of version 3."""
+        add = plain_add(frame)
+        if add is not None:
+            return add
         message = _parsed(bytes(frame))
         header = message.header
         if header.version != VERSION:
@@ -72,6 +76,12 @@ class V3(Wire):
         if parse is None:
             return _refused(message, Outcome.BAD_REQUEST, f"no operation {header.operation} here")
         return parse(message, header.txnId)
+
+    def lone_add(self, view: memoryview) -> Add | None:
+        size = len(view) - FRAME_LENGTH_BYTES
+        if size < ENTRY_HEADER_BYTES or FRAME_LENGTH.unpack_from(view)[0] != size:
+            return None
+        return plain_add(view[FRAME_LENGTH_BYTES:])
 
     def answer_add(self, request: Add, outcome: Outcome) -> bytes:
         answer, part = self._added, self._added_part

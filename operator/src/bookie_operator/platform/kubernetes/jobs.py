@@ -15,7 +15,9 @@ from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observed import Job, JobKind
-from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.deadlines import deadline_s
+from bookie_operator.platform.job_command import accept_loss_words, engine_words
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.pods import (
@@ -30,13 +32,7 @@ from bookie_operator.platform.kubernetes.pods import (
     value_env,
 )
 from bookie_operator.platform.kubernetes.view import container_of, moment, waiting_reason
-from bookie_operator.reports import (
-    audit_report,
-    drain_report,
-    loss_report,
-    message_of,
-    repair_report,
-)
+from bookie_operator.reports import message_of, with_report
 
 CONTAINER: Final = "repair"
 SUMMARY: Final = "/dev/termination-log"
@@ -46,7 +42,6 @@ TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
-_WORDS: Final = {JobKind.REPAIR: "run", JobKind.AUDIT: "audit", JobKind.DRAIN: "drain"}
 _KEPT_ANSWER: Final = (
     'out=$("$@" 2>/tmp/said); code=$?; said=$(cat /tmp/said); '
     f'printf %s "${{out:-$said}}" | head -c {SUMMARY_BYTES} >{SUMMARY}; '
@@ -57,21 +52,10 @@ _KEPT_ANSWER: Final = (
 
 def command(job: StartJob, metadata_url: str) -> list[str]:
     if job.decision is not None:
-        return ["sh", "-c", _KEPT_ANSWER, "job", *_accept_loss(job.decision, metadata_url)]
-    words = ["python", "-m", "bookie.repair", _WORDS[job.kind], "--metadata", metadata_url]
-    if job.bookie_id is not None:
-        words += ["--bookie", job.bookie_id]
-    words += job.options
-    return [*words, "--engine", job.engine, "--output", "json", "--progress", "--summary", SUMMARY]
-
-
-def _accept_loss(wish: LossDecision, metadata_url: str) -> list[str]:
-    # One argument with its value, so that no text of a person's is taken for an option.
-    reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
-    words = ["bookie", "ledger", "accept-loss", str(wish.ledger_id), reason]
-    if wish.entry_id is not None:
-        words += ["--entry", str(wish.entry_id)]
-    return [*words, "--yes", "--output", "json", "--metadata", metadata_url]
+        accept = accept_loss_words(job.decision, metadata_url)
+        return ["sh", "-c", _KEPT_ANSWER, "job", "bookie", *accept]
+    words = ["python", *engine_words(job, metadata_url)]
+    return [*words, "--output", "json", "--progress", "--summary", SUMMARY]
 
 
 def job_manifest(
@@ -90,7 +74,7 @@ def job_manifest(
         "spec": {
             "backoffLimit": 0,  # the planner tries again, with its own waits and a new name
             "ttlSecondsAfterFinished": TTL_S,
-            "activeDeadlineSeconds": int(spec.repair.deadline_seconds) + DEADLINE_SLACK_S,
+            "activeDeadlineSeconds": int(deadline_s(spec, job.kind)) + DEADLINE_SLACK_S,
             "template": {
                 "metadata": {"labels": own},
                 "spec": _pod(cluster, job, command(job, metadata_url)),
@@ -170,17 +154,13 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
     # A pod that is already deleted leaves no report; the Job's own end is enough.
     pod = next((one for one in pods if _is_pod_of(one, metadata["uid"])), {})
     terminated = (container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
-    tree, kind = _summary(terminated.get("message")), plain.kind
+    tree = _summary(terminated.get("message"))
     return replace(
-        plain,
+        with_report(plain, tree) if tree else plain,
         running=ended is None,
         ended_at=max(ended[0], plain.started_at) if ended else None,
         exit_code=terminated.get("exitCode"),
         message=_message(tree, terminated, ended),
-        repair=repair_report(tree) if tree and kind is JobKind.REPAIR else None,
-        audit=audit_report(tree) if tree and kind is JobKind.AUDIT else None,
-        loss=loss_report(tree) if tree and kind is JobKind.ACCEPT_LOSS else None,
-        drain=drain_report(tree) if tree and kind is JobKind.DRAIN else None,
         waiting=waiting_reason(pod) if ended is None and pod else "",
     )
 

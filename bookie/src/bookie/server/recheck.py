@@ -1,0 +1,95 @@
+"""A bookie's look at its own copies, on request: what was stored with a wrong digest is rejected.
+
+A bookie does not know digests: it keeps what it was sent, and the first copy of an id stays. Told
+that copies look corrupt, it takes nobody's word for it: it reads the ledger's digest type and
+password from the metadata itself, linearizably, verifies its own copies with them, and lets go of
+those that are wrong. They are unreadable then (R8: unknown, never denied), and a recovery add takes
+their place.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import EntryCodec
+from bookie.protocol.errors import BadRequestError, FrameError, NoSuchLedgerError
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.runs import parse_run
+from bookie.protocol.verified import verify_run
+from bookie.storage.engine import Storage
+
+log = logging.getLogger(__name__)
+
+ENTRIES_MAX: Final = 1_000_000
+"""Of one request."""
+READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """`rejected`: copies that were wrong, and are let go of. `message`: why none was looked at."""
+
+    rejected: EntrySet = EMPTY
+    message: str = ""
+
+
+async def recheck(
+    storage: Storage, store: MetadataStore, ledger_id: LedgerId, entries: EntrySet
+) -> Recheck:
+    """Verify these copies, and reject, durably, those that are wrong.
+
+    Raises BadRequestError for too many, UnavailableError without metadata, StorageError when a disk
+    cannot say.
+    """
+    if len(entries) > ENTRIES_MAX:
+        raise BadRequestError(f"{len(entries)} entries in one request, at most {ENTRIES_MAX}")
+    try:
+        metadata = (await store.read_ledger(ledger_id)).value
+    except NoSuchLedgerError:
+        return Recheck(message=f"ledger {ledger_id} does not exist")
+    # Of several copies of an id only the first stays: from here on there is one of each.
+    await asyncio.to_thread(storage.checkpoint)
+    wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)
+    if wrong:
+        await asyncio.to_thread(storage.reject, ledger_id, wrong)
+        log.error("ledger %d: %d copies with a wrong digest rejected", ledger_id, len(wrong))
+    return Recheck(wrong)
+
+
+def _wrong(storage: Storage, metadata: LedgerMetadata, entries: EntrySet) -> EntrySet:
+    codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+    found = EMPTY
+    for first, last in entries.ranges():
+        at = EntryId(first)
+        while at <= last:
+            read = storage.read(
+                metadata.ledger_id, first=at, last=EntryId(last), bytes_max=READ_BYTES
+            )
+            through = read.answered_through
+            found |= _corrupt(read.runs, codec, first=at, last=through)
+            at = EntryId(through + 1)
+    return found & entries
+
+
+def _corrupt(runs: tuple[bytes, ...], codec: EntryCodec, *, first: int, last: int) -> EntrySet:
+    """Ids of which a copy is wrong, and none is right."""
+    right, wrong = list[int](), list[int]()
+    for buffer in runs:
+        try:
+            verified = verify_run(parse_run(buffer), codec, first=first, last=last)
+        except FrameError:
+            continue  # not readable, so there is nothing to reject
+        right += verified.ids
+        wrong += verified.corrupt
+    return _set_of(wrong) - _set_of(right)
+
+
+def _set_of(ids: list[int]) -> EntrySet:
+    bounds = np.array(ids, np.int64)
+    return EntrySet.from_bounds(bounds, bounds)

@@ -1,0 +1,73 @@
+"""Numbered attempts of one kind of job for the whole cluster, followed from pass to pass. Pure.
+
+Audits and scrubs are such: the newest job's number names the next one, so that a restarted operator
+finds it again, and a failed one is tried again with growing waits.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import AuditStatus, ScrubStatus, whole_milliseconds
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.deadlines import backoff
+
+Status = TypeVar("Status", AuditStatus, ScrubStatus)
+Figures = Callable[[Job], Mapping[str, Any] | None]
+"""What the status says of a job that came to its end; None when it left no result."""
+
+
+def followed(
+    cluster: BookieCluster, observed: Observed, previous: Status, *, kind: JobKind, figures: Figures
+) -> Status:
+    """The status after looking at the newest job of this kind."""
+    jobs = [job for job in observed.jobs if job.kind is kind]
+    job = max(jobs, key=lambda job: job.attempt, default=None)
+    if job is None or job.attempt < previous.attempt:
+        if not previous.running:
+            return previous
+        return _failed(cluster, previous, kind, previous.attempt, observed.now, "the job is gone")
+    if job.running:
+        said = job.waiting or job.message
+        told = {"running": True, "attempt": job.attempt, "message": said[:1024]}
+        return previous.model_copy(update=told)
+    if job.attempt == previous.attempt and not previous.running:
+        return previous
+    found = figures(job)
+    if found is None or job.ended_at is None:
+        ended = job.ended_at or observed.now
+        return _failed(cluster, previous, kind, job.attempt, ended, job.message or "no result")
+    return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
+
+
+def _ended(job: Job, ended: datetime) -> dict[str, Any]:
+    return {
+        "running": False,
+        "attempt": job.attempt,
+        "failures": 0,
+        "next_at": None,
+        "started_at": whole_milliseconds(job.started_at),
+        "finished_at": whole_milliseconds(ended),
+        "message": "",
+    }
+
+
+def _failed(
+    cluster: BookieCluster,
+    previous: Status,
+    kind: JobKind,
+    attempt: int,
+    ended: datetime,
+    why: str,
+) -> Status:
+    failures = previous.failures + 1
+    return previous.model_copy(
+        update={
+            "running": False,
+            "attempt": attempt,
+            "failures": failures,
+            "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
+            "message": f"{kind.value} {attempt} failed: {why}"[:1024],
+        }
+    )

@@ -1,0 +1,102 @@
+"""Scrubs: every copy read and verified, on schedule or when asked; corrupt copies are replaced.
+
+A scrub gives way to whatever is more pressing: it begins only while every bookie serves and none
+has marks, and it is stopped for a repair or a drain. What it has replaced by then stays replaced.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, RepairEngine
+from bookie_operator.model.status import ScrubStatus, whole_milliseconds
+from bookie_operator.model.task import TaskType
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.attempts import followed
+from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.repair import is_waiting
+from bookie_operator.plan.states import Judged, marks_total
+
+_COUNTS: Final = (
+    "ledgers", "entries", "corrupt_found", "corrupt_replaced", "blocked", "message",
+)  # fmt: skip
+"""What the status says as the report does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubs:
+    status: ScrubStatus
+    actions: list[Action]
+
+
+def scrubs(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    previous: ScrubStatus,
+    gives_way_to: str,
+) -> Scrubs:
+    """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
+    status = followed(cluster, observed, previous, kind=JobKind.SCRUB, figures=_figures)
+    status = _with_schedule(cluster, observed, status)
+    running = [job for job in observed.jobs if job.kind is JobKind.SCRUB and job.running]
+    actions: list[Action] = [
+        StopJob(job.name, reason)
+        for job in running
+        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
+    ]
+    may_start = not (running or gives_way_to or cluster.spec.paused)
+    if may_start and _is_settled(judged, observed) and _is_wanted(cluster, observed, status):
+        actions.append(_start(cluster, status.attempt + 1))
+    return Scrubs(status, actions)
+
+
+def _start(cluster: BookieCluster, attempt: int) -> StartJob:
+    return StartJob(
+        name=f"{cluster.metadata.name}-scrub-{attempt}",
+        kind=JobKind.SCRUB,
+        engine=RepairEngine.INLINE.value,  # it is the bookies that take the time
+        attempt=attempt,
+        read_rate=cluster.spec.scrub.read_bytes_per_second,
+    )
+
+
+def _with_schedule(cluster: BookieCluster, observed: Observed, status: ScrubStatus) -> ScrubStatus:
+    """A new cluster is first read an interval later: there is little in it yet."""
+    is_scheduled = cluster.spec.scrub.interval_seconds is not None
+    if is_scheduled is (status.scheduled_at is not None):
+        return status
+    since = whole_milliseconds(observed.now) if is_scheduled else None
+    return status.model_copy(update={"scheduled_at": since})
+
+
+def _is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
+    metadata = observed.metadata
+    if not metadata.reachable or metadata.instance_id is None:
+        return False
+    return all(one.is_booted for one in judged.values()) and not marks_total(judged)
+
+
+def _is_wanted(cluster: BookieCluster, observed: Observed, status: ScrubStatus) -> bool:
+    if any(is_waiting(task, TaskType.SCRUB) for task in observed.tasks):
+        return True
+    if status.failures and status.next_at is not None:
+        is_time = observed.now >= status.next_at
+        return is_time and status.failures < cluster.spec.repair.max_attempts
+    interval = cluster.spec.scrub.interval_seconds
+    if interval is None:
+        return False
+    last = status.started_at or status.scheduled_at
+    return last is not None and observed.now - last >= timedelta(seconds=interval)
+
+
+def _figures(job: Job) -> dict[str, Any] | None:
+    report = job.scrub
+    if report is None:
+        return None
+    return {"clean": report.is_clean, **{name: getattr(report, name) for name in _COUNTS}}

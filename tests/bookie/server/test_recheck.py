@@ -1,0 +1,133 @@
+"""A bookie's look at its own copies: wrong ones are let go of, for recovery's adds to replace."""
+
+from pathlib import Path
+
+import pytest
+from bookie.metadata.memory import MemoryStore
+from bookie.protocol.availability import EMPTY
+from bookie.protocol.entry import DigestType, EntryCodec
+from bookie.protocol.errors import BadRequestError, UnavailableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.server.recheck import ENTRIES_MAX, recheck
+from bookie.testing.metadata import FaultyStore
+from storage_kit import StorageKit, ids
+
+PASSWORD = b"secret"
+LEDGER = LedgerId(0)
+CODEC = EntryCodec(LEDGER, DigestType.CRC32C, PASSWORD)
+
+
+def frame(first: int, count: int, *, wrong: int = -1, recovery: bool = False) -> RunFrame:
+    """Entries with right digests, but for one."""
+    bodies = []
+    for entry_id in range(first, first + count):
+        body = CODEC.encode(EntryId(entry_id), b"x" * 20, lac=EntryId(-1), length=20)
+        bodies.append(body[:-1] + b"!" if entry_id == wrong else body)
+    flags = FLAG_RECOVERY if recovery else 0
+    return parse_run(build_run(LEDGER, EntryId(first), bodies, lac=EntryId(-1), flags=flags))
+
+
+@pytest.fixture
+async def store() -> FaultyStore:
+    """A ledger of ten entries on three bookies."""
+    store = FaultyStore(MemoryStore())
+    await store.initialise()
+    members = tuple(BookieId(f"bookie-{number}") for number in range(3))
+    await store.create_ledger(
+        LedgerMetadata(
+            await store.new_ledger_id(), 3, 3, 2,
+            fragments=(Fragment(EntryId(0), members),),
+            password=PASSWORD,
+            state=LedgerState.CLOSED,
+            last_entry_id=EntryId(9),
+        )
+    )  # fmt: skip
+    return store
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> StorageKit:
+    return StorageKit(tmp_path / "bookie")
+
+
+async def test_a_wrong_copy_is_unreadable_then_and_never_denied(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    found = await recheck(kit.storage, store, LEDGER, ids((0, 9)))
+    assert found.rejected == ids((4, 4))
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
+    assert kit.held(LEDGER) == ids((0, 3), (5, 9)), "an audit by the index finds it, too"
+    kit.storage.close()
+
+
+async def test_a_recovery_add_takes_its_place_and_stays_after_a_restart(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit.add(frame(4, 1, recovery=True))
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9)
+    kit = kit.reopened()
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9) and kit.held(LEDGER) == ids((0, 9))
+    assert (await recheck(kit.storage, store, LEDGER, ids((0, 9)))).rejected == EMPTY
+    kit.storage.close()
+
+
+async def test_a_writers_add_does_not_take_its_place(kit: StorageKit, store: FaultyStore) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit.add(frame(4, 1))
+    kit.storage.checkpoint()
+    assert kit.held(LEDGER) == ids((0, 3), (5, 9))
+    kit.storage.close()
+
+
+async def test_what_was_rejected_stays_rejected_after_a_kill(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit = kit.after_kill()
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
+    kit.storage.close()
+
+
+async def test_compaction_keeps_what_is_left_of_the_frame(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit = kit.reopened()
+    while kit.storage.compact_some() is not None:
+        pass
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
+    kit.storage.close()
+
+
+async def test_good_copies_and_others_words_change_nothing(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    found = await recheck(kit.storage, store, LEDGER, ids((0, 3), (5, 9)))
+    assert found.rejected == EMPTY
+    assert kit.read(LEDGER, 0, 9)[0] == ids((0, 9)), "nobody asked about the wrong one"
+    kit.storage.close()
+
+
+async def test_without_metadata_nothing_is_judged(kit: StorageKit, store: FaultyStore) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    assert (await recheck(kit.storage, store, LedgerId(9), ids((0, 9)))).message
+    store.is_out = True
+    with pytest.raises(UnavailableError):
+        await recheck(kit.storage, store, LEDGER, ids((0, 9)))
+    assert kit.held(LEDGER) == ids((0, 9))
+    kit.storage.close()
+
+
+async def test_a_request_is_bounded(kit: StorageKit, store: FaultyStore) -> None:
+    with pytest.raises(BadRequestError):
+        await recheck(kit.storage, store, LEDGER, ids((0, ENTRIES_MAX)))
+    kit.storage.close()
