@@ -55,10 +55,11 @@ def adherence_of(ledgers: LedgerColumns, racks: Racks) -> Ids:
     of_fragment = rows_of(ledgers.fragments)
     sizes, quorums = ledgers.ensemble_size[of_fragment], ledgers.write_quorum[of_fragment]
     starts = bounds_of(sizes, len(sizes))[:-1]
-    shapes = np.stack((sizes, quorums), axis=1)[~_is_empty(ledgers, of_fragment)]
-    for size, quorum in np.unique(shapes, axis=0).tolist():
-        alike = (sizes == size) & (quorums == quorum) & ~_is_empty(ledgers, of_fragment)
-        rows = np.flatnonzero(alike)
+    # One number for both: rows of two columns are dear to tell apart.
+    shapes = np.where(_is_empty(ledgers, of_fragment), 0, sizes << 32 | quorums)
+    for shape in np.unique(shapes[shapes > 0]).tolist():
+        size, quorum = shape >> 32, shape & 0xFFFFFFFF
+        rows = np.flatnonzero(shapes == shape)
         for part in np.array_split(rows, -(-len(rows) * size * quorum // CELLS_MAX)):
             members = codes[ledgers.members[starts[part][:, None] + np.arange(size)]]
             level = _levels(_least_span(members, quorum), racks.needed(quorum))
