@@ -7,4 +7,7 @@ import java.lang.annotation.RetentionPolicy;
 @Retention(RetentionPolicy.RUNTIME)
 @interface Bookies {
     int value();
+
+    /** Whether the last of them has held nothing of another class. */
+    boolean lastIsNew() default false;
 }

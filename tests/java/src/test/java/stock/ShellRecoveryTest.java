@@ -16,9 +16,10 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** `bookkeeper shell` where copies are moved, by the command or by Apache's own autorecovery. */
 @OnV3
-@Bookies(4)
+@Bookies(value = 4, lastIsNew = true)
 class ShellRecoveryTest extends SuiteCase {
-    /** Not of the first three, which hold what every other class wrote. */
+    /** Not of the first three, which hold what every other class wrote: an autorecovery takes up all
+     * ledgers of a bookie that is gone, and waits for 5 s after each that cannot be mended. */
     private static final BookieId GONE = Fleet.id(3);
 
     private LedgerHandle orphan;

@@ -42,13 +42,14 @@ class UnderreplicationTest {
         driver = MetadataDrivers.getBookieDriver(URI.create(settings.getMetadataServiceUri()));
         driver.initialize(settings, NullStatsLogger.INSTANCE);
         theirs = driver.getLedgerManagerFactory().newLedgerUnderreplicationManager();
+    }
+
+    /** A worker of a later class would wait for 5 s after each mark that it cannot make sense of. */
+    @AfterEach
+    void disconnect() throws Exception {
         for (long ledger : marked()) {
             clear(ledger);
         }
-    }
-
-    @AfterEach
-    void disconnect() throws Exception {
         theirs.close();
         driver.close();
     }
