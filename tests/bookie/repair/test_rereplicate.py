@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import Cookie
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import InconsistentError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.audit_steps import audit
@@ -67,6 +69,15 @@ async def test_every_entry_of_a_lost_bookie_gets_a_new_home(lab: LostLab) -> Non
     assert result["entries_copied"] == 140
     after = await lab.audit()
     assert (after["audit"]["ok"], after["exit_code"]) == (140, 0)
+
+
+async def test_nothing_is_moved_where_a_bookie_belongs_to_another_cluster(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=5, last=4)
+    await lab.store.create_cookie(Cookie(lab.ids[1], ("/j",), ("/l",), "other"))
+    await lab.lose()
+    with pytest.raises(InconsistentError, match="other"):
+        await lab.run(LOST)
+    assert lab.ids[LOST] in (await lab.metadata(ledger.ledger_id)).fragments[0].ensemble
 
 
 async def test_a_corrupt_copy_is_not_spread_to_the_new_member(lab: LostLab) -> None:

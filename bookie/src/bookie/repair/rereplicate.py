@@ -24,6 +24,7 @@ from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.cluster import Cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.drain import blocked_rows, drain_engine, sums
 from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
 from bookie.repair.engines import AUTO
@@ -62,9 +63,11 @@ class RereplicateRequest:
 async def rereplicate(cluster: Cluster, request: RereplicateRequest, *, say: Say) -> Document:
     """Run one re-replication; the result object. It may be stopped anywhere and run again.
 
-    Raises SettingsError for an unknown engine, UnavailableError without metadata store.
+    Raises SettingsError for an unknown engine, UnavailableError without metadata store,
+    InconsistentError where bookies of several clusters meet.
     """
     choice = drain_engine(request.engine)
+    await SameCluster.look(cluster.store)
     run = _Run(cluster, request, say)
     refusal = await run.work()
     after = await run.audit()
