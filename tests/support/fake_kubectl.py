@@ -123,8 +123,8 @@ def watch(resource: str, name: str, limit: str) -> None:
             if last:  # and on, as the real one: the name may come back
                 tell("DELETED", last)
                 last = ""
-        elif path.read_text() != last:
-            last = tell("MODIFIED", path.read_text())
+        elif (now := path.read_text()) != last:
+            last = tell("MODIFIED", now)
         time.sleep(POLL_S)
 
 

@@ -47,7 +47,9 @@ class FakeLab:
 
     def put(self, plural: str, tree: dict[str, Any]) -> None:
         path = self._root / "objects" / plural / f"{tree['metadata']['name']}.json"
-        path.write_text(json.dumps(tree))
+        whole = path.with_suffix(".new")  # a watch must not see half of it
+        whole.write_text(json.dumps(tree))
+        whole.replace(path)
 
     def put_cluster(self, state: str, **metadata: Any) -> None:
         tree = tree_of(state)
