@@ -15,6 +15,7 @@ from bookie_operator.kubectl.ages import ago, count, span
 from bookie_operator.kubectl.bookies import bookie_branch, engine_text
 from bookie_operator.model.cluster import AckMode, BookieCluster, ClusterSpec
 from bookie_operator.model.status import (
+    AttemptStatus,
     AuditStatus,
     Blocked,
     ClusterStatus,
@@ -165,45 +166,41 @@ def _metadata(metadata: MetadataStatus) -> Text:
 
 
 def _audit(audit: AuditStatus, now: datetime) -> Text:
-    text = Text.assemble(("last audit  ", "dim"))
-    if audit.finished_at is None:
-        text.append("none yet")
-    else:
-        word, style = ("clean", "green") if audit.clean else ("with findings", "yellow")
-        text.append(f"{ago(audit.finished_at, now)}  ")
-        text.append(word, style)
-        text.append(
-            f"  {count(audit.ledgers, 'ledger')}, {audit.entries} entries{_findings(audit)}"
-        )
-        if audit.engine:
-            text.append(f"  ({audit.engine})", "dim")
-    if audit.running:
-        since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
-        text.append(f"; one runs{since}", "cyan")
-    elif audit.failures:
-        text.append(f"; {audit.failures} failed since: {audit.message}", "yellow")
+    found = f"{count(audit.ledgers, 'ledger')}, {audit.entries} entries{_findings(audit)}"
+    text = _last("audit", audit, now, found=found, none="none yet")
+    if audit.finished_at is not None and audit.engine:
+        text.append(f"  ({audit.engine})", "dim")
+    since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
+    text.append(_since(audit, f"; one runs{since}"))
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
     return text
 
 
 def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
-    text = Text.assemble(("last scrub  ", "dim"))
-    if scrub.finished_at is None:
-        text.append("none has finished")
-    else:
-        word, style = ("clean", "green") if scrub.clean else ("with findings", "yellow")
-        text.append(f"{ago(scrub.finished_at, now)}  ")
-        text.append(word, style)
-        text.append(
-            f"  {count(scrub.ledgers, 'ledger')}, {scrub.entries} entries: "
-            f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
-        )
-    if scrub.running:
-        text.append("; one runs", "cyan")
-    elif scrub.failures:
-        text.append(f"; {scrub.failures} failed since: {scrub.message}", "yellow")
-    return text
+    found = (
+        f"{count(scrub.ledgers, 'ledger')}, {scrub.entries} entries: "
+        f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
+    )
+    text = _last("scrub", scrub, now, found=found, none="none has finished")
+    return text.append(_since(scrub, "; one runs"))
+
+
+def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
+    """When the last one finished and what it found; `none` when none has."""
+    text = Text.assemble((f"last {kind}  ", "dim"))
+    if status.finished_at is None:
+        return text.append(none)
+    word, style = ("clean", "green") if status.clean else ("with findings", "yellow")
+    return text.append(f"{ago(status.finished_at, now)}  ").append(word, style).append(f"  {found}")
+
+
+def _since(status: AttemptStatus, running: str) -> Text:
+    """What became of the attempts after it."""
+    if status.running:
+        return Text(running, "cyan")
+    failed = f"; {status.failures} failed since: {status.message}" if status.failures else ""
+    return Text(failed, "yellow")
 
 
 def _drain(drain: DrainStatus, now: datetime) -> Text:

@@ -216,20 +216,28 @@ class ClassCounts(Resource):
 ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
 
 
-class AuditStatus(Resource):
-    """The last finished audit, and the attempt that runs or failed since."""
+class AttemptStatus(Resource):
+    """Numbered attempts of one kind of job: the last finished, and what runs or failed since."""
 
     running: bool = False
     attempt: Count = 0
-    """Audits started so far: names the next one's job."""
+    """Started so far: names the next one's job."""
     failures: Count = 0
     """Failed in a row."""
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
     next_at: AwareDatetime | None = None
+    """Not before then is a failed one tried again."""
+    clean: bool | None = None
+    """Nothing is found, or left, by the last finished one."""
+    message: LongText = ""
+
+
+class AuditStatus(AttemptStatus):
+    """The last finished audit, and the attempt that runs or failed since."""
+
     asked_at: AwareDatetime | None = None
     """When the operator last saw something that only an audit can settle."""
-    clean: bool | None = None
     ledgers: Count = 0
     entries: Count = 0
     ok: Count = 0
@@ -248,32 +256,19 @@ class AuditStatus(Resource):
     engine_reason: LongText = ""
     spark_app_id: ShortText = ""
     executors: Count = 0
-    message: LongText = ""
 
 
-class ScrubStatus(Resource):
+class ScrubStatus(AttemptStatus):
     """The last finished scrub, and the attempt that runs or failed since."""
 
-    running: bool = False
-    attempt: Count = 0
-    """Scrubs started so far: names the next one's job."""
-    failures: Count = 0
-    """Failed in a row."""
-    started_at: AwareDatetime | None = None
-    finished_at: AwareDatetime | None = None
-    next_at: AwareDatetime | None = None
-    """Not before then is a failed one tried again."""
     scheduled_at: AwareDatetime | None = None
     """Since when there is a schedule; absent without one."""
-    clean: bool | None = None
-    """Every copy is good now."""
     ledgers: Count = 0
     entries: Count = 0
     corrupt_found: Count = 0
     corrupt_replaced: Count = 0
     blocked: Count = 0
     """Ledgers of which not all could be verified or replaced."""
-    message: LongText = ""
 
 
 class DrainPhase(StrEnum):

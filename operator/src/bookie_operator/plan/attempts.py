@@ -5,15 +5,16 @@ finds it again, and a failed one is tried again with growing waits.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar
 
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, ScrubStatus, whole_milliseconds
-from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.model.status import AttemptStatus, whole_milliseconds
+from bookie_operator.observed import AuditReport, Job, JobKind, Observed, ScrubReport
 from bookie_operator.plan.deadlines import backoff
 
-Status = TypeVar("Status", AuditStatus, ScrubStatus)
+Status = TypeVar("Status", bound=AttemptStatus)
 Figures = Callable[[Job], Mapping[str, Any] | None]
 """What the status says of a job that came to its end; None when it left no result."""
 
@@ -39,6 +40,12 @@ def followed(
         ended = job.ended_at or observed.now
         return _failed(cluster, previous, kind, job.attempt, ended, job.message or "no result")
     return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
+
+
+def told(report: AuditReport | ScrubReport, status: type[AttemptStatus]) -> dict[str, Any]:
+    """What the status says as the report does, by the names that both have."""
+    names = [field.name for field in fields(report) if field.name in status.model_fields]
+    return {"clean": report.is_clean, **{name: getattr(report, name) for name in names}}
 
 
 def _ended(job: Job, ended: datetime) -> dict[str, Any]:

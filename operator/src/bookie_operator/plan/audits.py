@@ -16,7 +16,7 @@ from bookie_operator.model.status import AuditStatus, ClassCounts, Incident, who
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.attempts import followed
+from bookie_operator.plan.attempts import followed, told
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.repair import is_waiting
@@ -24,23 +24,6 @@ from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0
 """A schedule's verdict is stale after this many intervals."""
-_COUNTS: Final = (
-    "ledgers",
-    "entries",
-    "ok",
-    "missing",
-    "unknown",
-    "below_write_quorum",
-    "below_ack_quorum",
-    "no_copy",
-    "lost",
-    "accepted_losses",
-    "engine",
-    "engine_reason",
-    "spark_app_id",
-    "executors",
-)
-"""What the status says as the report does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +112,7 @@ def _figures(job: Job) -> dict[str, Any] | None:
         name: ClassCounts(findings=one.findings, entries=one.entries)
         for name, one in report.classes.items()
     }
-    counts = {name: getattr(report, name) for name in _COUNTS}
-    return {"clean": report.is_clean, "classes": classes, **counts}
+    return told(report, AuditStatus) | {"classes": classes}
 
 
 def _is_wanted(

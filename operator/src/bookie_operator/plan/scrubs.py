@@ -7,7 +7,7 @@ has marks, and it is stopped for a repair or a drain. What it has replaced by th
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from bookie.protocol.ids import BookieId
 
@@ -16,15 +16,10 @@ from bookie_operator.model.status import ScrubStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.attempts import followed
+from bookie_operator.plan.attempts import followed, told
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, marks_total
-
-_COUNTS: Final = (
-    "ledgers", "entries", "corrupt_found", "corrupt_replaced", "blocked", "message",
-)  # fmt: skip
-"""What the status says as the report does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,4 @@ def _is_wanted(cluster: BookieCluster, observed: Observed, status: ScrubStatus) 
 
 
 def _figures(job: Job) -> dict[str, Any] | None:
-    report = job.scrub
-    if report is None:
-        return None
-    return {"clean": report.is_clean, **{name: getattr(report, name) for name in _COUNTS}}
+    return None if job.scrub is None else told(job.scrub, ScrubStatus)
