@@ -1,15 +1,20 @@
 """Real bookies as child processes on folders of a test, to be killed without a warning."""
 
+import asyncio
 import copy
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import yaml
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import BookieId
 
 START_WAIT_S: Final = 20.0
 STOP_WAIT_S: Final = 10.0
@@ -92,3 +97,28 @@ class BookieProcess:
     def ports(self) -> dict[str, int]:
         ports: dict[str, int] = json.loads(self.runtime.read_text(encoding="utf-8"))["ports"]
         return ports
+
+
+Bookies = dict[BookieId, BookieProcess]
+
+
+@asynccontextmanager
+async def started(
+    store: MetadataStore, names: Iterable[BookieId], folder: Path, metadata_url: str
+) -> AsyncIterator[Bookies]:
+    """Bookies of these names, once all are registered; stopped in the end, if they run then."""
+    found = {name: BookieProcess(name, folder / name, metadata_url) for name in names}
+    for bookie in found.values():
+        bookie.start()
+    await until_there(store, *found)
+    yield found
+    for bookie in found.values():
+        if bookie.is_running:
+            bookie.stop()
+
+
+async def until_there(store: MetadataStore, *names: BookieId) -> None:
+    """Just these are registered; one that was killed goes with its session."""
+    async with asyncio.timeout(START_WAIT_S):
+        while set(await store.bookies()) != set(names):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)

@@ -15,13 +15,12 @@ from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.runs import audit_cluster
-from bookie_processes import START_WAIT_S, BookieProcess
+from bookie_processes import Bookies, started, until_there
 
 pytestmark = pytest.mark.process
 NAMES = tuple(BookieId(f"bookie-{number}") for number in range(4))
 LOST = NAMES[1]
 ENTRIES = 60
-Bookies = dict[BookieId, BookieProcess]
 
 
 @pytest.fixture
@@ -33,20 +32,8 @@ async def cluster(zookeeper_url: str) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def bookies(cluster: Cluster, zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Bookies]:
-    found = {name: BookieProcess(name, tmp_path / name, zookeeper_url) for name in NAMES}
-    for bookie in found.values():
-        bookie.start()
-    await until_there(cluster, *NAMES)
-    yield found
-    for bookie in found.values():
-        bookie.stop() if bookie.is_running else None
-
-
-async def until_there(cluster: Cluster, *names: BookieId) -> None:
-    """Just these are registered; one that was killed goes with its session."""
-    async with asyncio.timeout(START_WAIT_S):
-        while set(await cluster.store.bookies()) != set(names):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async with started(cluster.store, NAMES, tmp_path, zookeeper_url) as found:
+        yield found
 
 
 def payload(ledger: int, entry_id: int) -> bytes:
@@ -88,7 +75,7 @@ async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_oth
         ledgers = [await write(client, number, is_open=number > 5) for number in range(8)]
         bookies[LOST].kill()
         shutil.rmtree(bookies[LOST].folder)
-        await until_there(cluster, *(name for name in NAMES if name != LOST))
+        await until_there(cluster.store, *(name for name in NAMES if name != LOST))
         marks = cluster.store.underreplication
         await marks.mark(ledgers[0], [LOST], now_ms=1)
         code, result = await rereplicate(zookeeper_url, "--bookie", LOST)

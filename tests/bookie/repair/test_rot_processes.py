@@ -12,7 +12,7 @@ from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
-from bookie_processes import START_WAIT_S, BookieProcess
+from bookie_processes import START_WAIT_S, BookieProcess, Bookies, started, until_there
 from repair_lab import SETTINGS
 
 pytestmark = pytest.mark.process
@@ -22,7 +22,6 @@ FRAME_AT = 4096
 ENTRIES = 40
 DEEP = DigestSettings()
 REPAIR = RepairRequest(engine="inline", settings=replace(SETTINGS, digests=DEEP))
-Bookies = dict[BookieId, BookieProcess]
 
 
 @pytest.fixture
@@ -34,19 +33,8 @@ async def cluster(zookeeper_url: str) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def bookies(cluster: Cluster, zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Bookies]:
-    found = {name: BookieProcess(name, tmp_path / name, zookeeper_url) for name in NAMES}
-    for bookie in found.values():
-        bookie.start()
-    await until_registered(cluster)
-    yield found
-    for bookie in found.values():
-        bookie.stop()
-
-
-async def until_registered(cluster: Cluster) -> None:
-    async with asyncio.timeout(START_WAIT_S):
-        while set(await cluster.store.bookies()) != set(NAMES):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async with started(cluster.store, NAMES, tmp_path, zookeeper_url) as found:
+        yield found
 
 
 async def restart(bookie: BookieProcess, cluster: Cluster, *, damage: bool) -> None:
@@ -62,7 +50,7 @@ async def restart(bookie: BookieProcess, cluster: Cluster, *, damage: bool) -> N
             log.seek(FRAME_AT + 200)
             log.write(bytes([byte[0] ^ 0xFF]))
     bookie.start()
-    await until_registered(cluster)
+    await until_there(cluster.store, *NAMES)
 
 
 async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
