@@ -28,8 +28,8 @@ from bookie.protocol.placement import Racks
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster
 from bookie.repair.columns import AnswerColumns, LedgerColumns
-from bookie.repair.job import audit_ledgers
 from bookie.repair.sources import AvailabilitySource
+from bookie.repair.spark_audit import audit_ledgers
 from bookie.repair.survey import BulkAudit, Scope, survey
 from pyspark.cloudpickle import register_pickle_by_value
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import LedgerId
-from bookie.repair.job import followed, parts_of
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.spark_master import MASTER_VARIABLE, local_master, writable_home
+from bookie.repair.spark_parts import parts_of
+from bookie.repair.spark_repair import followed
 
 
 def test_threads_of_one_jvm_are_the_default() -> None:

@@ -2,7 +2,7 @@
 
 What comes out wholly ok is only counted; the rest is `doubtful` and left to `audit.Auditor`, which
 looks at each such ledger again, with fresh metadata and answers. Spark does the same in its tasks
-(`job`), so that memory holds one batch and the doubtful ids on either engine.
+(`spark_audit`), so that memory holds one batch and the doubtful ids on either engine.
 """
 
 import asyncio

@@ -1,0 +1,157 @@
+"""The Spark half of a repair: tasks -> one `mapInArrow` that runs `ledgers.LedgerRepair` -> driver.
+
+In one action, since every further one would repair again.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import Accumulator, AccumulatorParam, Broadcast
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from bookie.repair.audit import COUNT_NAMES
+from bookie.repair.ledgers import LedgerRepair, RepairSettings
+from bookie.repair.outcome import LedgerOutcome, LedgerTask
+from bookie.repair.progress import Done
+from bookie.repair.spark_parts import distinct, executor_name, parts_of, workers
+from bookie.repair.steps import EngineRun
+from bookie.repair.tables import BlockingCluster
+
+FOLLOW_EVERY_S: Final = 0.5
+_STRINGS: Final = pa.list_(pa.string())
+OUTCOME_SCHEMA: Final = pa.schema(
+    [
+        ("ledger_id", pa.int64()),
+        ("state_before", pa.string()),
+        ("recovered", pa.bool_()),
+        ("entries_recovered", pa.int64()),
+        ("entries_copied", pa.int64()),
+        ("bytes_copied", pa.int64()),
+        ("corrupt_copies", pa.int64()),
+        ("corrupt_found", pa.int64()),
+        ("corrupt_replaced", pa.int64()),
+        ("reason", pa.string()),
+        ("message", pa.string()),
+        ("version", pa.int64()),
+        ("possible_loss_from", pa.int64()),
+        ("waiting_for", _STRINGS),
+        ("touched", _STRINGS),
+        *((f"before_{name}", pa.int64()) for name in COUNT_NAMES),
+        ("executor", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class RepairParts:
+    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired."""
+
+    metadata_url: str
+    settings: RepairSettings
+    parts: "Broadcast[list[Sequence[LedgerTask]]]"
+    told: "Accumulator[list[LedgerOutcome]]"
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with BlockingCluster(self.metadata_url) as blocking:
+            work = LedgerRepair(blocking.cluster, self.settings)
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    outcomes = blocking.run(work.repair(self.parts.value[number]))
+                    self.told.add(outcomes)
+                    yield outcome_batch(outcomes, executor_name())
+
+
+class Outcomes(AccumulatorParam):  # type: ignore[misc]
+    """What tasks have done: Spark brings it to the driver as each of them ends, once."""
+
+    def zero(self, value: list[LedgerOutcome]) -> list[LedgerOutcome]:
+        return []
+
+    def addInPlace(
+        self, value1: list[LedgerOutcome], value2: Sequence[LedgerOutcome]
+    ) -> list[LedgerOutcome]:
+        value1.extend(value2)
+        return value1
+
+
+@contextmanager
+def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[None]:
+    """Hands on what tasks have done while an action runs, and the rest when it has ended.
+
+    What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
+    """
+    over, seen = threading.Event(), 0
+    failures: list[Exception] = []
+
+    def hand_on() -> None:
+        nonlocal seen
+        fresh = told.value[seen:]
+        seen += len(fresh)
+        if fresh:
+            done(fresh)
+
+    def follow() -> None:
+        while not (over.wait(FOLLOW_EVERY_S) or failures):
+            try:
+                hand_on()
+            except Exception as error:
+                failures.append(error)
+
+    # A daemon: any other thread would hold up the end of the program.
+    thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+    hand_on()
+
+
+def outcome_batch(outcomes: Sequence[LedgerOutcome], executor: str) -> pa.RecordBatch:
+    """Outcomes as one Arrow batch."""
+    rows = [outcome.row() | {"executor": executor} for outcome in outcomes]
+    columns = {name: [row[name] for row in rows] for name in OUTCOME_SCHEMA.names}
+    return pa.RecordBatch.from_pydict(columns, schema=OUTCOME_SCHEMA)
+
+
+def repair_ledgers(
+    spark: SparkSession,
+    metadata_url: str,
+    tasks: Sequence[LedgerTask],
+    settings: RepairSettings,
+    done: Done,
+) -> EngineRun:
+    """Repair in Spark tasks, once; the outcomes in the order of `tasks`.
+
+    The parts are numbered and broadcast, not shuffled: an executor that dies takes nothing with it
+    but what it was working on. A rate is divided by the number of tasks that run at once: a bound
+    that does not depend on how they share a bookie.
+    """
+    slots = workers(spark)
+    parts = parts_of(tasks, workers=slots)
+    context = spark.sparkContext
+    told = context.accumulator(list[LedgerOutcome](), Outcomes())
+    work = RepairParts(
+        metadata_url,
+        settings.shared_by(min(slots, len(parts))),
+        context.broadcast(parts),
+        told,
+    )
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    outcomes = numbers.mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))
+    with followed(told, done):
+        rows = outcomes.toArrow()  # the one action
+    found = {row["ledger_id"]: LedgerOutcome.from_row(row) for row in rows.to_pylist()}
+    return EngineRun(
+        [found[task.ledger_id] for task in tasks],
+        spark_app_id=spark.sparkContext.applicationId,
+        executors=distinct(rows),
+    )
