@@ -22,7 +22,7 @@ from bookie.testing.simulation.world import Verdict, simulate
 KILL = Plan(7, Scale(readers=2, recoverers=2, entries=1000), (Fault(4.0, "kill", 0, 0, 0.5),))
 
 FORGETFUL = Plan(
-    2,
+    12,
     Scale(
         bookies=3, readers=3, recoverers=3, entries=1000,
         burst=8, pause_s=0.05, repair_s=6.0, flush_s=60.0,

@@ -43,6 +43,24 @@ async def test_appends_of_one_turn_of_the_loop_leave_as_one_run() -> None:
     assert [(call.first, call.last) for call in lab.fleet.calls if adds(call)] == [(0, 8)] * 3
 
 
+async def test_who_waits_for_each_entry_has_the_next_one_sent_at_once() -> None:
+    lab = WriterLab(settings=quick(limits=WriterLimits()))
+    writer = await lab.writer()
+    for _ in range(2):
+        await writer.append(b"x")
+    writer.append(b"y")
+    assert [call.first for call in lab.fleet.calls if adds(call)][-3:] == [2, 2, 2]
+
+
+async def test_what_is_appended_behind_an_entry_sent_at_once_leaves_as_one_run() -> None:
+    lab = WriterLab(settings=quick(limits=WriterLimits()))
+    writer = await lab.writer()
+    await writer.append(b"x")
+    await asyncio.gather(*[writer.append(b"y") for _ in range(9)])
+    sent = [(call.first, call.last) for call in lab.fleet.calls if adds(call)]
+    assert sent == [(0, 0)] * 3 + [(1, 1)] * 3 + [(2, 9)] * 3
+
+
 async def test_everybody_is_told_in_the_order_of_ids() -> None:
     writer = await WriterLab().writer()
     told: list[int] = []

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -131,12 +131,35 @@ async def test_many_messages_in_one_piece_are_answered_in_order() -> None:
         assert [(await client.receive()).request_id for _ in range(300)] == list(range(300))
 
 
+async def test_replies_leave_in_one_write_before_the_loop_turns() -> None:
+    line, connection = Line(), RunConnection(EchoService())
+    connection.connection_made(line)
+    stream = message(1, b"a") + message(2, b"b")
+    connection.get_buffer(-1)[: len(stream)] = stream
+    connection.buffer_updated(len(stream))
+    assert [write[1::2] for write in line.writes] == [[b"a", b"b"]]
+
+
 async def test_messages_larger_than_the_buffer_come_whole() -> None:
     async with connected(EchoService()) as client:
         bodies = [bytes([i]) * size for i, size in enumerate((BUFFER_BYTES + 5, MESSAGE_BYTES_MAX))]
         for i, body in enumerate(bodies):
             client.send(message(i, body))
         assert [bytes((await client.receive()).body) for _ in bodies] == bodies
+
+
+class Line(asyncio.Transport):
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[list[bytes]] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        self.writes.append(list(map(bytes, list_of_data)))
 
 
 class Recorder:

@@ -141,7 +141,10 @@ class LedgerWriter:
         entry_id = self._core.append_one(payload)
         future: LacFuture = self._loop.create_future()
         self._waiting.append((entry_id, future))
-        self._pump_soon()
+        if self._core.sends_one_by_one:
+            self._pump()
+        else:
+            self._pump_soon()
         return future
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:

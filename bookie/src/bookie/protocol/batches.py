@@ -97,6 +97,8 @@ class Gatherer:
         self.last_pushed = NO_ENTRY
         self.length_pushed = 0
         self.queued_bytes = 0
+        self.was_lone = False
+        """The last batch taken was one entry."""
         self._queued = 0
         self._ledger_id = metadata.ledger_id
         self._batch_bytes = batch_bytes
@@ -176,7 +178,8 @@ class Gatherer:
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
-        if self._queued == 1:
+        self.was_lone = self._queued == 1
+        if self.was_lone:
             return self._take_one(first, lac)
         payloads = self._take_payloads()
         few = len(payloads) <= FEW_ENTRIES_MAX

@@ -117,6 +117,13 @@ class Writer:
         return gathered.queued_bytes + gathered.length_pushed - self._length_acked
 
     @property
+    def sends_one_by_one(self) -> bool:
+        """Nothing is under way and what went last was one entry alone: its caller waits for each,
+        so that nothing would be gathered by waiting for more.
+        """
+        return not self._batches and self._gathered.was_lone
+
+    @property
     def is_changing(self) -> bool:
         return self._change is not None
 

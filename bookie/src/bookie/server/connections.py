@@ -3,7 +3,8 @@
 Bytes land in one reused buffer; each whole message goes to the service, which takes it or says
 "no room now". Then the message stays where it is, the socket is not read, and the service calls
 `resume` when there is room: nothing is parked twice, nothing is judged before it is taken.
-Replies of one loop turn leave in one vectored write. `RunConnection` speaks native messages.
+Replies of one loop turn leave in one vectored write, and those to what is just being taken as soon
+as all of it is: before the loop turns again. `RunConnection` speaks native messages.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     """One client of a data port; what its messages look like is the subclass's matter."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._start = 0
         self._end = 0
         self._blocked = False
@@ -49,6 +50,8 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self._is_paused = False
         """The socket is not read."""
         self._is_closing = False
+        self._is_taking = False
+        """Messages are being taken; what is answered meanwhile leaves after the last of them."""
         self.is_secure = False
         """Under TLS."""
         self.reads_under_way = 0
@@ -121,7 +124,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """Queue a reply; it leaves with the others of this loop turn."""
         if self._transport is None:
             return
-        if not self._replies:
+        if not (self._replies or self._is_taking):
             self._loop.call_soon(self._flush)
         self._replies.extend(buffers)
 
@@ -143,7 +146,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     def get_buffer(self, sizehint: int) -> memoryview:
         if len(self._buffer) - self._end < READ_BYTES_MIN:
             self._make_room()
-        return memoryview(self._buffer)[self._end :]
+        return self._buffer[self._end :] if self._end else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
@@ -191,14 +194,19 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             self.close()
 
     def _take_whole_messages(self) -> None:
-        view = memoryview(self._buffer)
-        while self._start < self._end:
-            if self._blocked or self._write_paused or self._is_closing:
-                break
-            taken = self._take_next(view[self._start : self._end])
-            if not taken:
-                break
-            self._start += taken
+        self._is_taking = True
+        try:
+            while self._start < self._end:
+                if self._blocked or self._write_paused or self._is_closing:
+                    break
+                taken = self._take_next(self._buffer[self._start : self._end])
+                if not taken:
+                    break
+                self._start += taken
+        finally:
+            self._is_taking = False
+            if self._replies:
+                self._flush()
         if self._start == self._end:
             self._start = self._end = 0
         self._steer_reading()
@@ -211,10 +219,10 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """
         held = self._end - self._start
         room = max(BUFFER_BYTES, size, held + READ_BYTES_MIN)
-        unparsed = memoryview(self._buffer)[self._start : self._end]
+        unparsed = self._buffer[self._start : self._end]
         if len(self._buffer) != room:
-            self._buffer = bytearray(room)
-        memoryview(self._buffer)[:held] = unparsed  # they may overlap: copied as if in one go
+            self._buffer = memoryview(bytearray(room))
+        self._buffer[:held] = unparsed  # they may overlap: copied as if in one go
         self._start, self._end = 0, held
 
     def _steer_reading(self) -> None:

@@ -66,8 +66,6 @@ class StockConnection(DataConnection):
         self._origin: Origin | None = None
         """Of the requests that came last; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
-        self._is_taking = False
-        """Within a socket event; what is sent leaves at its end."""
 
     @property
     def is_barred(self) -> bool:
@@ -75,10 +73,7 @@ class StockConnection(DataConnection):
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
-        if self._is_taking:
-            self._replies.extend(buffers)
-        else:
-            self._send(buffers)
+        self._send(buffers)
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits is done."""
@@ -100,15 +95,6 @@ class StockConnection(DataConnection):
     def _closed(self) -> None:
         self._work.clear()
         self._service.closed(self)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """What is answered at once leaves with this turn's socket events, not with the next."""
-        self._is_taking = True
-        try:
-            super().buffer_updated(nbytes)
-        finally:
-            self._is_taking = False
-            self._flush()
 
     def _take_next(self, view: memoryview) -> int:
         if self._takes_lone(view):
