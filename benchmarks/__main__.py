@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +50,7 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
 FULL_ONLY: Final = frozenset({"apache", "scale"})
 """Not measured without `--full`, unless `--only` names them."""
 ROUNDS: Final = 5
+WORK_REPEATS: Final = 50
 
 
 def main() -> int:
@@ -104,14 +106,24 @@ def _arguments() -> argparse.Namespace:
 
 
 def _machine() -> dict[str, Any]:
-    """What the figures belong to. `load_before` says how busy others kept it."""
+    """What the figures belong to. `load_before` says how busy others kept it; `python_work_us` how
+    fast its Python is: one built without optimizations takes half as long again.
+    """
     return {
         "revision": code_revision(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
+        "python_work_us": round(min(timeit.repeat(_work, number=1, repeat=WORK_REPEATS)) * 1e6),
         "system": platform.platform(),
         "load_before": os.getloadavg()[0],
     }
+
+
+def _work() -> None:
+    """What this project's Python does most: small objects, numbers and dictionaries."""
+    found: dict[int, tuple[int, int]] = {}
+    for number in range(10_000):
+        found[number & 1023] = (number, len(found))
 
 
 def loop_factory(name: str) -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
