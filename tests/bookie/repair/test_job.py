@@ -113,9 +113,9 @@ async def deep_story(url: str, engine: str, spark: Any) -> Document:
         lab.fleet[0].lose(striped.ledger_id, [EntryId(4)])
         await lab.ledger((0, (0, 1, 3)), entries=4, last=4)
         lab.fleet[3].down = True
-        reader = SparkJobs(url, session=spark).deep_audit
+        jobs, digests = SparkJobs(url, session=spark), DigestSettings()
         return await audit(
-            cluster, engine=engine, settings=AUDIT, digests=DigestSettings(), spark_reader=reader
+            cluster, engine=engine, settings=AUDIT, digests=digests, spark=jobs.audit
         )
 
 

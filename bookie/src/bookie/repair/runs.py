@@ -19,7 +19,7 @@ from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.report import Document, write_whole
 from bookie.repair.rereplicate import RereplicateRequest
-from bookie.repair.spark_engine import spark_audit_for, spark_reader_for, spark_repair_for
+from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
 
@@ -60,7 +60,6 @@ async def audit_cluster(
             checks=checks,
             history=_keeper(cluster, history),
             spark=spark,
-            spark_reader=spark_reader_for(metadata_url),
             say=say,
         )
     return found | {"metadata": metadata_url}

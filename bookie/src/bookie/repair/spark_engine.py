@@ -5,9 +5,6 @@ pyspark is imported when the work begins: who repairs in process needs none of i
 
 from collections.abc import Sequence
 
-from bookie.protocol.ids import LedgerId
-from bookie.repair.audit_steps import SparkReader
-from bookie.repair.deep_survey import DeepSettings
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
@@ -25,19 +22,6 @@ def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) 
         return await jobs.repair(engine, tasks, say, done)
 
     return repair
-
-
-def spark_reader_for(metadata_url: str) -> SparkReader:
-    """Reads every copy of ledgers of the cluster behind this URL in the workers of an engine."""
-
-    async def read(
-        engine: str, ledger_ids: Sequence[LedgerId], settings: DeepSettings, say: Say
-    ) -> BulkAudit:
-        from bookie.repair.job import SparkJobs
-
-        return await SparkJobs(metadata_url).deep_audit(engine, ledger_ids, settings, say)
-
-    return read
 
 
 def spark_audit_for(metadata_url: str) -> SparkAuditor:
