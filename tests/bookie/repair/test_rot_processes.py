@@ -1,6 +1,7 @@
 """Bytes change on the disk of a real bookie: found by reading, replaced, good after a restart."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,21 @@ async def test_spark_tells_of_real_bookies_what_the_process_itself_tells(
     assert found_in(in_spark["findings"]) == found_in(inline["findings"])
     assert in_spark["audit"]["corrupt"] > 0 and bool(in_spark["audit"]["unknown"]) == is_away
     assert in_spark["bytes_read"] >= inline["bytes_read"] > 0
+
+
+MANUAL = Path(__file__).parents[3] / "docs/audit.md"
+
+
+async def test_the_session_in_the_manual_finds_the_rot(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str, tmp_path: Path, spark: Any, capsys: Any
+) -> None:
+    await write(cluster)
+    await restart(bookies[VICTIM], cluster, damage=True)
+    _before, _, rest = MANUAL.read_text(encoding="utf-8").partition("```python\n")
+    code = rest.partition("```")[0].replace("zk://127.0.0.1:2181/ledgers", zookeeper_url)
+    code = code.replace("entries.parquet", str(tmp_path / "entries.parquet"))
+    await asyncio.to_thread(exec, code, {})
+    assert re.search(rf"\|\s+\d+\|\s*{VICTIM}\|\s+0\|\s+39\|", capsys.readouterr().out)
 
 
 def quiet(_line: str) -> None:
