@@ -20,6 +20,7 @@ from bookie.protocol.errors import (
     SettingsError,
     UnavailableError,
 )
+from bookie.repair.consistency import SameCluster
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import RepairSettings
@@ -66,12 +67,14 @@ async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
 class SparkJobs:
     """Runs the Spark halves of a repair or audit; `session`: one that is already there.
 
-    `source`: the table that is audited; None = the product's own.
+    `same`: the cluster that is repaired; None = whatever a task gets to. `source`: the table that
+    is audited; None = the product's own.
     """
 
     metadata_url: str
     settings: RepairSettings = field(default_factory=RepairSettings)
     session: SparkSession | None = None
+    same: SameCluster | None = None
     source: type[AvailabilitySource] | None = None
 
     async def repair(
@@ -83,7 +86,9 @@ class SparkJobs:
         return await self._in_thread(
             engine,
             say,
-            lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings, done),
+            lambda spark: repair_ledgers(
+                spark, self.metadata_url, tasks, self.settings, done, self.same
+            ),
         )
 
     async def audit(self, engine: str, scope: Scope, say: Say) -> BulkAudit:

@@ -27,8 +27,8 @@ async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say)
     """One repair of the cluster behind this URL; the result object."""
     check_engine(request.engine)  # before anything is connected to
     async with open_cluster(metadata_url) as cluster:
-        spark = spark_repair_for(metadata_url, request.settings)
-        await SameCluster.look(cluster.store)
+        same = await SameCluster.look(cluster.store)
+        spark = spark_repair_for(metadata_url, same, request.settings)
         found = await steps.repair(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 

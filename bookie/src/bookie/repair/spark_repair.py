@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bookie.repair.audit import COUNT_NAMES
+from bookie.repair.consistency import SameCluster
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done
@@ -49,18 +50,25 @@ OUTCOME_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class RepairParts:
-    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired."""
+    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired.
+
+    `same`: the cluster that the driver works on; None = any.
+    """
 
     metadata_url: str
     settings: RepairSettings
     parts: "Broadcast[list[Sequence[LedgerTask]]]"
     told: "Accumulator[list[LedgerOutcome]]"
+    same: SameCluster | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with BlockingCluster(self.metadata_url) as blocking:
             work = LedgerRepair(blocking.cluster, self.settings)
             for batch in batches:
                 for number in batch.column(0).to_pylist():
+                    # Each attempt looks anew: an address may lead elsewhere from one to the next.
+                    if self.same is not None:
+                        blocking.run(self.same.check(blocking.cluster.store))
                     outcomes = blocking.run(work.repair(self.parts.value[number]))
                     self.told.add(outcomes)
                     yield outcome_batch(outcomes, executor_name())
@@ -128,6 +136,7 @@ def repair_ledgers(
     tasks: Sequence[LedgerTask],
     settings: RepairSettings,
     done: Done,
+    same: SameCluster | None = None,
 ) -> EngineRun:
     """Repair in Spark tasks, once; the outcomes in the order of `tasks`.
 
@@ -144,6 +153,7 @@ def repair_ledgers(
         settings.shared_by(min(slots, len(parts))),
         context.broadcast(parts),
         told,
+        same,
     )
     numbers = spark.range(0, len(parts), 1, len(parts))
     outcomes = numbers.mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))
