@@ -7,6 +7,7 @@ Beside them lie ledgers with planted damage, which nobody touches.
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bookie.client.connection import BookiePool
 from bookie.metadata.memory import MemoryStore
@@ -234,3 +235,16 @@ def _copy_of(ledger: LedgerMetadata, rng: random.Random) -> tuple[BookieId, Entr
 def found_in(findings: Iterable[Mapping[str, object]]) -> dict[object, object]:
     """By ledger what each bookie lacks, as the result object says it."""
     return {found["ledger_id"]: found["bookies"] for found in findings}
+
+
+def _lacks(place: tuple[BookieId, EntryId], *kinds: str) -> dict[str, Any]:
+    entries = {"entries": 1, "ranges": [[place[1], place[1]]], "ranges_left_out": 0}
+    return {place[0]: dict.fromkeys(kinds, entries)}
+
+
+def expected(planted: Planted, *, is_deep: bool) -> dict[LedgerId, Mapping[str, Any]]:
+    """As `found_in` has it."""
+    found = {i: _lacks(place, "missing") for i, place in planted.lost.items()}
+    if is_deep:
+        found |= {i: _lacks(place, "missing", "corrupt") for i, place in planted.corrupt.items()}
+    return found
