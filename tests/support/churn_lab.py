@@ -4,23 +4,27 @@ their ensembles, are re-replicated, close and go. All of it is right, so nothing
 Beside them lie ledgers with planted damage, which nobody touches.
 """
 
+import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bookie.client.connection import BookiePool
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.opening import open_store
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
+from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.expect import Holding
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore
+from bookie.testing.run_service import served_fleet
 from bookie.wire.native import ReadReply, ReadRequest
 from repair_lab import RepairLab
 
@@ -78,13 +82,21 @@ class Churn:
         self._rng = rng
         self._chance = chance
         self._ledgers: list[LedgerId] = []
+        self._turn = asyncio.Lock()
 
     async def step(self) -> None:
         """Perhaps one change, or several."""
-        while self._rng.random() < self._chance:
-            change = self._rng.choice((self._create, self._grow, self._replace, self._copy,
-                                       self._close, self._delete))  # fmt: skip
-            await change()
+        async with self._turn:
+            while self._rng.random() < self._chance:
+                change = self._rng.choice((self._create, self._grow, self._replace, self._copy,
+                                           self._close, self._delete))  # fmt: skip
+                await change()
+
+    async def run(self) -> None:
+        """Without an end."""
+        while True:
+            await self.step()
+            await asyncio.sleep(0)
 
     async def begin(self, ledgers: int) -> None:
         """So many ledgers before the audit begins."""
@@ -101,9 +113,10 @@ class Churn:
         return found if found.state in states else None
 
     async def _create(self) -> None:
-        last = self._rng.choice((None, LAST))
-        made = await _ledger(self.lab, self._rng.choice(SPREAD), last)
+        made = await _ledger(self.lab, self._rng.choice(SPREAD), None)
         self._ledgers.append(made.ledger_id)
+        if self._rng.random() < 0.5:
+            await self._store(replace(made, state=LedgerState.CLOSED, last_entry_id=EntryId(LAST)))
         self._note("created")
 
     async def _grow(self) -> None:
@@ -204,6 +217,22 @@ async def churning(seed: int, *, chance: float) -> tuple[RepairLab, Churn, Clust
     control.churn = churn
     peers: BookiePool = ChurnPeers(lab.fleet, churn)  # type: ignore[assignment]
     return lab, churn, Cluster(store, peers, control)
+
+
+@asynccontextmanager
+async def served_churning(
+    url: str, seed: int, *, chance: float
+) -> AsyncIterator[tuple[RepairLab, Churn, Cluster]]:
+    """The same for other processes: over real wires, with a real ZooKeeper."""
+    store = await open_store(url)
+    await store.initialise()
+    lab = RepairLab(BOOKIES, store=store)
+    churn = Churn(lab, random.Random(seed), chance=chance)
+    control = ChurnControl(lab.fleet, store)
+    control.churn = churn
+    async with served_fleet(control, churn.step), open_cluster(url) as cluster:
+        yield lab, churn, cluster
+    await store.close()
 
 
 async def plant(lab: RepairLab, rng: random.Random, *, each: int) -> Planted:

@@ -26,8 +26,8 @@ RACKS: Final = {bookie_id: f"/rack-{number % 3}" for number, bookie_id in enumer
 ENTRIES: Final = 3
 PASSWORD: Final = b"churn"
 AT_ONCE: Final = 32
-CHURNERS: Final = 4
-LEDGERS_MIN: Final = 100
+CHURNERS: Final = 2
+LEDGERS_MIN: Final = 150
 """Of one churner: fewer, and one of them might change at every look."""
 
 
