@@ -49,9 +49,11 @@ def session(spark: Any) -> Any:
 
 @pytest.mark.process
 def test_spark_reads_and_comes_to_the_same(session: Any, wanted: BulkAudit) -> None:
-    found = audit_ledgers(session, str(CASES), DEEP, DeepCaseSource)
+    looked = list[int]()
+    found = audit_ledgers(session, str(CASES), DEEP, DeepCaseSource, looked.append)
     assert replace(found, spark_app_id=None, executors=(), bytes_read=0) == wanted
     assert found.bytes_read > 100 * CASES
+    assert looked == sorted(looked) and (looked[0], looked[-1]) == (0, CASES)
 
 
 @pytest.mark.process

@@ -14,8 +14,9 @@ from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of, read_
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestReader, DigestSettings
-from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
+from bookie.repair.engines import INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.history import Keeper, Nowhere
+from bookie.repair.looking import Looking
 from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
 from bookie.repair.report import Document, audit_json, exit_code
@@ -63,7 +64,7 @@ async def audit(
     same = await SameCluster.look(cluster.store)
     racks = racks_of(await cluster.store.bookies(), run.checks.racks)
     racks = replace(racks, min_racks=run.checks.min_racks)
-    choice = await _audit_engine(cluster, engine, ledger_ids)
+    choice, run.total = await _audit_engine(cluster, engine, ledger_ids)
     bulk = await run.look(choice, Scope(racks, same.instance_id, digests), spark)
     found = await run.look_again(choice, bulk)
     others = await run.others(found, bulk, racks)
@@ -105,6 +106,8 @@ class _Run:
         say: Say,
     ) -> None:
         self.started = Started.now()
+        self.total: int | None = None
+        """How many ledgers there are, if anybody counted."""
         self.checks = checks
         self.reader = DigestReader(cluster.peers, digests)
         self._cluster = cluster
@@ -113,13 +116,8 @@ class _Run:
         self._say = say
         grace_ms = int(checks.grace_s * 1000)
         self._grace = Grace(cluster.store, grace_ms, self.started.at_ms)
-        auditor = Auditor(
-            cluster.store,
-            cluster.control,
-            settings,
-            progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
-            excuse=self._grace.excused,
-        )
+        excuse = self._grace.excused
+        auditor = Auditor(cluster.store, cluster.control, settings, excuse=excuse)
         self._auditor = deep_auditor(auditor, self.reader) if self._is_deep else auditor
 
     def _chosen(self) -> AsyncIterator[LedgerId] | Iterable[LedgerId]:
@@ -132,8 +130,9 @@ class _Run:
 
         In process a deep one is of placement alone, and doubts all: it is read when it is judged.
         """
+        looking = Looking(self._say, self.total)
         if choice.name != INLINE:
-            bulk = await handed_in(spark, choice)(choice.name, scope, self._say)
+            bulk = await handed_in(spark, choice)(choice.name, scope, self._say, looking.reached)
         elif self._is_deep:
             placed = await badly_placed(self._cluster.columns, self._chosen(), scope.racks)
             return BulkAudit(misplaced=placed)
@@ -142,7 +141,7 @@ class _Run:
                 self._cluster.columns,
                 self._chosen(),
                 racks=scope.racks,
-                progress=lambda ledgers: self._say(f"{ledgers} ledgers looked at"),
+                progress=looking.reached,
             )
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
         return bulk
@@ -150,6 +149,8 @@ class _Run:
     async def look_again(self, choice: EngineChoice, bulk: BulkAudit) -> Audit:
         """Counts of the first look, and whatever is wrong by the second."""
         is_first = self._is_deep and choice.name == INLINE
+        total = self.total if is_first else len(bulk.doubtful)
+        self._auditor.progress = Looking(self._say, total, again=not is_first).reached
         found = await self._auditor.audit(self._chosen() if is_first else bulk.doubtful)
         return found + Audit(counts=bulk.counts, marked=bulk.marked, tallies=whole(bulk.copies))
 
@@ -190,10 +191,11 @@ class _Run:
 
 async def _audit_engine(
     cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None
-) -> EngineChoice:
+) -> tuple[EngineChoice, int | None]:
+    """The engine, and how many ledgers there are where that is known or decides."""
     if ledger_ids is not None:
-        return EngineChoice(INLINE, "ledgers named one by one")
-    ledgers = 0
-    if requested == AUTO:
-        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
-    return await asyncio.to_thread(choose_engine, requested, ledgers=ledgers)
+        return EngineChoice(INLINE, "ledgers named one by one"), len(ledger_ids)
+    total = None
+    if requested != INLINE:
+        total = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
+    return await asyncio.to_thread(choose_engine, requested, ledgers=total or 0), total

@@ -24,6 +24,7 @@ from bookie.repair.consistency import SameCluster
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.looking import Looked, nobody_looks
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.sources import AvailabilitySource
@@ -91,10 +92,17 @@ class SparkJobs:
             ),
         )
 
-    async def audit(self, engine: str, scope: Scope, say: Say) -> BulkAudit:
-        """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
+    async def audit(
+        self, engine: str, scope: Scope, say: Say, looked: Looked = nobody_looks
+    ) -> BulkAudit:
+        """Counts of all ledgers that are wholly ok, and which others have to be looked at.
+
+        `looked` is told from a thread how far the tasks are.
+        """
         return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, scope, self.source)
+            engine,
+            say,
+            lambda spark: audit_ledgers(spark, self.metadata_url, scope, self.source, looked),
         )
 
     async def _in_thread(

@@ -12,14 +12,16 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
+from bookie.repair.looking import Looked, nobody_looks
 from bookie.repair.sources import AvailabilitySource, EntriesSource, options_of
-from bookie.repair.spark_parts import distinct, executor_name, workers
+from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, workers
 from bookie.repair.survey import BulkAudit, Scope, tallied
 from bookie.repair.tables import bytes_read_of, columns_of
 
@@ -44,10 +46,12 @@ class JudgeBatches:
     """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
 
     racks: Racks
+    told: "Accumulator[list[int]]"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             found = tallied(*columns_of(batch), self.racks)
+            self.told.add([len(batch)])
             yield judged_batch(replace(found, bytes_read=bytes_read_of(batch)))
 
 
@@ -71,17 +75,24 @@ def audit_ledgers(
     metadata_url: str,
     scope: Scope = EVERYTHING,
     source: type[AvailabilitySource] | None = None,
+    looked: Looked = nobody_looks,
 ) -> BulkAudit:
     """Judge every ledger in one action; see BulkAudit for what is left to the driver.
 
-    `source`: the table whose rows are judged; None = the product's one for this scope.
+    `source`: the table whose rows are judged; None = the product's one for this scope. `looked` is
+    told of ledgers as the tasks that judge them end.
     """
     table = source or (AvailabilitySource if scope.digests is None else EntriesSource)
     spark.dataSource.register(table)
     options = options_of(metadata_url, scope, tasks_at_once=workers(spark))
     answers = spark.read.format(table.name()).options(**options).load()
-    judged = answers.mapInArrow(JudgeBatches(scope.racks), from_arrow_schema(JUDGED_SCHEMA))
-    return _bulk(spark, judged.toArrow())
+    told = spark.sparkContext.accumulator(list[int](), Outcomes())
+    work = JudgeBatches(scope.racks, told)
+    judged = answers.mapInArrow(work, from_arrow_schema(JUDGED_SCHEMA))
+    looked(0)
+    with followed(told, lambda _fresh: looked(sum(told.value))):
+        rows = judged.toArrow()  # the one action
+    return _bulk(spark, rows)
 
 
 def _bulk(spark: SparkSession, rows: pa.Table) -> BulkAudit:

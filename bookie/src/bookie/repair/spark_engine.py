@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bookie.repair.consistency import SameCluster
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.looking import Looked
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
@@ -30,9 +31,9 @@ def spark_repair_for(
 def spark_audit_for(metadata_url: str) -> SparkAuditor:
     """Judges all ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def audit(engine: str, scope: Scope, say: Say) -> BulkAudit:
+    async def audit(engine: str, scope: Scope, say: Say, looked: Looked) -> BulkAudit:
         from bookie.repair.job import SparkJobs
 
-        return await SparkJobs(metadata_url).audit(engine, scope, say)
+        return await SparkJobs(metadata_url).audit(engine, scope, say, looked)
 
     return audit

@@ -24,6 +24,7 @@ from bookie.repair.control import Cleared, Marks
 from bookie.repair.digests import DEEP_LEDGERS_PER_BATCH, DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
+from bookie.repair.looking import Looked
 from bookie.repair.losses import Loss, record_losses
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
@@ -44,7 +45,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[str, Scope, Say], Awaitable[BulkAudit]]
+SparkAuditor = Callable[[str, Scope, Say, Looked], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say, Done], Awaitable[EngineRun]]
 
