@@ -217,10 +217,13 @@ async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_not
     assert after == before and before[1] != before[0]
 
 
-async def test_a_task_that_gets_to_another_cluster_refuses(zookeeper_url: str, spark: Any) -> None:
+@pytest.mark.parametrize("digests", [None, DigestSettings()])
+async def test_a_task_that_gets_to_another_cluster_refuses(
+    zookeeper_url: str, spark: Any, digests: DigestSettings | None
+) -> None:
     async with served(zookeeper_url) as (lab, _cluster):
         await lab.ledger(entries=1, last=0)
         jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-        scope = Scope(instance_id="cluster-of-before")
+        scope = Scope(instance_id="cluster-of-before", digests=digests)
         with pytest.raises(InconsistentError, match=r"^the work began on the cluster cluster-of-b"):
             await jobs.audit("spark-local", scope, print)
