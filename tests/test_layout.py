@@ -15,7 +15,11 @@ LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 IMPORTERS = {
     "kazoo": ("bookie/metadata/",),
-    "pyspark": tuple(f"bookie/repair/{name}.py" for name in ("job", "sources", "spark_session")),
+    "pyspark": (
+        "bookie/repair/job.py",
+        "bookie/repair/sources.py",
+        *(f"bookie/repair/spark_{part}.py" for part in ("audit", "parts", "repair", "session")),
+    ),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from bookie.metadata.store import MetadataStore
@@ -19,12 +19,16 @@ from bookie.protocol.ids import BookieId
 START_WAIT_S: Final = 20.0
 STOP_WAIT_S: Final = 10.0
 MEMORY_MODE: Final = {"journalWriteData": False, "ack": "memory", "flushIntervalSeconds": 3600}
+SMALL_STORAGE: Final = {"ringBytes": 12 * 2**20, "logFileBytes": 16 * 2**20, "directIo": "off"}
 
 
 class BookieProcess:
-    """`bookie serve` in memory mode with two ledger disks; flushes only when asked."""
+    """`bookie serve` in memory mode with two ledger disks; flushes only when asked.
 
-    def __init__(self, name: str, folder: Path, metadata_url: str) -> None:
+    `storage`: settings besides those of a small one.
+    """
+
+    def __init__(self, name: str, folder: Path, metadata_url: str, **storage: Any) -> None:
         self.name, self.folder = name, folder
         self.config = folder / "bookie.yaml"
         self.runtime = folder / "runtime.json"
@@ -39,7 +43,7 @@ class BookieProcess:
             "journal": {"directory": str(folder / "journal")},
             "ledgers": disks,
             "durability": MEMORY_MODE,
-            "storage": {"ringBytes": 12 * 2**20, "logFileBytes": 16 * 2**20, "directIo": "off"},
+            "storage": SMALL_STORAGE | storage,
             "runtimeFile": str(self.runtime),
         }
         self.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -104,10 +108,14 @@ Bookies = dict[BookieId, BookieProcess]
 
 @asynccontextmanager
 async def started(
-    store: MetadataStore, names: Iterable[BookieId], folder: Path, metadata_url: str
+    store: MetadataStore,
+    names: Iterable[BookieId],
+    folder: Path,
+    metadata_url: str,
+    **storage: Any,
 ) -> AsyncIterator[Bookies]:
     """Bookies of these names, once all are registered; stopped in the end, if they run then."""
-    found = {name: BookieProcess(name, folder / name, metadata_url) for name in names}
+    found = {name: BookieProcess(name, folder / name, metadata_url, **storage) for name in names}
     for bookie in found.values():
         bookie.start()
     await until_there(store, *found)

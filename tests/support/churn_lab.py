@@ -4,22 +4,27 @@ their ensembles, are re-replicated, close and go. All of it is right, so nothing
 Beside them lie ledgers with planted damage, which nobody touches.
 """
 
+import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bookie.client.connection import BookiePool
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.opening import open_store
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
+from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.expect import Holding
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore
+from bookie.testing.run_service import served_fleet
 from bookie.wire.native import ReadReply, ReadRequest
 from repair_lab import RepairLab
 
@@ -77,13 +82,21 @@ class Churn:
         self._rng = rng
         self._chance = chance
         self._ledgers: list[LedgerId] = []
+        self._turn = asyncio.Lock()
 
     async def step(self) -> None:
         """Perhaps one change, or several."""
-        while self._rng.random() < self._chance:
-            change = self._rng.choice((self._create, self._grow, self._replace, self._copy,
-                                       self._close, self._delete))  # fmt: skip
-            await change()
+        async with self._turn:
+            while self._rng.random() < self._chance:
+                change = self._rng.choice((self._create, self._grow, self._replace, self._copy,
+                                           self._close, self._delete))  # fmt: skip
+                await change()
+
+    async def run(self) -> None:
+        """Without an end."""
+        while True:
+            await self.step()
+            await asyncio.sleep(0)
 
     async def begin(self, ledgers: int) -> None:
         """So many ledgers before the audit begins."""
@@ -100,9 +113,10 @@ class Churn:
         return found if found.state in states else None
 
     async def _create(self) -> None:
-        last = self._rng.choice((None, LAST))
-        made = await _ledger(self.lab, self._rng.choice(SPREAD), last)
+        made = await _ledger(self.lab, self._rng.choice(SPREAD), None)
         self._ledgers.append(made.ledger_id)
+        if self._rng.random() < 0.5:
+            await self._store(replace(made, state=LedgerState.CLOSED, last_entry_id=EntryId(LAST)))
         self._note("created")
 
     async def _grow(self) -> None:
@@ -205,6 +219,22 @@ async def churning(seed: int, *, chance: float) -> tuple[RepairLab, Churn, Clust
     return lab, churn, Cluster(store, peers, control)
 
 
+@asynccontextmanager
+async def served_churning(
+    url: str, seed: int, *, chance: float
+) -> AsyncIterator[tuple[RepairLab, Churn, Cluster]]:
+    """The same for other processes: over real wires, with a real ZooKeeper."""
+    store = await open_store(url)
+    await store.initialise()
+    lab = RepairLab(BOOKIES, store=store)
+    churn = Churn(lab, random.Random(seed), chance=chance)
+    control = ChurnControl(lab.fleet, store)
+    control.churn = churn
+    async with served_fleet(control, churn.step), open_cluster(url) as cluster:
+        yield lab, churn, cluster
+    await store.close()
+
+
 async def plant(lab: RepairLab, rng: random.Random, *, each: int) -> Planted:
     """So many losses, corrupt copies and misplaced ledgers, each in a ledger of its own."""
     planted = Planted()
@@ -234,3 +264,16 @@ def _copy_of(ledger: LedgerMetadata, rng: random.Random) -> tuple[BookieId, Entr
 def found_in(findings: Iterable[Mapping[str, object]]) -> dict[object, object]:
     """By ledger what each bookie lacks, as the result object says it."""
     return {found["ledger_id"]: found["bookies"] for found in findings}
+
+
+def _lacks(place: tuple[BookieId, EntryId], *kinds: str) -> dict[str, Any]:
+    entries = {"entries": 1, "ranges": [[place[1], place[1]]], "ranges_left_out": 0}
+    return {place[0]: dict.fromkeys(kinds, entries)}
+
+
+def expected(planted: Planted, *, is_deep: bool) -> dict[LedgerId, Mapping[str, Any]]:
+    """As `found_in` has it."""
+    found = {i: _lacks(place, "missing") for i, place in planted.lost.items()}
+    if is_deep:
+        found |= {i: _lacks(place, "missing", "corrupt") for i, place in planted.corrupt.items()}
+    return found

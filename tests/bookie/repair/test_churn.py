@@ -1,16 +1,13 @@
 """No false finding while everything moves, and none of 1,000 planted ones of each kind missed."""
 
 import random
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair import report, telling
 from bookie.repair.audit import AuditSettings
 from bookie.repair.audit_steps import audit
 from bookie.repair.digests import DigestSettings
-from churn_lab import Planted, churning, found_in, plant
+from churn_lab import churning, expected, found_in, plant
 
 PLANTED = 1000
 SETTINGS = AuditSettings(grace_s=0.0, recheck_s=0.0)
@@ -20,18 +17,6 @@ SETTINGS = AuditSettings(grace_s=0.0, recheck_s=0.0)
 def every_finding_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (report, telling):
         monkeypatch.setattr(module, "FINDINGS_MAX", 10 * PLANTED)
-
-
-def lacks(place: tuple[BookieId, EntryId], *kinds: str) -> dict[str, Any]:
-    entries = {"entries": 1, "ranges": [[place[1], place[1]]], "ranges_left_out": 0}
-    return {place[0]: dict.fromkeys(kinds, entries)}
-
-
-def expected(planted: Planted, *, is_deep: bool) -> dict[LedgerId, Mapping[str, Any]]:
-    found = {i: lacks(place, "missing") for i, place in planted.lost.items()}
-    if is_deep:
-        found |= {i: lacks(place, "missing", "corrupt") for i, place in planted.corrupt.items()}
-    return found
 
 
 @pytest.mark.parametrize("is_deep", [False, True])

@@ -12,14 +12,15 @@ from bookie.metadata.layout import ledger_path
 from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import InconsistentError, MetadataFormatError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
-from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.steps import EngineRun, RepairRequest, repair
 from bookie.repair.survey import Scope
 from bookie.testing.run_service import served_fleet
 from kazoo.client import KazooClient
@@ -113,9 +114,9 @@ async def deep_story(url: str, engine: str, spark: Any) -> Document:
         lab.fleet[0].lose(striped.ledger_id, [EntryId(4)])
         await lab.ledger((0, (0, 1, 3)), entries=4, last=4)
         lab.fleet[3].down = True
-        reader = SparkJobs(url, session=spark).deep_audit
+        jobs, digests = SparkJobs(url, session=spark), DigestSettings()
         return await audit(
-            cluster, engine=engine, settings=AUDIT, digests=DigestSettings(), spark_reader=reader
+            cluster, engine=engine, settings=AUDIT, digests=digests, spark=jobs.audit
         )
 
 
@@ -172,12 +173,12 @@ def read_tables(url: str) -> list[list[Document]]:
     return rows
 
 
-def spoil(url: str, ledger_id: LedgerId) -> None:
-    """Metadata that nobody can read."""
+def write_node(url: str, path: str, data: bytes) -> None:
+    """Past the store."""
     address, _, root = url.removeprefix("zk://").partition("/")
     zookeeper = KazooClient(address)
     zookeeper.start()
-    zookeeper.set(f"/{root}/{ledger_path(ledger_id)}", b"garbage")
+    zookeeper.set(f"/{root}/{path}", data)
     zookeeper.stop()
     zookeeper.close()
 
@@ -188,16 +189,41 @@ async def test_metadata_that_cannot_be_read_is_refused_by_name(
 ) -> None:
     async with served(zookeeper_url) as (lab, cluster):
         ledger = await lab.ledger(entries=1, last=0)
-        await asyncio.to_thread(spoil, zookeeper_url, ledger.ledger_id)
+        node = ledger_path(ledger.ledger_id)
+        await asyncio.to_thread(write_node, zookeeper_url, node, b"garbage")
         jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
         with pytest.raises(MetadataFormatError, match=f"^metadata of ledger {ledger.ledger_id} "):
             await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
 
 
-async def test_a_task_that_gets_to_another_cluster_refuses(zookeeper_url: str, spark: Any) -> None:
+async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_nothing(
+    zookeeper_url: str, spark: Any
+) -> None:
+    async with served(zookeeper_url) as (lab, cluster):
+        await damage(lab)
+        same = await SameCluster.look(lab.store)
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark, same=same)
+
+        async def made_anew(*asked: Any) -> EngineRun:
+            """The address leads elsewhere once tasks begin."""
+            await asyncio.to_thread(write_node, zookeeper_url, "INSTANCEID", b"new")
+            return await jobs.repair(*asked)
+
+        held = [lab.fleet[number].ledgers for number in range(4)]
+        before = [{i: set(ledger.entries) for i, ledger in of_one.items()} for of_one in held]
+        with pytest.raises(InconsistentError, match=f"began on .*{same.instance_id}; this is new"):
+            await repair(cluster, RepairRequest(engine="spark-local"), spark=made_anew)
+        after = [{i: set(ledger.entries) for i, ledger in of_one.items()} for of_one in held]
+    assert after == before and before[1] != before[0]
+
+
+@pytest.mark.parametrize("digests", [None, DigestSettings()])
+async def test_a_task_that_gets_to_another_cluster_refuses(
+    zookeeper_url: str, spark: Any, digests: DigestSettings | None
+) -> None:
     async with served(zookeeper_url) as (lab, _cluster):
         await lab.ledger(entries=1, last=0)
         jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-        scope = Scope(instance_id="cluster-of-before")
+        scope = Scope(instance_id="cluster-of-before", digests=digests)
         with pytest.raises(InconsistentError, match=r"^the work began on the cluster cluster-of-b"):
             await jobs.audit("spark-local", scope, print)

@@ -117,5 +117,5 @@ async def test_the_first_look_doubts_just_what_is_not_whole_or_not_apart(
 def test_spark_comes_to_the_same(spark: Any, expected: BulkAudit) -> None:
     for module in (audit_cases, sys.modules[__name__]):
         register_pickle_by_value(module)  # workers cannot import it
-    found = audit_ledgers(spark, str(CASES), CaseSource, Scope(Racks(RACKS)))
+    found = audit_ledgers(spark, str(CASES), Scope(Racks(RACKS)), CaseSource)
     assert replace(found, spark_app_id=None, executors=()) == expected

@@ -1,25 +1,31 @@
 """Bytes change on the disk of a real bookie: found by reading, replaced, good after a restart."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bookie.client.ledgers import Client
 from bookie.protocol.ids import BookieId
+from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings
+from bookie.repair.job import SparkJobs
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.repair.steps import RepairRequest
 from bookie_processes import START_WAIT_S, BookieProcess, Bookies, started, until_there
-from repair_lab import SETTINGS
+from churn_lab import found_in
+from repair_lab import AUDIT, SETTINGS
 
 pytestmark = pytest.mark.process
 NAMES = tuple(BookieId(f"bookie-{number}") for number in range(3))
 VICTIM = NAMES[1]
 FRAME_AT = 4096
 ENTRIES = 40
+TOLD = ("audit", "copies", "classes", "exit_code")
 DEEP = DigestSettings()
 REPAIR = RepairRequest(engine="inline", settings=replace(SETTINGS, digests=DEEP))
 
@@ -53,13 +59,17 @@ async def restart(bookie: BookieProcess, cluster: Cluster, *, damage: bool) -> N
     await until_there(cluster.store, *NAMES)
 
 
-async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
-    cluster: Cluster, bookies: Bookies, zookeeper_url: str
-) -> None:
+async def write(cluster: Cluster) -> None:
     async with Client(cluster.store) as client:
         writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3)
         await writer.wait_acked(writer.append_many([b"x" * 100] * ENTRIES))
         await writer.close()
+
+
+async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str
+) -> None:
+    await write(cluster)
     await restart(bookies[VICTIM], cluster, damage=True)
     assert (await audit_cluster(zookeeper_url, say=quiet))["exit_code"] == 0
     found = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
@@ -69,6 +79,41 @@ async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
     await restart(bookies[VICTIM], cluster, damage=False)
     after = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
     assert (after["exit_code"], after["audit"]["ok"]) == (0, ENTRIES)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_spark_tells_of_real_bookies_what_the_process_itself_tells(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str, spark: Any, is_away: bool
+) -> None:
+    for _ in range(20):
+        await write(cluster)
+    await restart(bookies[VICTIM], cluster, damage=True)
+    if is_away:
+        bookies[NAMES[0]].kill()
+    jobs = SparkJobs(zookeeper_url, session=spark)
+    inline, in_spark = [
+        await audit(cluster, engine=engine, settings=AUDIT, digests=DEEP, spark=jobs.audit)
+        for engine in ("inline", "spark-local")
+    ]
+    assert [in_spark[name] for name in TOLD] == [inline[name] for name in TOLD]
+    assert found_in(in_spark["findings"]) == found_in(inline["findings"])
+    assert in_spark["audit"]["corrupt"] > 0 and bool(in_spark["audit"]["unknown"]) == is_away
+    assert in_spark["bytes_read"] >= inline["bytes_read"] > 0
+
+
+MANUAL = Path(__file__).parents[3] / "docs/audit.md"
+
+
+async def test_the_session_in_the_manual_finds_the_rot(
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str, tmp_path: Path, spark: Any, capsys: Any
+) -> None:
+    await write(cluster)
+    await restart(bookies[VICTIM], cluster, damage=True)
+    _before, _, rest = MANUAL.read_text(encoding="utf-8").partition("```python\n")
+    code = rest.partition("```")[0].replace("zk://127.0.0.1:2181/ledgers", zookeeper_url)
+    code = code.replace("entries.parquet", str(tmp_path / "entries.parquet"))
+    await asyncio.to_thread(exec, code, {})
+    assert re.search(rf"\|\s+\d+\|\s*{VICTIM}\|\s+0\|\s+39\|", capsys.readouterr().out)
 
 
 def quiet(_line: str) -> None:

@@ -4,7 +4,7 @@ It changes nothing in the cluster. Both engines come through here, so that they 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bookie.metadata.store import RUN_ENDPOINT
@@ -13,10 +13,10 @@ from bookie.protocol.placement import MIN_RACKS, Racks
 from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of, read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
-from bookie.repair.deep_survey import DeepSettings
 from bookie.repair.digests import DigestReader, DigestSettings
-from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
+from bookie.repair.engines import INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.history import Keeper, Nowhere
+from bookie.repair.looking import Looking
 from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
 from bookie.repair.report import Document, audit_json, exit_code
@@ -24,8 +24,6 @@ from bookie.repair.steps import Say, SparkAuditor, Started, deep_auditor, handed
 from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, Scope, badly_placed, survey
 from bookie.repair.tally import whole
 from bookie.repair.telling import Others, told
-
-SparkReader = Callable[[str, Sequence[LedgerId], DeepSettings, Say], Awaitable[BulkAudit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +49,12 @@ async def audit(
     checks: Checks | None = None,
     history: Keeper | None = None,
     spark: SparkAuditor | None = None,
-    spark_reader: SparkReader | None = None,
     say: Say = silent_say,
 ) -> Document:
     """Audit all ledgers, or just `ledger_ids` in process; the result object. It changes nothing.
 
-    `digests`: read every copy as well, and verify it. `spark`, `spark_reader`: the first look, and
-    the first deep one, where that engine is chosen. `history`: where findings are remembered;
-    without, all are seen for the first time.
+    `digests`: read every copy as well, and verify it. `spark`: the first look, where that engine is
+    chosen. `history`: where findings are remembered; without, all are seen for the first time.
 
     Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
     InconsistentError for metadata that no audit can rest on.
@@ -68,12 +64,9 @@ async def audit(
     same = await SameCluster.look(cluster.store)
     racks = racks_of(await cluster.store.bookies(), run.checks.racks)
     racks = replace(racks, min_racks=run.checks.min_racks)
-    choice = await _audit_engine(cluster, engine, ledger_ids)
-    if digests is not None:
-        bulk = await run.read(choice, racks, spark_reader)
-    else:
-        bulk = await run.look(choice, Scope(racks, same.instance_id), spark)
-    found = await run.look_again(bulk)
+    choice, run.total = await _audit_engine(cluster, engine, ledger_ids)
+    bulk = await run.look(choice, Scope(racks, same.instance_id, digests), spark)
+    found = await run.look_again(choice, bulk)
     others = await run.others(found, bulk, racks)
     await same.check(cluster.store)
     document = {
@@ -113,23 +106,19 @@ class _Run:
         say: Say,
     ) -> None:
         self.started = Started.now()
+        self.total: int | None = None
+        """How many ledgers there are, if anybody counted."""
         self.checks = checks
         self.reader = DigestReader(cluster.peers, digests)
         self._cluster = cluster
         self._ledger_ids = ledger_ids
-        self._deep = DeepSettings(settings, digests) if digests is not None else None
-        self._is_read = False
+        self._is_deep = digests is not None
         self._say = say
         grace_ms = int(checks.grace_s * 1000)
         self._grace = Grace(cluster.store, grace_ms, self.started.at_ms)
-        auditor = Auditor(
-            cluster.store,
-            cluster.control,
-            settings,
-            progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
-            excuse=self._grace.excused,
-        )
-        self._auditor = deep_auditor(auditor, self.reader) if self._deep else auditor
+        excuse = self._grace.excused
+        auditor = Auditor(cluster.store, cluster.control, settings, excuse=excuse)
+        self._auditor = deep_auditor(auditor, self.reader) if self._is_deep else auditor
 
     def _chosen(self) -> AsyncIterator[LedgerId] | Iterable[LedgerId]:
         return self._cluster.store.ledger_ids() if self._ledger_ids is None else self._ledger_ids
@@ -137,43 +126,31 @@ class _Run:
     async def look(
         self, choice: EngineChoice, scope: Scope, spark: SparkAuditor | None
     ) -> BulkAudit:
-        """The first look at indexes."""
-        tables = self._cluster.columns
+        """The first look at all ledgers, at indexes or deep.
+
+        In process a deep one is of placement alone, and doubts all: it is read when it is judged.
+        """
+        looking = Looking(self._say, self.total)
         if choice.name != INLINE:
-            bulk = await handed_in(spark, choice)(choice.name, scope, self._say)
+            bulk = await handed_in(spark, choice)(choice.name, scope, self._say, looking.reached)
+        elif self._is_deep:
+            placed = await badly_placed(self._cluster.columns, self._chosen(), scope.racks)
+            return BulkAudit(misplaced=placed)
         else:
             bulk = await survey(
-                tables,
+                self._cluster.columns,
                 self._chosen(),
                 racks=scope.racks,
-                progress=lambda ledgers: self._say(f"{ledgers} ledgers looked at"),
+                progress=looking.reached,
             )
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
         return bulk
 
-    async def read(
-        self, choice: EngineChoice, racks: Racks, spark: SparkReader | None
-    ) -> BulkAudit:
-        """The first deep look. In process it is of placement alone: all is read when it is judged.
-
-        Otherwise tasks read everything, and what they doubt is read again here.
-        """
-        assert self._deep is not None
-        placed = BulkAudit(
-            misplaced=await badly_placed(self._cluster.columns, self._chosen(), racks)
-        )
-        if choice.name == INLINE:
-            return placed
-        ledger_ids = [i async for i in self._cluster.store.ledger_ids()]
-        reader = handed_in(spark, choice)
-        bulk = placed + await reader(choice.name, ledger_ids, self._deep, self._say)
-        self._is_read = True
-        self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to read again")
-        return bulk
-
-    async def look_again(self, bulk: BulkAudit) -> Audit:
+    async def look_again(self, choice: EngineChoice, bulk: BulkAudit) -> Audit:
         """Counts of the first look, and whatever is wrong by the second."""
-        is_first = self._deep is not None and not self._is_read
+        is_first = self._is_deep and choice.name == INLINE
+        total = self.total if is_first else len(bulk.doubtful)
+        self._auditor.progress = Looking(self._say, total, again=not is_first).reached
         found = await self._auditor.audit(self._chosen() if is_first else bulk.doubtful)
         return found + Audit(counts=bulk.counts, marked=bulk.marked, tallies=whole(bulk.copies))
 
@@ -214,10 +191,11 @@ class _Run:
 
 async def _audit_engine(
     cluster: Cluster, requested: str, ledger_ids: Sequence[LedgerId] | None
-) -> EngineChoice:
+) -> tuple[EngineChoice, int | None]:
+    """The engine, and how many ledgers there are where that is known or decides."""
     if ledger_ids is not None:
-        return EngineChoice(INLINE, "ledgers named one by one")
-    ledgers = 0
-    if requested == AUTO:
-        ledgers = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
-    return await asyncio.to_thread(choose_engine, requested, ledgers=ledgers)
+        return EngineChoice(INLINE, "ledgers named one by one"), len(ledger_ids)
+    total = None
+    if requested != INLINE:
+        total = sum([1 async for _ledger_id in cluster.store.ledger_ids()])
+    return await asyncio.to_thread(choose_engine, requested, ledgers=total or 0), total

@@ -174,6 +174,36 @@ class AnswerColumns:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Sets of entries end to end: number i is the intervals `bounds[i]` to `bounds[i + 1] - 1`."""
+
+    bounds: Ids
+    first: Ids
+    last: Ids
+
+    @classmethod
+    def of(cls, sets: Sequence[EntrySet]) -> "Intervals":
+        every = sets or [EMPTY]
+        return cls(
+            bounds_of((len(found.starts) for found in sets), len(sets)),
+            np.concatenate([found.starts for found in every]),
+            np.concatenate([found.ends for found in every]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """What became of copies that were read: one row per answer, as in the AnswerColumns beside it.
+
+    The good ones are the answer's `entries`. Of `unread` ones nothing is known.
+    """
+
+    corrupt: Intervals
+    unread: Intervals
+    bytes_read: Ids
+
+
 def ids_of(values: Iterable[int]) -> Ids:
     """A column of int64."""
     return np.array(list(values), np.int64)

@@ -30,6 +30,8 @@ from bookie.repair.pacing import Paces, Sleep, share_of
 from bookie.wire.native import ReadReply, ReadRequest
 
 LEDGERS_AT_ONCE: Final = 16
+DEEP_LEDGERS_PER_BATCH: Final = 100
+"""Small: what has to be read of a striped ledger can be thousands of intervals on each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,20 @@ class CopiesRead:
     """What became of the copies asked for: each is in exactly one set.
 
     `unread`: no answer came, or one that does not speak of them; nothing is known of these.
+    `bytes_read`: of frames, whatever was in them.
     """
 
     good: EntrySet = EMPTY
     corrupt: EntrySet = EMPTY
     unread: EntrySet = EMPTY
+    bytes_read: int = 0
 
     def __add__(self, other: "CopiesRead") -> "CopiesRead":
         return CopiesRead(
-            self.good | other.good, self.corrupt | other.corrupt, self.unread | other.unread
+            self.good | other.good,
+            self.corrupt | other.corrupt,
+            self.unread | other.unread,
+            self.bytes_read + other.bytes_read,
         )
 
     @property
@@ -112,7 +119,7 @@ class DigestReader:
             status, reply = await self._peers.read(bookie_id, request)
             if status is not Status.OK or reply is None:
                 return None
-            read_bytes = sum(map(len, reply.runs))
+            read_bytes = _size(reply)
             self.bytes_read += read_bytes
             await self._paces.spend(bookie_id, read_bytes)
             return reply
@@ -135,7 +142,11 @@ def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesR
     # Its own word: stored, and unreadable. What came in another frame after all is readable.
     unreadable = EntrySet.from_ranges(reply.unknown) if reply.unknown else EMPTY
     corrupt = ((_set_of(wrong) | unreadable) & asked) - good
-    return CopiesRead(good, corrupt, asked - good - corrupt)
+    return CopiesRead(good, corrupt, asked - good - corrupt, _size(reply))
+
+
+def _size(reply: ReadReply) -> int:
+    return sum(map(len, reply.runs))
 
 
 def _set_of(ids: list[int]) -> EntrySet:
@@ -155,6 +166,11 @@ class DeepLooks:
         """The same ledgers judged by copies whose digests are right; deleted ones are left out."""
         deep = await asyncio.gather(*map(self.deepen_one, looks))
         return {look.ledger_id: look for look in deep if look is not None}
+
+    async def read_listed(self, look: Look) -> dict[BookieId, CopiesRead]:
+        """Each copy that a member lists and owes, read once."""
+        async with self._slots:
+            return await self._read(look, _listed(look))
 
     async def deepen_one(self, look: Look) -> Look | None:
         """One of them; None when the ledger was deleted meanwhile."""

@@ -20,15 +20,15 @@ from bookie.protocol.errors import (
     SettingsError,
     UnavailableError,
 )
-from bookie.protocol.ids import LedgerId
-from bookie.repair.deep_survey import DeepSettings
+from bookie.repair.consistency import SameCluster
 from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.looking import Looked, nobody_looks
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.sources import AvailabilitySource
-from bookie.repair.spark_audit import audit_ledgers, read_ledgers
+from bookie.repair.spark_audit import audit_ledgers
 from bookie.repair.spark_repair import repair_ledgers
 from bookie.repair.spark_session import spark_session
 from bookie.repair.steps import EngineRun, Say
@@ -68,13 +68,15 @@ async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
 class SparkJobs:
     """Runs the Spark halves of a repair or audit; `session`: one that is already there.
 
-    `source`: the table that is audited.
+    `same`: the cluster that is repaired; None = whatever a task gets to. `source`: the table that
+    is audited; None = the product's own.
     """
 
     metadata_url: str
     settings: RepairSettings = field(default_factory=RepairSettings)
     session: SparkSession | None = None
-    source: type[AvailabilitySource] = AvailabilitySource
+    same: SameCluster | None = None
+    source: type[AvailabilitySource] | None = None
 
     async def repair(
         self, engine: str, tasks: Sequence[LedgerTask], say: Say, done: Done
@@ -85,25 +87,22 @@ class SparkJobs:
         return await self._in_thread(
             engine,
             say,
-            lambda spark: repair_ledgers(spark, self.metadata_url, tasks, self.settings, done),
+            lambda spark: repair_ledgers(
+                spark, self.metadata_url, tasks, self.settings, done, self.same
+            ),
         )
 
-    async def audit(self, engine: str, scope: Scope, say: Say) -> BulkAudit:
-        """Counts of all ledgers that are wholly ok, and which others have to be looked at."""
-        return await self._in_thread(
-            engine, say, lambda spark: audit_ledgers(spark, self.metadata_url, self.source, scope)
-        )
-
-    async def deep_audit(
-        self, engine: str, ledger_ids: Sequence[LedgerId], settings: DeepSettings, say: Say
+    async def audit(
+        self, engine: str, scope: Scope, say: Say, looked: Looked = nobody_looks
     ) -> BulkAudit:
-        """The same by reading every copy of these."""
-        if not ledger_ids:
-            return BulkAudit()
+        """Counts of all ledgers that are wholly ok, and which others have to be looked at.
+
+        `looked` is told from a thread how far the tasks are.
+        """
         return await self._in_thread(
             engine,
             say,
-            lambda spark: read_ledgers(spark, self.metadata_url, ledger_ids, settings),
+            lambda spark: audit_ledgers(spark, self.metadata_url, scope, self.source, looked),
         )
 
     async def _in_thread(

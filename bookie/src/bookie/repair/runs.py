@@ -19,7 +19,7 @@ from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.report import Document, write_whole
 from bookie.repair.rereplicate import RereplicateRequest
-from bookie.repair.spark_engine import spark_audit_for, spark_reader_for, spark_repair_for
+from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
 
@@ -27,8 +27,8 @@ async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say)
     """One repair of the cluster behind this URL; the result object."""
     check_engine(request.engine)  # before anything is connected to
     async with open_cluster(metadata_url) as cluster:
-        spark = spark_repair_for(metadata_url, request.settings)
-        await SameCluster.look(cluster.store)
+        same = await SameCluster.look(cluster.store)
+        spark = spark_repair_for(metadata_url, same, request.settings)
         found = await steps.repair(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
@@ -60,7 +60,6 @@ async def audit_cluster(
             checks=checks,
             history=_keeper(cluster, history),
             spark=spark,
-            spark_reader=spark_reader_for(metadata_url),
             say=say,
         )
     return found | {"metadata": metadata_url}

@@ -1,29 +1,29 @@
 """The Spark half of an audit: judged and counted where the rows are, in one `mapInArrow`.
 
-By indexes: the rows of `sources`, with the functions of `survey`. Deep: every copy read, with those
-of `deep_survey`. What is not wholly ok is looked at again by the driver with the same `Auditor` as
-in process, so that the result is the same.
+By indexes or deep is the same job on another table of `sources`, with the functions of `survey`.
+What is not wholly ok is looked at again by the driver with the same `Auditor` as in process, so
+that the result is the same.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Broadcast
+from pyspark import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
-from bookie.repair.deep_survey import DeepSettings, deep_survey
-from bookie.repair.sources import AvailabilitySource
-from bookie.repair.spark_parts import distinct, executor_name, parts_of, workers
+from bookie.repair.looking import Looked, nobody_looks
+from bookie.repair.sources import AvailabilitySource, EntriesSource, options_of
+from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, workers
 from bookie.repair.survey import BulkAudit, Scope, tallied
-from bookie.repair.tables import BlockingCluster, columns_of
+from bookie.repair.tables import bytes_read_of, columns_of
 
 _STRINGS: Final = pa.list_(pa.string())
 JUDGED_SCHEMA: Final = pa.schema(
@@ -46,27 +46,13 @@ class JudgeBatches:
     """The function of the audit's mapInArrow: one row for each batch, however many ledgers."""
 
     racks: Racks
+    told: "Accumulator[list[int]]"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield judged_batch(tallied(*columns_of(batch), self.racks))
-
-
-@dataclass(frozen=True)
-class ReadParts:
-    """The function of a deep audit's mapInArrow: from numbers of parts to one row for each."""
-
-    metadata_url: str
-    settings: DeepSettings
-    parts: "Broadcast[list[Sequence[LedgerId]]]"
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with BlockingCluster(self.metadata_url) as blocking:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    ledger_ids = self.parts.value[number]
-                    work = deep_survey(blocking.cluster, ledger_ids, self.settings)
-                    yield judged_batch(blocking.run(work))
+            found = tallied(*columns_of(batch), self.racks)
+            self.told.add([len(batch)])
+            yield judged_batch(replace(found, bytes_read=bytes_read_of(batch)))
 
 
 def judged_batch(found: BulkAudit) -> pa.RecordBatch:
@@ -87,34 +73,26 @@ def judged_batch(found: BulkAudit) -> pa.RecordBatch:
 def audit_ledgers(
     spark: SparkSession,
     metadata_url: str,
-    source: type[AvailabilitySource] = AvailabilitySource,
     scope: Scope = EVERYTHING,
+    source: type[AvailabilitySource] | None = None,
+    looked: Looked = nobody_looks,
 ) -> BulkAudit:
-    """Judge every ledger in one action; see BulkAudit for what is left to the driver."""
-    spark.dataSource.register(source)
-    options = {
-        "metadata": metadata_url,
-        "instance": scope.instance_id,
-        "partitionsMin": str(workers(spark)),
-    }
-    answers = spark.read.format(source.name()).options(**options).load()
-    judged = answers.mapInArrow(JudgeBatches(scope.racks), from_arrow_schema(JUDGED_SCHEMA))
-    return _bulk(spark, judged.toArrow())
+    """Judge every ledger in one action; see BulkAudit for what is left to the driver.
 
-
-def read_ledgers(
-    spark: SparkSession,
-    metadata_url: str,
-    ledger_ids: Sequence[LedgerId],
-    settings: DeepSettings,
-) -> BulkAudit:
-    """Read and judge every copy in one action; a rate is divided as that of a repair is."""
-    slots = workers(spark)
-    parts = parts_of(ledger_ids, workers=slots)
-    shared = replace(settings, digests=settings.digests.shared_by(min(slots, len(parts))))
-    work = ReadParts(metadata_url, shared, spark.sparkContext.broadcast(parts))
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    return _bulk(spark, numbers.mapInArrow(work, from_arrow_schema(JUDGED_SCHEMA)).toArrow())
+    `source`: the table whose rows are judged; None = the product's one for this scope. `looked` is
+    told of ledgers as the tasks that judge them end.
+    """
+    table = source or (AvailabilitySource if scope.digests is None else EntriesSource)
+    spark.dataSource.register(table)
+    options = options_of(metadata_url, scope, tasks_at_once=workers(spark))
+    answers = spark.read.format(table.name()).options(**options).load()
+    told = spark.sparkContext.accumulator(list[int](), Outcomes())
+    work = JudgeBatches(scope.racks, told)
+    judged = answers.mapInArrow(work, from_arrow_schema(JUDGED_SCHEMA))
+    looked(0)
+    with followed(told, lambda _fresh: looked(sum(told.value))):
+        rows = judged.toArrow()  # the one action
+    return _bulk(spark, rows)
 
 
 def _bulk(spark: SparkSession, rows: pa.Table) -> BulkAudit:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from bookie.points import passing
 from bookie.protocol.errors import BadRequestError
@@ -21,9 +21,10 @@ from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import Checkpoint
 from bookie.repair.cluster import Cluster
 from bookie.repair.control import Cleared, Marks
-from bookie.repair.digests import DeepLooks, DigestReader
+from bookie.repair.digests import DEEP_LEDGERS_PER_BATCH, DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
+from bookie.repair.looking import Looked
 from bookie.repair.losses import Loss, record_losses
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
@@ -44,7 +45,7 @@ class EngineRun:
     executors: tuple[str, ...] = ()
 
 
-SparkAuditor = Callable[[str, Scope, Say], Awaitable[BulkAudit]]
+SparkAuditor = Callable[[str, Scope, Say, Looked], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
 SparkRepair = Callable[[str, Sequence[LedgerTask], Say, Done], Awaitable[EngineRun]]
 
@@ -106,7 +107,7 @@ async def repair(
 
 
 def deep_auditor(auditor: Auditor, reader: DigestReader) -> Auditor:
-    """One that reads entries; with small batches, since it keeps what it has to read."""
+    """One that reads entries, in small batches."""
     settings = replace(auditor.settings, ledgers_per_batch=DEEP_LEDGERS_PER_BATCH)
     deepen = DeepLooks(auditor, reader).deepen
     return replace(auditor, settings=settings, deepen=deepen)
@@ -274,9 +275,6 @@ class _Run:
             "progress": self._progress,
             **found,
         }
-
-
-DEEP_LEDGERS_PER_BATCH: Final = 100
 
 
 async def all_bookies(cluster: Cluster) -> list[BookieId]:

@@ -20,6 +20,7 @@ from bookie.repair.audit import METADATA_IN_FLIGHT, AuditCounts, batches_of, rea
 from bookie.repair.bulk import judge_bulk
 from bookie.repair.columns import NO_ANSWER, Answer, AnswerColumns, LedgerColumns, rows_of
 from bookie.repair.control import BookieControl
+from bookie.repair.digests import DigestSettings
 from bookie.repair.placing import adherence_of
 
 LEDGERS_PER_BATCH: Final = 2000
@@ -75,11 +76,12 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What whoever judges ledgers elsewhere has to know: where bookies are, and of which cluster
-    the ledgers must be ("" = of any).
+    the ledgers must be ("" = of any). `digests`: how to read every copy as well; None = by indexes.
     """
 
     racks: Racks = NO_RACKS
     instance_id: str = ""
+    digests: DigestSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

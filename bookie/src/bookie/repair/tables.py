@@ -17,7 +17,15 @@ import pyarrow as pa
 from bookie.protocol.availability import Ids
 from bookie.protocol.ids import BookieId
 from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.columns import AnswerColumns, Blobs, Flags, LedgerColumns, bounds_of
+from bookie.repair.columns import (
+    AnswerColumns,
+    Blobs,
+    Flags,
+    Intervals,
+    LedgerColumns,
+    ReadColumns,
+    bounds_of,
+)
 
 Value = TypeVar("Value")
 Opening = Callable[[str], AbstractAsyncContextManager[Cluster]]
@@ -29,9 +37,15 @@ LEDGERS_DDL: Final = (
     "write_quorum long not null, ack_quorum long not null, "
     "fragments array<struct<first_entry_id: long, ensemble: array<string>>> not null"
 )
-AVAILABILITY_DDL: Final = (
-    f"{LEDGERS_DDL}, answers array<struct<bookie_id: string, status: long, entries: binary, "
-    "limbo: boolean, unchecked: boolean, lac: long, lost: binary>> not null"
+_ANSWER_DDL: Final = (
+    "bookie_id: string, status: long, entries: binary, "
+    "limbo: boolean, unchecked: boolean, lac: long, lost: binary"
+)
+_INTERVALS_DDL: Final = "array<struct<first: long, last: long>>"
+AVAILABILITY_DDL: Final = f"{LEDGERS_DDL}, answers array<struct<{_ANSWER_DDL}>> not null"
+ENTRIES_DDL: Final = (
+    f"{LEDGERS_DDL}, answers array<struct<{_ANSWER_DDL}, corrupt: {_INTERVALS_DDL}, "
+    f"unread: {_INTERVALS_DDL}, bytes_read: long>> not null"
 )
 
 
@@ -80,12 +94,18 @@ class BlockingCluster:
 
 # To Arrow
 def arrow_batch(
-    ledgers: LedgerColumns, answers: AnswerColumns | None, *, schema: pa.Schema
+    ledgers: LedgerColumns,
+    answers: AnswerColumns | None = None,
+    reads: ReadColumns | None = None,
+    *,
+    schema: pa.Schema,
 ) -> pa.RecordBatch:
-    """One row per ledger, of `bookie_ledgers`, or with answers of `bookie_availability`."""
+    """One row per ledger, of `bookie_ledgers`; with answers of `bookie_availability`; with what was
+    read besides of `bookie_entries`.
+    """
     columns = [*_flat_columns(ledgers), _fragments(ledgers)]
     if answers is not None:
-        columns.append(_answers(ledgers, answers))
+        columns.append(_answers(ledgers, answers, reads))
     typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
@@ -109,7 +129,7 @@ def _fragments(ledgers: LedgerColumns) -> pa.Array:
     return _list(ledgers.fragments, parts)
 
 
-def _answers(ledgers: LedgerColumns, answers: AnswerColumns) -> pa.Array:
+def _answers(ledgers: LedgerColumns, answers: AnswerColumns, reads: ReadColumns | None) -> pa.Array:
     columns = {
         "bookie_id": _names(answers.bookie, ledgers.bookies),
         "status": pa.array(answers.status),
@@ -119,8 +139,19 @@ def _answers(ledgers: LedgerColumns, answers: AnswerColumns) -> pa.Array:
         "lac": pa.array(answers.lac),
         "lost": _binary(answers.lost),
     }
+    if reads is not None:
+        columns |= {
+            "corrupt": _intervals(reads.corrupt),
+            "unread": _intervals(reads.unread),
+            "bytes_read": pa.array(reads.bytes_read),
+        }
     rows = pa.StructArray.from_arrays(list(columns.values()), list(columns))
     return _list(answers.ledgers, rows)
+
+
+def _intervals(found: Intervals) -> pa.Array:
+    pairs = [pa.array(found.first), pa.array(found.last)]
+    return _list(found.bounds, pa.StructArray.from_arrays(pairs, ["first", "last"]))
 
 
 def _list(bounds: Ids, values: pa.Array) -> pa.Array:
@@ -139,7 +170,7 @@ def _binary(blobs: Blobs) -> pa.Array:
 
 # From Arrow
 def columns_of(batch: pa.RecordBatch) -> tuple[LedgerColumns, AnswerColumns]:
-    """The columns in rows of `bookie_availability`."""
+    """The columns in rows of `bookie_availability` or `bookie_entries`."""
     fragments, parts = _unlisted(batch.column("fragments"))
     _ensembles, members = _unlisted(parts.field("ensemble"))
     held, said = _unlisted(batch.column("answers"))
@@ -170,6 +201,14 @@ def columns_of(batch: pa.RecordBatch) -> tuple[LedgerColumns, AnswerColumns]:
         lost=_blobs(said.field("lost")),
     )
     return ledgers, answers
+
+
+def bytes_read_of(batch: pa.RecordBatch) -> int:
+    """What it took to make these rows, read from bookies: nothing but for `bookie_entries`."""
+    if batch.column("answers").type.value_type.get_field_index("bytes_read") < 0:
+        return 0
+    _bounds, said = _unlisted(batch.column("answers"))
+    return int(_ids(said.field("bytes_read")).sum())
 
 
 def _ids(column: pa.Array) -> Ids:

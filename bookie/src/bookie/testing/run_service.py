@@ -5,7 +5,7 @@ the `FakeFleet` here. Bookies that are down close their connections.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from bookie.metadata.store import ADMIN_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
@@ -28,15 +28,26 @@ from bookie.wire.native import (
     refuse_hello,
 )
 
+Before = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Nothing comes before an answer."""
+
 
 @asynccontextmanager
-async def served_fleet(control: FakeControl) -> AsyncIterator[None]:
-    """Serve every bookie of the fleet and register it with both its endpoints."""
+async def served_fleet(control: FakeControl, before: Before = at_once) -> AsyncIterator[None]:
+    """Serve every bookie of the fleet and register it with both its endpoints.
+
+    `before`: what happens before each answer on the native port.
+    """
     servers: list[asyncio.Server] = []
     connections: set[asyncio.Task[None]] = set()
     async with served_control(control) as admin_ports:
         for bookie_id, bookie in control.fleet.bookies.items():
-            server = await asyncio.start_server(_serving(bookie, connections), "127.0.0.1", 0)
+            server = await asyncio.start_server(
+                _serving(bookie, connections, before), "127.0.0.1", 0
+            )
             servers.append(server)
             run_port = server.sockets[0].getsockname()[1]
             endpoints = (
@@ -55,13 +66,14 @@ async def served_fleet(control: FakeControl) -> AsyncIterator[None]:
 
 
 def _serving(
-    bookie: FakeBookie, connections: "set[asyncio.Task[None]]"
+    bookie: FakeBookie, connections: "set[asyncio.Task[None]]", before: Before
 ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while not bookie.down:
                 head = await reader.readexactly(ENVELOPE_BYTES)
                 body = await reader.readexactly(message_bytes(head) - ENVELOPE_BYTES)
+                await before()
                 writer.writelines(_answer(bookie, parse_envelope(head + body)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
