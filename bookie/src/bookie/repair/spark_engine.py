@@ -1,14 +1,17 @@
-"""The Spark halves of repair and audit, ready to be handed to `steps`, without importing Spark.
+"""The Spark halves of repairs, audits and moves, ready to be handed to their steps, without Spark.
 
 pyspark is imported when the work begins: who repairs in process needs none of it installed.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from bookie.protocol.ids import LedgerId
 from bookie.repair.audit_steps import SparkReader
 from bookie.repair.deep_survey import DeepSettings
+from bookie.repair.emptying import MoveEngine
 from bookie.repair.ledgers import RepairSettings
+from bookie.repair.move_engines import MoveWork, SparkMoves
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
@@ -49,3 +52,17 @@ def spark_audit_for(metadata_url: str) -> SparkAuditor:
         return await SparkJobs(metadata_url).audit(engine, scope, say)
 
     return audit
+
+
+def spark_moves_for(metadata_url: str) -> SparkMoves:
+    """Moves ledgers of the cluster behind this URL in the workers of a Spark engine."""
+
+    @asynccontextmanager
+    async def opened(engine: str, work: MoveWork) -> AsyncIterator[MoveEngine]:
+        from bookie.repair.job import SparkJobs
+        from bookie.repair.spark_rounds import moves_of
+
+        async with moves_of(SparkJobs(metadata_url))(engine, work) as rounds:
+            yield rounds
+
+    return opened

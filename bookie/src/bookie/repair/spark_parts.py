@@ -1,4 +1,5 @@
-"""How work is cut for Spark's tasks, and who does it: numbers of parts to the tasks, results back.
+"""How work is cut for Spark's tasks, who does it, and how it is followed: numbers of parts to the
+tasks, results back.
 
 Parts are numbered and broadcast, not shuffled: an executor that dies takes nothing with it but what
 it was working on.
@@ -6,16 +7,20 @@ it was working on.
 
 import os
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
 LEDGERS_PER_TASK: Final = 200
 TASKS_MAX: Final = 10_000
+FOLLOW_EVERY_S: Final = 0.5
 Item = TypeVar("Item")
 
 
@@ -45,3 +50,52 @@ def executor_name() -> str:
 def distinct(rows: pa.Table) -> tuple[str, ...]:
     """The executors that made these rows."""
     return tuple(sorted(pc.unique(rows["executor"]).to_pylist()))
+
+
+class Outcomes(AccumulatorParam):  # type: ignore[misc]
+    """What tasks have done: Spark brings it to the driver as each of them ends, once."""
+
+    def zero(self, value: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: Sequence[Any]) -> list[Any]:
+        value1.extend(value2)
+        return value1
+
+
+@contextmanager
+def followed(
+    told: "Accumulator[list[Item]]", done: Callable[[Sequence[Item]], None]
+) -> Iterator[None]:
+    """Hands on what tasks have done while an action runs, and the rest when it has ended.
+
+    What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
+    """
+    over, seen = threading.Event(), 0
+    failures: list[Exception] = []
+
+    def hand_on() -> None:
+        nonlocal seen
+        fresh = told.value[seen:]
+        seen += len(fresh)
+        if fresh:
+            done(fresh)
+
+    def follow() -> None:
+        while not (over.wait(FOLLOW_EVERY_S) or failures):
+            try:
+                hand_on()
+            except Exception as error:
+                failures.append(error)
+
+    # A daemon: any other thread would hold up the end of the program.
+    thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+    hand_on()

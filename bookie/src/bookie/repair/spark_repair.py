@@ -3,14 +3,12 @@
 In one action, since every further one would repair again.
 """
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark import Accumulator, AccumulatorParam, Broadcast
+from pyspark import Accumulator, Broadcast
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -18,11 +16,10 @@ from bookie.repair.audit import COUNT_NAMES
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done
-from bookie.repair.spark_parts import distinct, executor_name, parts_of, workers
+from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, parts_of, workers
 from bookie.repair.steps import EngineRun
 from bookie.repair.tables import BlockingCluster
 
-FOLLOW_EVERY_S: Final = 0.5
 _STRINGS: Final = pa.list_(pa.string())
 OUTCOME_SCHEMA: Final = pa.schema(
     [
@@ -64,55 +61,6 @@ class RepairParts:
                     outcomes = blocking.run(work.repair(self.parts.value[number]))
                     self.told.add(outcomes)
                     yield outcome_batch(outcomes, executor_name())
-
-
-class Outcomes(AccumulatorParam):  # type: ignore[misc]
-    """What tasks have done: Spark brings it to the driver as each of them ends, once."""
-
-    def zero(self, value: list[LedgerOutcome]) -> list[LedgerOutcome]:
-        return []
-
-    def addInPlace(
-        self, value1: list[LedgerOutcome], value2: Sequence[LedgerOutcome]
-    ) -> list[LedgerOutcome]:
-        value1.extend(value2)
-        return value1
-
-
-@contextmanager
-def followed(told: "Accumulator[list[LedgerOutcome]]", done: Done) -> Iterator[None]:
-    """Hands on what tasks have done while an action runs, and the rest when it has ended.
-
-    What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
-    """
-    over, seen = threading.Event(), 0
-    failures: list[Exception] = []
-
-    def hand_on() -> None:
-        nonlocal seen
-        fresh = told.value[seen:]
-        seen += len(fresh)
-        if fresh:
-            done(fresh)
-
-    def follow() -> None:
-        while not (over.wait(FOLLOW_EVERY_S) or failures):
-            try:
-                hand_on()
-            except Exception as error:
-                failures.append(error)
-
-    # A daemon: any other thread would hold up the end of the program.
-    thread = threading.Thread(target=follow, name="spark-follow", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-    if failures:
-        raise failures[0]
-    hand_on()
 
 
 def outcome_batch(outcomes: Sequence[LedgerOutcome], executor: str) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import Checkpoint
 from bookie.repair.cluster import Cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.control import Cleared, Marks
 from bookie.repair.digests import DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
@@ -80,9 +81,11 @@ async def repair(
 ) -> Document:
     """Run one repair; the result object. `spark` runs the ledgers when that engine is chosen.
 
-    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
+    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
+    InconsistentError where bookies of several clusters meet.
     """
     check_engine(request.engine)
+    await SameCluster.look(cluster.store)
     run = _Run(cluster, request, say)
     marks = await run.list_marks()
     tasks = await run.tasks(marks)
