@@ -22,6 +22,8 @@ from bookie.repair.mover import FIELD_NAMES, Handover, LedgerMover, MoveOutcome,
 from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, parts_of, workers
 from bookie.repair.tables import BlockingCluster
 
+LEDGERS_PER_TASK: Final = 50
+"""Fewer than of a repair: all its copies are made before any is named, and none is told before."""
 MOVED_SCHEMA: Final = pa.schema(
     [
         ("ledger_id", pa.int64()),
@@ -98,21 +100,27 @@ class Round:
 def move_ledgers(spark: SparkSession, metadata_url: str, asked: Round, told: Told) -> RoundRun:
     """Move in Spark tasks, once. Parts and rates are cut as those of a repair are."""
     slots = workers(spark)
-    parts = parts_of(asked.outcomes, workers=slots)
+    parts = parts_of(asked.outcomes, workers=slots, size=LEDGERS_PER_TASK)
     context = spark.sparkContext
     telling = context.accumulator(list[MoveOutcome](), Outcomes())
+    shared = context.broadcast(parts)
     work = MoveParts(
         metadata_url,
         asked.same,
         asked.handover,
         asked.settings.shared_by(min(slots, len(parts))),
-        context.broadcast(parts),
+        shared,
         telling,
     )
     numbers = spark.range(0, len(parts), 1, len(parts))
     moved = numbers.mapInArrow(work, from_arrow_schema(MOVED_SCHEMA))
-    with followed(telling, told):
-        rows = moved.toArrow()  # the one action
+    try:
+        with followed(telling, told):
+            rows = moved.toArrow()  # the one action
+    finally:
+        # A run has many rounds, and both would stay as long as the session.
+        shared.destroy()
+        telling.value = []
     found = rows.to_pylist()
     return RoundRun(
         {
