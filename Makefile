@@ -8,6 +8,7 @@ TOTAL ?=
 RESULTS ?= build/proof
 MINUTES ?= 2
 LEDGERS ?= 10000
+STORY ?= repair
 FLEET ?= ours mixed
 ONLY ?=
 MODES ?= sync journal
@@ -33,7 +34,7 @@ sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) --fir
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
-repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --ledgers $(LEDGERS) --json $(RESULTS)/repair-scale.json
+repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
 test-java: install

@@ -13,13 +13,18 @@ ROOT = Path(__file__).parent.parent
 SOURCES = (ROOT / "operator/src", ROOT / "bookie/src")
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
+SPARK = (
+    "job",
+    "sources",
+    "spark_audit",
+    "spark_moves",
+    "spark_parts",
+    "spark_repair",
+    "spark_session",
+)
 IMPORTERS = {
     "kazoo": ("bookie/metadata/",),
-    "pyspark": (
-        "bookie/repair/job.py",
-        "bookie/repair/sources.py",
-        *(f"bookie/repair/spark_{part}.py" for part in ("audit", "parts", "repair", "session")),
-    ),
+    "pyspark": tuple(f"bookie/repair/{name}.py" for name in SPARK),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

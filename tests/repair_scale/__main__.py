@@ -1,7 +1,8 @@
-"""`make repair-scale`: damaged ledgers repaired by executors that are killed at random.
+"""`make repair-scale`: ledgers repaired, or given new members, by executors killed at random.
 
 Five real bookies, a real ZooKeeper, `--ledgers` ledgers each damaged in one of the ways of
-`scale_ledgers.Kind`; then `scale_story` runs. Prints one JSON object. Exit code 0: every claim
+`scale_ledgers.Kind`; then `scale_story` runs, or with `--story lost` all of them name a bookie that
+goes with its disks, and `lost_story` runs. Prints one JSON object. Exit code 0: every claim
 held; 1: one did not.
 """
 
@@ -13,9 +14,13 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from bookie.testing.figures import code_revision
+from lost_story import lost_claims, tell_lost
 from scale_story import Size, claims, failed, tell
+
+STORIES: Final = {"repair": (tell, claims), "lost": (tell_lost, lost_claims)}
 
 
 def main() -> int:
@@ -24,10 +29,18 @@ def main() -> int:
     size = Size(options.ledgers, options.kills, options.seed, is_whole=not options.short)
     with tempfile.TemporaryDirectory(prefix="repair-scale-", ignore_cleanup_errors=True) as name:
         folder = Path(options.work or name)
-        saw = asyncio.run(tell(folder, size))
-    held = claims(saw, size)
+        tell_it, claims_of = STORIES[options.story]
+        saw = asyncio.run(tell_it(folder, size))
+    held = claims_of(saw, size)
     told = json.dumps(
-        {"revision": code_revision(), **asdict(size), "claims": held, **saw}, indent=1
+        {
+            "revision": code_revision(),
+            "story": options.story,
+            **asdict(size),
+            "claims": held,
+            **saw,
+        },
+        indent=1,
     )
     print(told)
     if options.json is not None:
@@ -40,10 +53,11 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="repair_scale", description=__doc__)
+    parser.add_argument("--story", choices=tuple(STORIES), default="repair")
     parser.add_argument("--ledgers", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=12, help="of executors, in each job")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--short", action="store_true", help="one job, no bookie away")
+    parser.add_argument("--short", action="store_true", help="no driver killed, no bookie away")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--work", type=Path, help="an empty folder to keep; default: a new one")
     return parser.parse_args()

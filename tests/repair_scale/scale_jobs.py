@@ -27,13 +27,16 @@ AUDITED: Final = " audit: "
 
 @dataclass
 class RepairJob:
-    """One repair. `words`: a file with all it said, in the order it said it."""
+    """One job of the repair library, a repair unless `kind` says otherwise. `words`: a file with
+    all it said, in the order it said it.
+    """
 
     metadata_url: str
     folder: Path
     name: str
     engine: str = "spark-local"
     more: tuple[str, ...] = ()
+    kind: str = "run"
     process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +45,7 @@ class RepairJob:
 
     def start(self) -> "RepairJob":
         command = [
-            sys.executable, "-m", "bookie.repair", "run", "--metadata", self.metadata_url,
+            sys.executable, "-m", "bookie.repair", self.kind, "--metadata", self.metadata_url,
             "--engine", self.engine, "--progress", "--result", str(self.result), *self.more,
         ]  # fmt: skip
         environ = os.environ | {"BOOKIE_SPARK_MASTER": MASTER}

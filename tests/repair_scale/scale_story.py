@@ -14,23 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.protocol.assignment import assigned
 from bookie.protocol.errors import MetadataConflictError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair import audit_steps
 from bookie.repair.audit import Audit, Auditor, read_ledgers
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.report import counts_json
 from bookie_processes import BookieProcess
 from scale_jobs import Killer, RepairJob, until_ended, until_said
 from scale_ledgers import AWAY, BOOKIES, SOUND, UNCLEAN, Kind, Made, closing, make, plans
+from scale_waiting import POLL_S, cluster_in, until_gone, until_registered, until_serving
 from scale_watch import IN_FLIGHT, MarkWatch
 
-BOOT_WAIT_S: Final = 120.0
-POLL_S: Final = 0.05
 SETTLE_WAIT_S: Final = 300.0
 PASSES_MAX: Final = 4
 WAIT_S: Final = (1.5, 4.0)
@@ -78,7 +76,7 @@ class Story:
         """Ledgers of every kind; then the unclean bookies forget, boot and mark."""
         for bookie in self.bookies.values():
             bookie.start()
-        await self._until_registered(*BOOKIES)
+        await until_registered(self.cluster, *BOOKIES)
         for bookie_id in UNCLEAN:
             shutil.copytree(self.bookies[bookie_id].folder, self._as_booted(bookie_id))
         self.made = await make(self.cluster, list(plans(self.size.ledgers, self.rng)))
@@ -111,7 +109,7 @@ class Story:
         """Those processes have ended; their old registrations go with their sessions."""
         for bookie_id in bookie_ids:
             self.bookies[bookie_id].start()
-        await self._until_serving(*bookie_ids)
+        await until_serving(self.cluster, *bookie_ids)
 
     async def _close_late(self, made: Made) -> None:
         found = await self.cluster.store.read_ledger(made.ledger_id)
@@ -191,7 +189,7 @@ class Story:
     async def without_a_bookie(self) -> None:
         """S30: one member is away; what only it could decide stays in limbo."""
         self.bookies[AWAY].stop()
-        await self._until_gone(AWAY)
+        await until_gone(self.cluster, AWAY)
         await self.repair("without_a_bookie")
         undecided = await self._undecided()
         marked = set().union(*self.watch.marked.values())
@@ -219,7 +217,7 @@ class Story:
         self.saw["corrupt"] = {
             "planted": len(planted),
             "found": deep["audit"]["corrupt"],
-            "not_planted": [str(copy) for copy in _corrupt_copies(deep) - planted],
+            "not_planted": [str(copy) for copy in corrupt_copies(deep) - planted],
         }
         await self._crash()
         self.saw["s31_lost_by_a_second_crash"] = await self._lacking()
@@ -254,25 +252,6 @@ class Story:
         auditor = Auditor(self.cluster.store, self.cluster.control)
         return await auditor.audit(self.cluster.store.ledger_ids())
 
-    # Waiting
-    async def _until_registered(self, *bookie_ids: BookieId) -> None:
-        async with asyncio.timeout(BOOT_WAIT_S):
-            while not set(bookie_ids) <= set(await self.cluster.store.bookies()):
-                await asyncio.sleep(POLL_S)
-
-    async def _until_serving(self, *bookie_ids: BookieId) -> None:
-        """Registered, and not by what an earlier process left behind."""
-        await self._until_registered(*bookie_ids)
-        async with asyncio.timeout(BOOT_WAIT_S):
-            for bookie_id in bookie_ids:
-                while (await self.cluster.control.list_marks(bookie_id)).status is not Status.OK:
-                    await asyncio.sleep(POLL_S)
-
-    async def _until_gone(self, bookie_id: BookieId) -> None:
-        async with asyncio.timeout(BOOT_WAIT_S):
-            while bookie_id in await self.cluster.store.bookies():
-                await asyncio.sleep(POLL_S)
-
     def stop(self) -> None:
         for job in self.jobs:
             if not job.has_ended:
@@ -287,7 +266,7 @@ def _told(document: Document) -> Document:
     return {name: document[name] for name in names}
 
 
-def _corrupt_copies(deep: Document) -> set[tuple[Any, ...]]:
+def corrupt_copies(deep: Document) -> set[tuple[Any, ...]]:
     return {
         (found["ledger_id"], bookie_id, entry_id)
         for found in deep["findings"]
@@ -300,16 +279,12 @@ def _corrupt_copies(deep: Document) -> set[tuple[Any, ...]]:
 @asynccontextmanager
 async def story_in(folder: Path, size: Size) -> AsyncIterator[Story]:
     """A story with a ZooKeeper and bookies of its own; all ends with it."""
-    settings = EmbeddedSettings(fsync=False, heap_mb=256)
-    with EmbeddedZooKeeper.start(folder / "zookeeper", settings=settings) as zookeeper:
-        url = f"zk://{zookeeper.address}/ledgers"
-        async with open_cluster(url) as cluster:
-            await cluster.store.initialise()
-            story = Story(size, folder, cluster, url)
-            try:
-                yield story
-            finally:
-                story.stop()
+    async with cluster_in(folder) as (cluster, url):
+        story = Story(size, folder, cluster, url)
+        try:
+            yield story
+        finally:
+            story.stop()
 
 
 async def tell(folder: Path, size: Size) -> Document:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from lost_story import lost_claims, tell_lost
 from repair_lab import RepairLab
 from scale_ledgers import Kind, plans
 from scale_story import Size, claims, failed, tell
@@ -16,6 +17,12 @@ async def test_a_repair_whose_executor_is_killed_ends_whole(tmp_path: Path) -> N
     saw = await tell(tmp_path, SMALL)
     assert failed(claims(saw, SMALL)) == []
     assert saw["to_the_end"]["exit_code"] == 0
+
+
+@pytest.mark.process
+async def test_a_re_replication_whose_executor_is_killed_ends_whole(tmp_path: Path) -> None:
+    saw = await tell_lost(tmp_path, SMALL)
+    assert failed(lost_claims(saw, SMALL)) == []
 
 
 async def watched(lab: RepairLab, *, may_clear: bool) -> MarkWatch:

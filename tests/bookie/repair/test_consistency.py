@@ -1,14 +1,26 @@
 """Input that does not belong together is refused, and named."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Cookie
 from bookie.protocol.errors import InconsistentError
+from bookie.protocol.ids import BookieId
 from bookie.repair.audit_steps import audit
+from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
+from bookie.repair.drain import DrainRequest, drain
+from bookie.repair.rereplicate import RereplicateRequest, rereplicate
+from bookie.repair.steps import RepairRequest, repair, silent_say
 from repair_lab import AUDIT, RepairLab
+
+CHANGES: list[Callable[[Cluster], Awaitable[object]]] = [
+    lambda cluster: repair(cluster, RepairRequest()),
+    lambda cluster: drain(cluster, DrainRequest(BookieId("bookie-0"), begin=True), say=silent_say),
+    lambda cluster: rereplicate(cluster, RereplicateRequest(), say=silent_say),
+]
 
 
 @pytest.fixture
@@ -25,6 +37,16 @@ async def test_a_bookie_of_another_cluster_is_named(lab: RepairLab) -> None:
     await lab.store.create_cookie(replace(ours, bookie_id=lab.ids[1], instance_id="other"))
     with pytest.raises(InconsistentError, match=f"{instance_id}.*{lab.ids[1]} to other"):
         await audit(lab.cluster, settings=AUDIT)
+
+
+@pytest.mark.parametrize("work", CHANGES)
+async def test_nothing_that_changes_a_cluster_begins_where_a_bookie_is_of_another(
+    lab: RepairLab, work: Callable[[Cluster], Awaitable[object]]
+) -> None:
+    await lab.store.create_cookie(Cookie(lab.ids[1], ("/j",), ("/l",), "other"))
+    with pytest.raises(InconsistentError, match="1 bookies belong to others"):
+        await work(lab.cluster)
+    assert lab.control.asked == []
 
 
 async def test_no_cluster_is_no_clean_cluster() -> None:

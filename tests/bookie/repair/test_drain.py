@@ -15,6 +15,7 @@ from bookie.repair.audit_steps import audit
 from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.losses import LOSS_REASON
+from bookie.repair.steps import Say, silent_say
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import Op
@@ -34,10 +35,12 @@ class DrainLab(RepairLab):
         self.faulty = FaultyStore(MemoryStore(MemoryCluster()))
         super().__init__(bookies, store=self.faulty)
 
-    async def drain(self, number: int = 0, *, begin: bool = True, **options: Any) -> dict[str, Any]:
+    async def drain(
+        self, number: int = 0, *, begin: bool = True, say: Say = silent_say, **options: Any
+    ) -> dict[str, Any]:
         settings = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
         request = DrainRequest(self.ids[number], begin=begin, settings=settings, **options)
-        return await drain(self.cluster, request, say=lambda _line: None)
+        return await drain(self.cluster, request, say=say)
 
     async def names(self, number: int) -> list[LedgerId]:
         found = [i async for i in self.store.ledger_ids()]
@@ -299,8 +302,33 @@ async def test_a_target_that_does_not_sync_is_never_named(lab: DrainLab) -> None
 async def test_an_engine_it_does_not_have_is_a_wrong_setting(lab: DrainLab) -> None:
     with pytest.raises(SettingsError, match="expected one of"):
         await lab.drain(0, engine="fast")
-    result = await lab.drain(0, engine="spark-local")
-    assert result["engine"] == "inline" and "spark-local was asked for" in result["engine_reason"]
+
+
+async def test_few_ledgers_are_moved_in_process_and_the_reason_is_told(lab: DrainLab) -> None:
+    await lab.ledger(entries=5, last=4)
+    result = await lab.drain(0)
+    reason = "1 ledgers, fewer than 100000"
+    assert (result["engine"], result["engine_reason"]) == ("inline", reason)
+    assert (result["spark_app_id"], result["executors"]) == (None, 0)
+
+
+async def test_how_far_it_came_is_told_and_kept(lab: DrainLab) -> None:
+    for last in (4, 4, 4, -1):
+        await lab.ledger(entries=last + 1, last=last)
+    await lab.ledger(entries=8)
+    said: list[str] = []
+    result = await lab.drain(0, say=said.append)
+    assert [line for line in said if line.startswith("5 of 5 ledgers, 24 entries, ")]
+    told = result["progress"]
+    assert (told["ledgers"], told["of"], told["entries"]) == (5, 5, 24)
+    assert told["bytes"] == result["bytes_copied"] > 0
+
+
+async def test_the_progress_of_a_refused_drain_says_what_there_was_to_do(lab: DrainLab) -> None:
+    await lab.ledger(entries=5, last=4)
+    result = await lab.drain(0, begin=False)
+    assert reasons(result) == ["NotDraining"]
+    assert (result["progress"]["ledgers"], result["progress"]["of"]) == (0, 1)
 
 
 # ---- cut off, raced, cancelled ------------------------------------------------------------------
@@ -467,7 +495,7 @@ async def test_a_target_whose_control_plane_falls_silent_is_not_written_to(lab: 
     await lab.ledger(entries=5, last=4)
 
     async def silence(name: str) -> None:
-        if name == "ledger_ids":
+        if name == "read_ledger" and ("list_marks", lab.ids[3]) in lab.control.asked:
             lab.control.unreachable.update(lab.ids[3:])
 
     lab.faulty.before = silence

@@ -45,9 +45,10 @@ class Fleet:
         found = await self.health(LEAVING)
         return found.draining and found.ledgers_counted and found.ledgers_naming_it == 0
 
-    async def drain(self) -> tuple[int, dict[str, Any]]:
+    async def drain(self, engine: str) -> tuple[int, dict[str, Any]]:
         """The job, again when something came to name the bookie meanwhile, as the operator does."""
         words = ("drain", "--metadata", self.url, "--bookie", LEAVING, "--output", "json")
+        words += ("--engine", engine)
         for _run in range(RUNS_MAX):
             ended = await asyncio.to_thread(
                 subprocess.run,
@@ -121,7 +122,10 @@ def _span(acked: dict[LogPosition, bytes], ledger_id: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.process
-async def test_a_bookie_leaves_under_load_and_every_acked_entry_reads_back(fleet: Fleet) -> None:
+@pytest.mark.parametrize("engine", ["inline", "spark-local"])
+async def test_a_bookie_leaves_under_load_and_every_acked_entry_reads_back(
+    fleet: Fleet, engine: str
+) -> None:
     store = fleet.cluster.store
     async with Client(store) as client:
         settings = LogSettings(roll_entries=150)
@@ -130,7 +134,7 @@ async def test_a_bookie_leaves_under_load_and_every_acked_entry_reads_back(fleet
         writing = asyncio.create_task(load.run())
         await load.more(600)
         assert (await fleet.cluster.control.drain(LEAVING)).accepted
-        code, result = await fleet.drain()
+        code, result = await fleet.drain(engine)
         assert (code, result["ledgers_left"]) == (0, 0) and result["ledgers"]["moved"] > 0
         await until(fleet.counts_nothing)
         assert fleet.bookies[LEAVING].stop() == 0

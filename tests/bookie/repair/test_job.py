@@ -2,46 +2,29 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.layout import ledger_path
-from bookie.metadata.opening import open_store
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import InconsistentError, MetadataFormatError
 from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
-from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.job import SparkJobs
 from bookie.repair.sources import AvailabilitySource, LedgersSource
 from bookie.repair.steps import EngineRun, RepairRequest, repair
 from bookie.repair.survey import Scope
-from bookie.testing.run_service import served_fleet
 from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 from repair_lab import AUDIT, SETTINGS, RepairLab
+from served_lab import Document, served, stable
 
 pytestmark = pytest.mark.process
-VOLATILE = ("run_id", "started_at_ms", "seconds", "engine", "engine_reason", "spark_app_id")
-VOLATILE += ("executors", "executor_names", "progress")
-Document = dict[str, Any]
-
-
-@asynccontextmanager
-async def served(url: str) -> AsyncIterator[tuple[RepairLab, Cluster]]:
-    """A lab whose bookies other processes can reach."""
-    store = await open_store(url)
-    lab = RepairLab(4, store=store)
-    await store.initialise()
-    async with served_fleet(lab.control), open_cluster(url) as cluster:
-        yield lab, cluster
-    await store.close()
 
 
 async def damage(lab: RepairLab) -> None:
@@ -53,20 +36,6 @@ async def damage(lab: RepairLab) -> None:
     await lab.ledger(entries=15, flush=False)
     await lab.ledger(entries=4, last=4)
     await lab.crash(1, wipe=True)
-
-
-def stable(document: Document) -> Document:
-    """The result without what differs between any two runs: times, for example."""
-    plain: Document = _timeless(document)
-    return {name: value for name, value in plain.items() if name not in VOLATILE}
-
-
-def _timeless(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_timeless(one) for one in value]
-    if isinstance(value, dict):
-        return {k: _timeless(v) for k, v in value.items() if "_seen_" not in k}
-    return value
 
 
 @pytest.fixture
@@ -202,7 +171,7 @@ async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_not
     async with served(zookeeper_url) as (lab, cluster):
         await damage(lab)
         same = await SameCluster.look(lab.store)
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark, same=same)
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
 
         async def made_anew(*asked: Any) -> EngineRun:
             """The address leads elsewhere once tasks begin."""

@@ -63,6 +63,14 @@ def test_a_follower_says_little_and_always_the_end() -> None:
     assert len(said) == 3 and said[-1].startswith("10 of 10 ledgers") and len(kept) == 10
 
 
+def test_what_was_found_later_is_expected_too() -> None:
+    said = list[str]()
+    follower = Follower(2, said.append, clock=Clock())
+    follower.expect(1)
+    follower.count(done(3))
+    assert said[-1].startswith("3 of 3 ledgers") and follower.json()["of"] == 3
+
+
 def test_without_a_terminal_lines_are_plain_and_few() -> None:
     clock, stream = Clock(), io.StringIO()
     teller = Teller(stream, always=True, clock=clock)

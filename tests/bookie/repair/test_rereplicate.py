@@ -145,6 +145,24 @@ async def test_running_it_again_changes_nothing(lab: LostLab) -> None:
     assert (again["ledgers"]["considered"], again["exit_code"]) == (0, 0)
 
 
+async def test_how_far_it_came_counts_each_move_and_each_mark(lab: LostLab) -> None:
+    ledgers = [await lab.ledger(entries=10, last=9) for _ in range(4)]
+    await lab.lose()
+    for ledger in ledgers[:2]:
+        await lab.mark(ledger.ledger_id, LOST)
+    told = (await lab.run(LOST))["progress"]
+    assert (told["ledgers"], told["of"], told["entries"]) == (6, 6, 40)
+
+
+async def test_what_only_marks_name_is_counted_when_it_is_found(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    result = await lab.run()
+    assert (result["progress"]["ledgers"], result["progress"]["of"]) == (2, 2)
+    assert result["engine_reason"] == "1 ledgers, fewer than 100000"
+
+
 # ---- refused ------------------------------------------------------------------------------------
 
 

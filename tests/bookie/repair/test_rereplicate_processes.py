@@ -68,8 +68,9 @@ async def rereplicate(url: str, *words: str) -> tuple[int, dict[str, Any]]:
     return ended.returncode, json.loads(ended.stdout)
 
 
+@pytest.mark.parametrize("engine", ["inline", "spark-local"])
 async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_others(
-    cluster: Cluster, bookies: Bookies, zookeeper_url: str
+    cluster: Cluster, bookies: Bookies, zookeeper_url: str, engine: str
 ) -> None:
     async with Client(cluster.store) as client:
         ledgers = [await write(client, number, is_open=number > 5) for number in range(8)]
@@ -78,9 +79,10 @@ async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_oth
         await until_there(cluster.store, *(name for name in NAMES if name != LOST))
         marks = cluster.store.underreplication
         await marks.mark(ledgers[0], [LOST], now_ms=1)
-        code, result = await rereplicate(zookeeper_url, "--bookie", LOST)
+        code, result = await rereplicate(zookeeper_url, "--bookie", LOST, "--engine", engine)
         assert (code, result["ledgers_left"], result["blocked"]) == (0, 0, [])
         assert result["marks"] == {"found": 1, "cleared": 1}
+        assert (result["engine"], bool(result["spark_app_id"])) == (engine, engine != "inline")
         assert await marks.read_mark(ledgers[0]) is None
         for number, ledger_id in enumerate(ledgers):
             assert not (await cluster.store.read_ledger(ledger_id)).value.names(LOST)

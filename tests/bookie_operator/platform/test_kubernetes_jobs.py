@@ -202,8 +202,9 @@ def test_the_answer_of_a_command_is_its_summary(
     assert accept_loss(tmp_path, script) == (code, summary)
 
 
-async def test_spark_is_told_by_its_pod_what_the_spec_says() -> None:
-    lab = await started()
+@pytest.mark.parametrize("kind", [JobKind.REPAIR, JobKind.AUDIT, JobKind.SCRUB, JobKind.DRAIN])
+async def test_spark_is_told_by_its_pod_what_the_spec_says(kind: JobKind) -> None:
+    lab = await started(kind=kind)
     [container] = lab.api.the(JOB, NAME)["spec"]["template"]["spec"]["containers"]
     given = {one["name"]: one.get("value", "10.0.0.7") for one in container["env"]}
     driver = DriverPod.from_environment({**given, "KUBERNETES_SERVICE_HOST": "10.96.0.1"})

@@ -1,16 +1,18 @@
 """`bookie drain`: tell a bookie that it is to leave, and move its ledgers away; or take it back."""
 
+import sys
 from pathlib import Path
 
 import click
 
-from bookie.cli.checks import finish, result_option
+from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import fail, metadata_option, output_option, run
 from bookie.cli.exit_codes import Exit
-from bookie.cli.output import say, show_fields
+from bookie.cli.output import show_fields
 from bookie.protocol.ids import BookieId
 from bookie.repair.drain import DrainRequest
 from bookie.repair.emptying import emptying_at
+from bookie.repair.progress import Teller
 from bookie.repair.repair_options import rate_option
 from bookie.repair.runs import cancel_drain, drain_cluster
 
@@ -19,11 +21,18 @@ from bookie.repair.runs import cancel_drain, drain_cluster
 @click.argument("bookie", metavar="BOOKIE")
 @click.option("--cancel", is_flag=True, help="Let it take new ledgers again instead.")
 @rate_option
+@engine_option
 @result_option
 @metadata_option
 @output_option
 def drain(
-    metadata: str, output: str, bookie: str, cancel: bool, rate: int | None, result: Path | None
+    metadata: str,
+    output: str,
+    bookie: str,
+    cancel: bool,
+    rate: int | None,
+    engine: str,
+    result: Path | None,
 ) -> None:
     """Move every ledger off a bookie, so that it may leave.
 
@@ -33,8 +42,9 @@ def drain(
     """
     bookie_id = BookieId(bookie)
     if not cancel:
-        request = DrainRequest(bookie_id, begin=True, settings=emptying_at(rate))
-        finish(run(drain_cluster(metadata, request, say=say)), result=result, output=output)
+        request = DrainRequest(bookie_id, engine, begin=True, settings=emptying_at(rate))
+        work = drain_cluster(metadata, request, say=Teller(sys.stderr))
+        finish(run(work), result=result, output=output)
     answer = run(cancel_drain(metadata, bookie_id))
     if not answer.accepted:
         fail(f"{bookie} was not told: {answer.message}", Exit.UNDECIDED)

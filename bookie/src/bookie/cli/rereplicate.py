@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from bookie.cli.checks import finish, result_option
+from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
 from bookie.protocol.ids import BookieId
 from bookie.repair.emptying import emptying_at
@@ -19,6 +19,7 @@ from bookie.repair.runs import rereplicate_cluster
 @click.argument("bookies", nargs=-1, metavar="[BOOKIE]...")
 @click.option("--force", is_flag=True, help="Also while re-replication is switched off.")
 @rate_option
+@engine_option
 @yes_option
 @result_option
 @metadata_option
@@ -29,6 +30,7 @@ def rereplicate(
     bookies: tuple[str, ...],
     force: bool,
     rate: int | None,
+    engine: str,
     yes: bool,
     result: Path | None,
 ) -> None:
@@ -41,7 +43,7 @@ def rereplicate(
         gone = ", ".join(bookies)
         ask(f"{gone}: gone for good, with all that was on the disks; go on without?", yes=yes)
     request = RereplicateRequest(
-        tuple(map(BookieId, bookies)), force=force, settings=emptying_at(rate)
+        tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
     )
     work = rereplicate_cluster(metadata, request, say=Teller(sys.stderr))
     finish(run(work), result=result, output=output)

@@ -1,7 +1,8 @@
 """One drain from end to end: empties a bookie that is to leave, and says what stays on it.
 
-refuse? -> list what names it -> move what is finished -> give writers time to move on by themselves
--> recover and close what is still written to it -> move that too -> list again -> audit -> result.
+tell it -> list what names it, choose an engine -> refuse? -> move what is finished -> give writers
+time to move on by themselves -> recover and close what is still written to it -> move that too ->
+list again -> audit -> result.
 
 A busy writer moves on alone: its adds are answered READ_ONLY, which is a reason for an ensemble
 change. An idle one cannot notice; its ledger is fenced and closed, as by any recovery, and its next
@@ -12,19 +13,20 @@ its recoverer may be about to close it with this bookie in it. Every run begins 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor
 from bookie.repair.cluster import Cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.control import Marks
-from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
-from bookie.repair.engines import AUTO, INLINE, SPARK_KUBERNETES, SPARK_LOCAL, EngineChoice
+from bookie.repair.emptying import Carriage, Emptying, EmptyingSettings, Refusal, naming
+from bookie.repair.engines import AUTO, check_engine
+from bookie.repair.move_engines import MoveWork, SparkMoves, chosen, engine_json, opened
 from bookie.repair.mover import MoveOutcome
 from bookie.repair.placing import racks_of
+from bookie.repair.progress import Follower
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -36,9 +38,7 @@ from bookie.repair.report import (
     exit_code,
 )
 from bookie.repair.steps import Say, Started, all_bookies
-from bookie.storage.listing import list_ledgers
-
-ENGINES: Final = (INLINE, SPARK_LOCAL, SPARK_KUBERNETES, AUTO)
+from bookie.storage.listing import Listing, list_ledgers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +51,29 @@ class DrainRequest:
     settings: EmptyingSettings = field(default_factory=EmptyingSettings)
 
 
-def drain_engine(requested: str) -> EngineChoice:
-    """Always this process; SettingsError for a name that no engine has."""
-    if requested not in ENGINES:
-        raise SettingsError(f"engine is {requested!r}, expected one of {', '.join(ENGINES)}")
-    if requested == INLINE:
-        return EngineChoice(INLINE, "asked for")
-    asked = "" if requested == AUTO else f"; {requested} was asked for"
-    return EngineChoice(INLINE, f"a drain always works in its own process{asked}")
+async def drain(
+    cluster: Cluster, request: DrainRequest, *, spark: SparkMoves | None = None, say: Say
+) -> Document:
+    """Run one drain; the result object. It may be stopped anywhere and run again. `spark` moves the
+    ledgers when that engine is chosen.
 
-
-async def drain(cluster: Cluster, request: DrainRequest, *, say: Say) -> Document:
-    """Run one drain; the result object. It may be stopped anywhere and run again.
-
-    Raises SettingsError for an unknown engine, UnavailableError without metadata store.
+    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
+    InconsistentError where bookies of several clusters meet.
     """
-    choice = drain_engine(request.engine)
+    check_engine(request.engine)
+    same = await SameCluster.look(cluster.store)
     run = _Run(cluster, request, say)
-    refusal = await run.begin() or await run.work()
+    refusal = await run.begin()
+    found = await list_ledgers(cluster.store, request.bookie_id)
+    choice = await chosen(request.engine, ledgers=len(naming(found)), say=say)
+    following = Follower(len(naming(found)), say)
+    work = MoveWork(cluster, same, request.settings, say)
+    async with opened(choice, work, spark) as engine:
+        refusal = refusal or await run.work(Carriage(engine, following, say), found)
     after = await run.audit()
     left = await list_ledgers(cluster.store, request.bookie_id)
-    return run.result(choice, refusal=refusal, after=after, left=naming(left))
+    told = engine_json(choice, engine, following)
+    return run.result(told, refusal=refusal, after=after, left=naming(left))
 
 
 class _Run:
@@ -85,7 +87,7 @@ class _Run:
         self._started = Started.now()
         self.racks = NO_RACKS
         self._silent: list[Marks] = []
-        self._emptying = Emptying(cluster, self._leaving, self, request.settings, say=say)
+        self._outcomes: dict[LedgerId, MoveOutcome] = {}
 
     # May it, may it still?
     async def begin(self) -> Refusal | None:
@@ -136,29 +138,30 @@ class _Run:
     async def release(self, outcomes: Sequence[MoveOutcome]) -> None:
         """See `reserve`."""
 
-    async def work(self) -> Refusal | None:
+    async def work(self, carriage: Carriage, found: Listing) -> Refusal | None:
         """Until nothing is left that this run could move."""
-        return await self._emptying.all_that_name_it()
+        settings = self._request.settings
+        emptying = Emptying(self._cluster, self._leaving, self, settings, carriage)
+        self._outcomes = emptying.outcomes
+        return await emptying.all_that_name_it(found)
 
     # Result
     async def audit(self) -> Audit:
         """What was moved, as anybody sees it now."""
-        moved = [i for i, outcome in self._emptying.outcomes.items() if outcome.moved]
+        moved = [i for i, outcome in self._outcomes.items() if outcome.moved]
         settings = self._request.settings.repair.audit
         auditor = Auditor(self._cluster.store, self._cluster.control, settings)
         return await auditor.audit(moved)
 
     def result(
-        self, choice: EngineChoice, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]
+        self, engine: Document, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]
     ) -> Document:
-        outcomes = list(self._emptying.outcomes.values())
-        blocked = blocked_rows(outcomes, refusal, left - self._emptying.outcomes.keys())
+        outcomes = list(self._outcomes.values())
+        blocked = blocked_rows(outcomes, refusal, left - self._outcomes.keys())
         self._say(f"{len(left)} ledgers left on {self._leaving}")
         return {
             **self._started.json("drain"),
-            "engine": choice.name,
-            "engine_reason": choice.reason,
-            "spark_app_id": None,
+            **engine,
             "bookie_id": self._leaving,
             "refused": refusal.message if refusal is not None else "",
             "ledgers_left": len(left),

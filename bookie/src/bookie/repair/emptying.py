@@ -3,7 +3,7 @@ re-replication's common part.
 
 move what is finished -> give writers time to move on by themselves -> recover and close what is
 still written to it, or in recovery -> move that too. Who may take over, and whether the work may go
-on, is asked of a `Gate` before each batch.
+on, is asked of a `Gate` before each round; a `MoveEngine` carries the ledgers of one.
 """
 
 import asyncio
@@ -18,23 +18,31 @@ from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.copy import CopySettings
 from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
-from bookie.repair.mover import LedgerMover, MoveOutcome
-from bookie.repair.outcome import LedgerOutcome
+from bookie.repair.mover import Handover, MoveOutcome, Told
+from bookie.repair.outcome import LedgerOutcome, LedgerTask
+from bookie.repair.progress import Done, Follower
 from bookie.repair.steps import Say
 from bookie.storage.listing import Listing, list_ledgers
 
 ROUNDS_MAX: Final = 3
 """Looks for ledgers that came to name the bookie while others were moved."""
+LEDGERS_PER_BATCH: Final = 200
+LEDGERS_PER_ROUND: Final = 2_000
+"""In Spark. Their locks are one session's, and ZooKeeper ends a session with one record that names
+all it held, of at most 1 MiB.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyingSettings:
     """`grace_s`: how long writers may take to move on by themselves before their ledgers are
-    recovered. Ledgers are moved `ledgers_per_batch` at a time; between batches the gate is asked.
+    recovered. In process ledgers are moved `ledgers_per_batch` at a time, in Spark
+    `ledgers_per_round`; between two of these the gate is asked.
     """
 
     grace_s: float = 3.0
-    ledgers_per_batch: int = 200
+    ledgers_per_batch: int = LEDGERS_PER_BATCH
+    ledgers_per_round: int = LEDGERS_PER_ROUND
     repair: RepairSettings = field(default_factory=RepairSettings)
 
 
@@ -68,6 +76,33 @@ class Gate(Protocol):
         """They are touched no more for now."""
 
 
+class MoveEngine(Protocol):
+    """What carries ledgers: this process, or Spark. `ledgers_at_once`: of one round at most.
+    `spark_app_id`, `executors`: as far as Spark has worked.
+    """
+
+    ledgers_at_once: int
+    spark_app_id: str | None
+    executors: frozenset[str]
+
+    async def move(self, outcomes: Sequence[MoveOutcome], handover: Handover, told: Told) -> None:
+        """One round: fills in what came of each; `told` once of each. UnavailableError: the
+        metadata store is away.
+        """
+
+    async def mend(self, tasks: Sequence[LedgerTask], done: Done) -> Sequence[LedgerOutcome]:
+        """Copies what members lack, as a repair does; outcomes in the order of the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carriage:
+    """What carries the ledgers of a run, and who is told of it."""
+
+    engine: MoveEngine
+    following: Follower
+    say: Say
+
+
 def naming(listing: Listing) -> set[LedgerId]:
     """Those that name the bookie, and those that may come to."""
     return {*listing.named, *listing.recovering}
@@ -85,28 +120,34 @@ class Emptying:
         leaving: BookieId,
         gate: Gate,
         settings: EmptyingSettings,
+        carriage: Carriage,
         *,
-        say: Say,
         is_gone: bool = False,
     ) -> None:
         self._cluster = cluster
         self._leaving = leaving
         self._gate = gate
         self._settings = settings
-        self._say = say
+        self._engine, self._following = carriage.engine, carriage.following
+        self._say = carriage.say
         self._is_gone = is_gone
         self._candidates: Sequence[BookieId] = ()
         self.outcomes: dict[LedgerId, MoveOutcome] = {}
 
-    async def all_that_name_it(self) -> Refusal | None:
-        """Until nothing is left that this run could move."""
-        for _round in range(ROUNDS_MAX):
+    async def all_that_name_it(self, found: Listing) -> Refusal | None:
+        """Until nothing is left that this run could move. `found`: a first look, which was told to
+        the follower.
+        """
+        for number in range(ROUNDS_MAX):
             if refusal := await self._ask():
                 return refusal
-            found = await list_ledgers(self._cluster.store, self._leaving)
+            if number:
+                found = await list_ledgers(self._cluster.store, self._leaving)
             todo = naming(found) - self.outcomes.keys()
             if not todo:
                 return None
+            if number:
+                self._following.expect(len(todo))
             self._say(f"{len(todo)} ledgers name {self._leaving}, or may come to")
             written = {*found.undecided, *found.recovering} & todo
             if refusal := await self._empty(todo, written):
@@ -120,6 +161,7 @@ class Emptying:
         for metadata in found:
             listing.take(metadata, self._leaving)
         todo = naming(listing) - self.outcomes.keys()
+        self._following.expect(len(todo))
         written = {*listing.undecided, *listing.recovering} & todo
         return await self._ask() or await self._empty(todo, written)
 
@@ -138,30 +180,27 @@ class Emptying:
 
     async def _move(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
         outcomes = [self.outcomes.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
-        ready = [outcome for outcome in outcomes if not outcome.reason]
-        size = self._settings.ledgers_per_batch
+        ready = self._without_blocked(outcomes)
+        size = self._engine.ledgers_at_once
         for start in range(0, len(ready), size):
             if start and (refusal := await self._ask()) is not None:
                 return refusal
-            await self._move_batch(ready[start : start + size])
-            self._say(f"{min(start + size, len(ready))} of {len(ready)} ledgers looked after")
+            await self._move_round(ready[start : start + size])
         return None
 
-    async def _move_batch(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def _move_round(self, outcomes: Sequence[MoveOutcome]) -> None:
         await self._gate.reserve(outcomes)
-        mine = [outcome for outcome in outcomes if not outcome.reason]
-        mover = LedgerMover(
-            self._cluster,
-            self._leaving,
-            self._candidates,
-            self._settings.repair,
-            self._gate.racks,
-            is_gone=self._is_gone,
-        )
+        mine = self._without_blocked(outcomes)
+        handover = Handover(self._leaving, self._candidates, self._gate.racks, self._is_gone)
         try:
-            await mover.move(mine)
+            await self._engine.move(mine, handover, self._following.count)
         finally:
             await self._gate.release(mine)
+
+    def _without_blocked(self, outcomes: Sequence[MoveOutcome]) -> list[MoveOutcome]:
+        if blocked := [outcome for outcome in outcomes if outcome.reason]:
+            self._following.count(blocked)
+        return [outcome for outcome in outcomes if not outcome.reason]
 
     async def _move_written(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
         """Ledgers with a writer or a recoverer: it may end by itself, then they are ended."""

@@ -1,8 +1,9 @@
-"""Which machinery carries the ledgers of a repair or audit, and why it was chosen.
+"""Which machinery carries the ledgers of a repair, audit, drain or re-replication, and why.
 
-All engines run the same functions (`ledgers.LedgerRepair`, `audit.Auditor`) and give the same
-result. `inline` works in this process, `spark-local` in Spark workers on this machine, and
-`spark-kubernetes` in executor pods of which this process, in a pod of its own, is the driver.
+All engines run the same functions (`ledgers.LedgerRepair`, `audit.Auditor`, `mover.LedgerMover`)
+and give the same result. `inline` works in this process, `spark-local` in Spark workers on this
+machine, and `spark-kubernetes` in executor pods of which this process, in a pod of its own, is the
+driver.
 """
 
 import importlib.util

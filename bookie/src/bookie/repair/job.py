@@ -1,15 +1,15 @@
 """Work handed to Spark: where the session comes from, how it is waited for, and its errors by name.
 
-What runs in it is in `spark_repair` and `spark_audit`.
+What runs in it is in `spark_repair`, `spark_audit` and `spark_moves`.
 """
 
 import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from pyspark.sql import SparkSession
@@ -25,10 +25,12 @@ from bookie.repair.driver_pod import DriverPod
 from bookie.repair.engines import SPARK_KUBERNETES
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.looking import Looked, nobody_looks
+from bookie.repair.mover import Told
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.sources import AvailabilitySource
 from bookie.repair.spark_audit import audit_ledgers
+from bookie.repair.spark_moves import Round, RoundRun, move_ledgers
 from bookie.repair.spark_repair import repair_ledgers
 from bookie.repair.spark_session import spark_session
 from bookie.repair.steps import EngineRun, Say
@@ -68,28 +70,34 @@ async def _in_daemon_thread(work: Callable[[], Result]) -> Result:
 class SparkJobs:
     """Runs the Spark halves of a repair or audit; `session`: one that is already there.
 
-    `same`: the cluster that is repaired; None = whatever a task gets to. `source`: the table that
-    is audited; None = the product's own.
+    `source`: the table that is audited; None = the product's own.
     """
 
     metadata_url: str
     settings: RepairSettings = field(default_factory=RepairSettings)
     session: SparkSession | None = None
-    same: SameCluster | None = None
     source: type[AvailabilitySource] | None = None
 
     async def repair(
-        self, engine: str, tasks: Sequence[LedgerTask], say: Say, done: Done
+        self, engine: str, tasks: Sequence[LedgerTask], same: SameCluster, say: Say, done: Done
     ) -> EngineRun:
-        """The outcomes of all tasks, in their order; `done` is told of them from a thread."""
+        """The outcomes of all tasks, in their order, on the `same` cluster; `done` is told of them
+        from a thread.
+        """
         if not tasks:
             return EngineRun(())
         return await self._in_thread(
             engine,
             say,
             lambda spark: repair_ledgers(
-                spark, self.metadata_url, tasks, self.settings, done, self.same
+                spark, self.metadata_url, tasks, same, self.settings, done
             ),
+        )
+
+    async def move(self, engine: str, asked: Round, say: Say, told: Told) -> RoundRun:
+        """What became of one round's ledgers; `told` of them from a thread."""
+        return await self._in_thread(
+            engine, say, lambda spark: move_ledgers(spark, self.metadata_url, asked, told)
         )
 
     async def audit(
@@ -108,17 +116,43 @@ class SparkJobs:
     async def _in_thread(
         self, engine: str, say: Say, work: Callable[[SparkSession], Result]
     ) -> Result:
-        in_pods = engine == SPARK_KUBERNETES
-        driver = DriverPod.from_environment(os.environ) if in_pods else None
+        session = self.session
+        if session is not None:
+            return await _in_daemon_thread(lambda: named_errors(work, session))
 
         def run() -> Result:
-            if self.session is not None:
-                return named_errors(work, self.session)
-            say("starting Spark")
-            with spark_session(driver, say=say) as spark:
+            with _session(engine, say) as spark:
                 return named_errors(work, spark)
 
         return await _in_daemon_thread(run)
+
+    @asynccontextmanager
+    async def kept(self, engine: str, say: Say) -> AsyncIterator["SparkJobs"]:
+        """These jobs with one session for one piece of work after the other.
+
+        Who is interrupted does not wait for its end: it dies with the process and its JVM.
+        """
+        session = _session(engine, say)
+        spark = await _in_daemon_thread(session.__enter__)
+        try:
+            yield replace(self, session=spark)
+        except Exception as error:
+            told = type(error), error, error.__traceback__
+            if not await _in_daemon_thread(lambda: session.__exit__(*told)):
+                raise
+        except BaseException:
+            ending = threading.Thread(target=session.__exit__, args=(None, None, None), daemon=True)
+            ending.start()
+            raise
+        else:
+            await _in_daemon_thread(lambda: session.__exit__(None, None, None))
+
+
+def _session(engine: str, say: Say) -> AbstractContextManager[SparkSession]:
+    in_pods = engine == SPARK_KUBERNETES
+    driver = DriverPod.from_environment(os.environ) if in_pods else None
+    say("starting Spark")
+    return spark_session(driver, say=say)
 
 
 def named_errors(work: Callable[[SparkSession], Result], spark: SparkSession) -> Result:

@@ -8,7 +8,7 @@ same bookie; a compare-and-set that is lost makes that ledger start over from wh
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from bookie.metadata.store import Versioned
@@ -61,6 +61,30 @@ class MoveOutcome:
         if not self.reason:
             self.reason, self.message = reason, message
 
+    def take(self, found: "MoveOutcome") -> None:
+        """Become what came of the same ledger elsewhere."""
+        assert found.ledger_id == self.ledger_id
+        for name in FIELD_NAMES:
+            setattr(self, name, getattr(found, name))
+
+
+FIELD_NAMES: Final = tuple(column.name for column in fields(MoveOutcome))
+Told = Callable[[Sequence[MoveOutcome]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Who leaves, and who may take over: writable bookies that answer and remember; those that keep
+    copies in several `racks` first.
+
+    `is_gone`: by a person's word the leaving one never comes back, and its disks hold nothing.
+    """
+
+    leaving: BookieId
+    candidates: Sequence[BookieId]
+    racks: Racks = NO_RACKS
+    is_gone: bool = False
+
 
 @dataclass(slots=True)
 class _Job:
@@ -84,37 +108,43 @@ class _Job:
 
 @dataclass(slots=True)
 class LedgerMover:
-    """Moves ledgers of `leaving` to `candidates`: writable bookies that answer and remember; to
-    those that keep copies in several `racks` first.
-
-    `is_gone`: by a person's word the leaving one never comes back, and its disks hold nothing.
+    """Moves ledgers of one handover. `told`: of each ledger once, when its copies are made or there
+    is nothing to copy; what becomes of it may still change.
     """
 
     cluster: Cluster
-    leaving: BookieId
-    candidates: Sequence[BookieId]
+    handover: Handover
     settings: RepairSettings = field(default_factory=RepairSettings)
-    racks: Racks = NO_RACKS
-    is_gone: bool = False
+    told: Told = lambda _outcomes: None
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
+    _untold: set[LedgerId] = field(init=False)
 
     def __post_init__(self) -> None:
         self._copier = Copier(self.cluster.peers, self.settings.copy)
         self._auditor = Auditor(self.cluster.store, self.cluster.control, self.settings.audit)
         self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
+        self._untold = set()
 
     async def move(self, outcomes: Sequence[MoveOutcome]) -> None:
         """Fills in what came of each. UnavailableError: the metadata store is away."""
         waiting = {outcome.ledger_id: outcome for outcome in outcomes}
+        self._untold |= waiting.keys()
         for _start in range(STARTS_MAX):
             jobs = await self._move(waiting)
             waiting = {job.ledger_id: job.outcome for job in jobs if job.must_start_over}
             if not waiting:
-                return
+                break
         for outcome in waiting.values():
             outcome.block("MetadataConflict", "its metadata changes all the time; run it again")
+        self._tell(outcomes)
+
+    def _tell(self, outcomes: Iterable[MoveOutcome]) -> None:
+        untold = [outcome for outcome in outcomes if outcome.ledger_id in self._untold]
+        self._untold -= {outcome.ledger_id for outcome in untold}
+        if untold:
+            self.told(untold)
 
     async def _move(self, waiting: Mapping[LedgerId, MoveOutcome]) -> list[_Job]:
         looks = await self._auditor.look(list(waiting))
@@ -142,11 +172,11 @@ class LedgerMover:
         metadata = look.metadata.value
         outcome.state_before = outcome.state_before or metadata.state.value
         try:
-            moves = plan_moves(metadata, self.leaving, self.candidates, racks=self.racks)
+            moves = planned(metadata, self.handover)
         except NotEnoughBookiesError as error:
             outcome.block("NotEnoughBookies", str(error))
             return None
-        if moved(metadata, moves).names(self.leaving):
+        if moved(metadata, moves).names(self.handover.leaving):
             outcome.block("StillWritten", f"it is {metadata.state.value}; the next run looks again")
         if not moves or outcome.reason:
             return None
@@ -189,6 +219,7 @@ class LedgerMover:
             wanted = owed - holding.entries
             if wanted:
                 await self._copy_to(job, target, wanted)
+        self._tell([job.outcome])
 
     async def _copy_to(self, job: _Job, target: BookieId, wanted: EntrySet) -> None:
         outcome = job.outcome
@@ -243,8 +274,8 @@ class LedgerMover:
     async def _record_losses(self, job: _Job) -> None:
         """A loss that is on record stays on record when its keeper leaves."""
         answered = [b for b, holding in job.look.holdings.items() if holding.has_searched]
-        if self.is_gone:
-            answered.append(self.leaving)
+        if self.handover.is_gone:
+            answered.append(self.handover.leaving)
         for target, lost in job.lost.items():
             if not lost:
                 continue
@@ -288,6 +319,11 @@ class LedgerMover:
         else:
             job.outcome.moved = found.fragments == wanted.fragments
             job.must_start_over = not job.outcome.moved
+
+
+def planned(metadata: LedgerMetadata, handover: Handover) -> tuple[Move, ...]:
+    """The same for the same metadata, wherever and however often it is asked."""
+    return plan_moves(metadata, handover.leaving, handover.candidates, racks=handover.racks)
 
 
 def _open(jobs: Iterable[_Job]) -> list[_Job]:

@@ -105,6 +105,16 @@ def _last_of(metadata: LedgerMetadata, number: int) -> EntryId:
     return min(ends)
 
 
+def are_made(metadata: LedgerMetadata, moves: Sequence[Move]) -> bool:
+    """True when the ledger names every target where it was to be named, whoever wrote that."""
+    fragments = metadata.fragments
+    return all(
+        move.fragment < len(fragments)
+        and fragments[move.fragment].ensemble[move.position] == move.target
+        for move in moves
+    )
+
+
 def owed_by_target(moves: Sequence[Move]) -> dict[BookieId, EntrySet]:
     """All that each target has to hold before the ledger may name it."""
     owed: dict[BookieId, EntrySet] = {}

@@ -1,4 +1,4 @@
-"""How far a repair is: counts, rate and time left, told while it works and kept in its result.
+"""How far the work is: counts, rate and time left, told while it goes on and kept in its result.
 
 Whoever does the work, this process or Spark tasks, hands each ledger that is done to a `Follower`;
 it says a line now and then, and a `Teller` writes it: a live line on a terminal, plain lines
@@ -11,11 +11,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 from bookie.repair.outcome import LedgerOutcome
 
 Clock = Callable[[], float]
+
+
+class Counted(Protocol):
+    """What became of one ledger, as far as it counts here."""
+
+    @property
+    def entries_copied(self) -> int: ...
+    @property
+    def entries_recovered(self) -> int: ...
+    @property
+    def bytes_copied(self) -> int: ...
+
+
 Done = Callable[[Sequence[LedgerOutcome]], None]
 """Told of ledgers that are done, in any order, each once; in one thread at a time."""
 
@@ -48,7 +61,7 @@ class Progress:
     entries: int = 0
     bytes_copied: int = 0
 
-    def add(self, outcomes: Sequence[LedgerOutcome]) -> None:
+    def add(self, outcomes: Sequence[Counted]) -> None:
         self.ledgers += len(outcomes)
         self.entries += sum(o.entries_copied + o.entries_recovered for o in outcomes)
         self.bytes_copied += sum(outcome.bytes_copied for outcome in outcomes)
@@ -112,6 +125,14 @@ class Follower:
     def done(self, outcomes: Sequence[LedgerOutcome]) -> None:
         """See `Done`."""
         self._keep(outcomes)
+        self.count(outcomes)
+
+    def expect(self, ledgers: int) -> None:
+        """So many more than was known at first."""
+        self.progress.total += ledgers
+
+    def count(self, outcomes: Sequence[Counted]) -> None:
+        """Of work that keeps its outcomes by itself."""
         self.progress.add(outcomes)
         now, is_last = self._clock(), self.progress.ledgers >= self.progress.total
         if is_last or now - self._said_at >= LIVE_EVERY_S:

@@ -1,8 +1,9 @@
 """One re-replication from end to end: bookies that are gone for good, and marks of lost copies.
 
-refuse? -> every ledger that names a lost bookie gets a new member (`emptying`, `mover`: copied from
-the peers, verified, synced, and only then named by compare-and-set) -> marks: what their members
-lack is copied -> looked at again -> a mark is cleared when its ledger is whole -> audit -> result.
+list, choose an engine -> refuse? -> every ledger that names a lost bookie gets a new member
+(`emptying`, `mover`: copied from the peers, verified, synced, and only then named by
+compare-and-set) -> marks: what their members lack is copied -> looked at again -> a mark is cleared
+when its ledger is whole -> audit -> result.
 
 Marks, locks and the switch are BookKeeper's own (`metadata.underreplication`), so that its workers
 and this one do not fight: a ledger is reserved while it is worked on, one that somebody else has
@@ -25,13 +26,14 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
-from bookie.repair.drain import blocked_rows, drain_engine, sums
-from bookie.repair.emptying import Emptying, EmptyingSettings, Refusal, naming
-from bookie.repair.engines import AUTO
-from bookie.repair.ledgers import LedgerRepair
+from bookie.repair.drain import blocked_rows, sums
+from bookie.repair.emptying import Carriage, Emptying, EmptyingSettings, Refusal, naming
+from bookie.repair.engines import AUTO, check_engine
+from bookie.repair.move_engines import MoveWork, SparkMoves, chosen, engine_json, opened
 from bookie.repair.mover import MoveOutcome
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.placing import racks_of
+from bookie.repair.progress import Follower
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -43,7 +45,7 @@ from bookie.repair.report import (
     exit_code,
 )
 from bookie.repair.steps import Say, Started
-from bookie.storage.listing import list_ledgers
+from bookie.storage.listing import Listing, list_ledgers
 
 LOCKS_AT_ONCE: Final = 16
 
@@ -60,20 +62,46 @@ class RereplicateRequest:
     settings: EmptyingSettings = field(default_factory=EmptyingSettings)
 
 
-async def rereplicate(cluster: Cluster, request: RereplicateRequest, *, say: Say) -> Document:
-    """Run one re-replication; the result object. It may be stopped anywhere and run again.
+async def rereplicate(
+    cluster: Cluster, request: RereplicateRequest, *, spark: SparkMoves | None = None, say: Say
+) -> Document:
+    """Run one re-replication; the result object. It may be stopped anywhere and run again. `spark`
+    moves and mends the ledgers when that engine is chosen.
 
-    Raises SettingsError for an unknown engine, UnavailableError without metadata store,
+    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
     InconsistentError where bookies of several clusters meet.
     """
-    choice = drain_engine(request.engine)
-    await SameCluster.look(cluster.store)
+    check_engine(request.engine)
+    same = await SameCluster.look(cluster.store)
     run = _Run(cluster, request, say)
-    refusal = await run.work()
+    found = await run.look()
+    choice = await chosen(request.engine, ledgers=found.ledgers, say=say)
+    following = Follower(found.steps, say)
+    work = MoveWork(cluster, same, request.settings, say)
+    async with opened(choice, work, spark) as engine:
+        refusal = await run.work(found, Carriage(engine, following, say))
     after = await run.audit()
     left = await run.left()
-    found = run.result(refusal=refusal, after=after, left=left)
-    return found | {"engine": choice.name, "engine_reason": choice.reason, "spark_app_id": None}
+    told = engine_json(choice, engine, following)
+    return run.result(told, refusal=refusal, after=after, left=left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to do at the start: what names each lost bookie, and the marks."""
+
+    listings: dict[BookieId, Listing]
+    marks: list[UnderreplicationMark]
+
+    @property
+    def ledgers(self) -> int:
+        named = (naming(listing) for listing in self.listings.values())
+        return len({mark.ledger_id for mark in self.marks}.union(*named))
+
+    @property
+    def steps(self) -> int:
+        """A ledger counts for each lost bookie that it names, and for its mark."""
+        return sum(len(naming(one)) for one in self.listings.values()) + len(self.marks)
 
 
 class _Run:
@@ -143,32 +171,37 @@ class _Run:
         await asyncio.gather(*map(bounded, outcomes))
 
     # Work
-    async def work(self) -> Refusal | None:
-        """Lost bookies by a person's word, then those that marks name, then the marks."""
-        found = await self.candidates()
-        if isinstance(found, Refusal):
-            return found
+    async def look(self) -> _Found:
         marks = [mark async for mark in self._marks.marks()]
         self._say(f"{len(marks)} ledgers are marked as under-replicated")
-        for bookie_id in self._request.bookies:
-            if refusal := await self._emptying(bookie_id, is_gone=True).all_that_name_it():
+        store = self._cluster.store
+        return _Found({b: await list_ledgers(store, b) for b in self._request.bookies}, marks)
+
+    async def work(self, found: _Found, carriage: Carriage) -> Refusal | None:
+        """Lost bookies by a person's word, then those that marks name, then the marks."""
+        if isinstance(refused := await self.candidates(), Refusal):
+            return refused
+        for bookie_id, listing in found.listings.items():
+            emptying = self._emptying(bookie_id, carriage, is_gone=True)
+            if refusal := await emptying.all_that_name_it(listing):
                 return refusal
-        for bookie_id, ledger_ids in (await self._missing(marks)).items():
-            if refusal := await self._emptying(bookie_id).these(ledger_ids):
+        for bookie_id, ledger_ids in (await self._missing(found.marks)).items():
+            if refusal := await self._emptying(bookie_id, carriage).these(ledger_ids):
                 return refusal
-        size = self._request.settings.ledgers_per_batch
-        async for batch in batches_of((mark.ledger_id for mark in marks), size):
-            if isinstance(found := await self.candidates(), Refusal):
-                return found
-            await self._mend(batch)
+        marked = (mark.ledger_id for mark in found.marks)
+        async for batch in batches_of(marked, carriage.engine.ledgers_at_once):
+            if isinstance(refused := await self.candidates(), Refusal):
+                return refused
+            await self._mend(batch, carriage)
         return None
 
-    def _emptying(self, bookie_id: BookieId, *, is_gone: bool = False) -> Emptying:
+    def _emptying(
+        self, bookie_id: BookieId, carriage: Carriage, *, is_gone: bool = False
+    ) -> Emptying:
         settings = self._request.settings
-        self._emptied.append(
-            Emptying(self._cluster, bookie_id, self, settings, say=self._say, is_gone=is_gone)
-        )
-        return self._emptied[-1]
+        emptying = Emptying(self._cluster, bookie_id, self, settings, carriage, is_gone=is_gone)
+        self._emptied.append(emptying)
+        return emptying
 
     async def _missing(
         self, marks: Iterable[UnderreplicationMark]
@@ -186,7 +219,7 @@ class _Run:
         return missing
 
     # Marks
-    async def _mend(self, ledger_ids: Sequence[LedgerId]) -> None:
+    async def _mend(self, ledger_ids: Sequence[LedgerId], carriage: Carriage) -> None:
         """Copy what members lack, look again, and clear the marks of what is whole."""
         outcomes = [self._mended.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
         await self.reserve(outcomes)
@@ -194,7 +227,9 @@ class _Run:
         try:
             # Read under the lock and before the look: what is marked later stays marked.
             marks = await self._read_marks(mine)
-            await self._copy([outcome for outcome in mine if outcome.ledger_id in marks])
+            if others := [outcome for outcome in outcomes if outcome.ledger_id not in marks]:
+                carriage.following.count(others)
+            await self._copy([o for o in mine if o.ledger_id in marks], carriage)
             auditor = self._auditor()
             looks = await auditor.settled(list(marks))
             for outcome in mine:
@@ -220,9 +255,9 @@ class _Run:
         await self._each(outcomes, one)
         return found
 
-    async def _copy(self, outcomes: Sequence[MoveOutcome]) -> None:
-        work = LedgerRepair(self._cluster, self._request.settings.repair)
-        done = await work.repair([LedgerTask(outcome.ledger_id) for outcome in outcomes])
+    async def _copy(self, outcomes: Sequence[MoveOutcome], carriage: Carriage) -> None:
+        tasks = [LedgerTask(outcome.ledger_id) for outcome in outcomes]
+        done = await carriage.engine.mend(tasks, carriage.following.count)
         for outcome, repaired in zip(outcomes, done, strict=True):
             outcome.state_before = repaired.state_before
             outcome.recovered = repaired.recovered
@@ -288,7 +323,9 @@ class _Run:
         found = [await list_ledgers(store, bookie_id) for bookie_id in self._request.bookies]
         return {ledger_id for listing in found for ledger_id in naming(listing)}
 
-    def result(self, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]) -> Document:
+    def result(
+        self, engine: Document, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]
+    ) -> Document:
         outcomes = self._outcomes
         late = left - {outcome.ledger_id for outcome in outcomes}
         blocked = blocked_rows(outcomes, refusal, late)
@@ -298,6 +335,7 @@ class _Run:
         code = exit_code(after.counts, blocked=len(blocked)) or (0 if is_clean else EXIT_UNKNOWN)
         return {
             **self._started.json("rereplication"),
+            **engine,
             "lost_bookies": list(self._request.bookies),
             "refused": refusal.message if refusal is not None else "",
             "ledgers_left": len(left),

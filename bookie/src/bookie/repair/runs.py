@@ -11,15 +11,14 @@ from bookie.repair import audit_steps, drain, rereplicate, steps
 from bookie.repair.audit import AuditSettings
 from bookie.repair.audit_steps import Checks
 from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.consistency import SameCluster
 from bookie.repair.control import DrainAnswer
 from bookie.repair.digests import DigestSettings
-from bookie.repair.drain import DrainRequest, drain_engine
+from bookie.repair.drain import DrainRequest
 from bookie.repair.engines import INLINE, check_engine
 from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.report import Document, write_whole
 from bookie.repair.rereplicate import RereplicateRequest
-from bookie.repair.spark_engine import spark_audit_for, spark_repair_for
+from bookie.repair.spark_engine import spark_audit_for, spark_moves_for, spark_repair_for
 from bookie.repair.steps import RepairRequest, Say
 
 
@@ -27,8 +26,7 @@ async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say)
     """One repair of the cluster behind this URL; the result object."""
     check_engine(request.engine)  # before anything is connected to
     async with open_cluster(metadata_url) as cluster:
-        same = await SameCluster.look(cluster.store)
-        spark = spark_repair_for(metadata_url, same, request.settings)
+        spark = spark_repair_for(metadata_url, request.settings)
         found = await steps.repair(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
@@ -73,10 +71,10 @@ def _keeper(cluster: Cluster, history: str | None) -> Keeper:
 
 async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -> Document:
     """One drain of a bookie of the cluster behind this URL; the result object."""
-    drain_engine(request.engine)
+    check_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
-        await SameCluster.look(cluster.store)
-        found = await drain.drain(cluster, request, say=say)
+        spark = spark_moves_for(metadata_url)
+        found = await drain.drain(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
 
@@ -84,9 +82,10 @@ async def rereplicate_cluster(
     metadata_url: str, request: RereplicateRequest, *, say: Say
 ) -> Document:
     """One re-replication of the cluster behind this URL; the result object."""
-    drain_engine(request.engine)
+    check_engine(request.engine)
     async with open_cluster(metadata_url) as cluster:
-        found = await rereplicate.rereplicate(cluster, request, say=say)
+        spark = spark_moves_for(metadata_url)
+        found = await rereplicate.rereplicate(cluster, request, spark=spark, say=say)
     return found | {"metadata": metadata_url}
 
 

@@ -1,29 +1,32 @@
-"""The Spark halves of repair and audit, ready to be handed to `steps`, without importing Spark.
+"""The Spark halves of repairs, audits and moves, ready to be handed to their steps, without Spark.
 
 pyspark is imported when the work begins: who repairs in process needs none of it installed.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from bookie.repair.consistency import SameCluster
+from bookie.repair.emptying import MoveEngine
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.looking import Looked
+from bookie.repair.move_engines import MoveWork, SparkMoves
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.progress import Done
 from bookie.repair.steps import EngineRun, Say, SparkAuditor, SparkRepair
 from bookie.repair.survey import BulkAudit, Scope
 
 
-def spark_repair_for(
-    metadata_url: str, same: SameCluster, settings: RepairSettings | None = None
-) -> SparkRepair:
-    """Repairs ledgers of the same cluster behind this URL in the workers of a Spark engine."""
+def spark_repair_for(metadata_url: str, settings: RepairSettings | None = None) -> SparkRepair:
+    """Repairs ledgers of the cluster behind this URL in the workers of a Spark engine."""
 
-    async def repair(engine: str, tasks: Sequence[LedgerTask], say: Say, done: Done) -> EngineRun:
+    async def repair(
+        engine: str, tasks: Sequence[LedgerTask], same: SameCluster, say: Say, done: Done
+    ) -> EngineRun:
         from bookie.repair.job import SparkJobs
 
-        jobs = SparkJobs(metadata_url, settings or RepairSettings(), same=same)
-        return await jobs.repair(engine, tasks, say, done)
+        jobs = SparkJobs(metadata_url, settings or RepairSettings())
+        return await jobs.repair(engine, tasks, same, say, done)
 
     return repair
 
@@ -37,3 +40,17 @@ def spark_audit_for(metadata_url: str) -> SparkAuditor:
         return await SparkJobs(metadata_url).audit(engine, scope, say, looked)
 
     return audit
+
+
+def spark_moves_for(metadata_url: str) -> SparkMoves:
+    """Moves ledgers of the cluster behind this URL in the workers of a Spark engine."""
+
+    @asynccontextmanager
+    async def opened(engine: str, work: MoveWork) -> AsyncIterator[MoveEngine]:
+        from bookie.repair.job import SparkJobs
+        from bookie.repair.spark_rounds import moves_of
+
+        async with moves_of(SparkJobs(metadata_url))(engine, work) as rounds:
+            yield rounds
+
+    return opened

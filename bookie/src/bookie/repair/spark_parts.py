@@ -24,9 +24,11 @@ FOLLOW_EVERY_S: Final = 0.5
 Item = TypeVar("Item")
 
 
-def parts_of(tasks: Sequence[Item], *, workers: int) -> list[Sequence[Item]]:
-    """The tasks in parts of about equal size: a handful of ledgers reaches every worker, too."""
-    wanted = max(len(tasks) // LEDGERS_PER_TASK, workers)
+def parts_of(
+    tasks: Sequence[Item], *, workers: int, size: int = LEDGERS_PER_TASK
+) -> list[Sequence[Item]]:
+    """The tasks in parts of about equal `size`: a handful of ledgers reaches every worker, too."""
+    wanted = max(len(tasks) // size, workers)
     count = min(wanted, TASKS_MAX, len(tasks))
     return [tasks[number::count] for number in range(count)]
 

@@ -47,16 +47,13 @@ OUTCOME_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class RepairParts:
-    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired.
-
-    `same`: the cluster that the driver works on; None = any.
-    """
+    """The function of the one mapInArrow: from numbers of parts to their ledgers, repaired."""
 
     metadata_url: str
+    same: SameCluster
     settings: RepairSettings
     parts: "Broadcast[list[Sequence[LedgerTask]]]"
     told: "Accumulator[list[LedgerOutcome]]"
-    same: SameCluster | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with BlockingCluster(self.metadata_url) as blocking:
@@ -64,8 +61,7 @@ class RepairParts:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     # Each attempt looks anew: an address may lead elsewhere from one to the next.
-                    if self.same is not None:
-                        blocking.run(self.same.check(blocking.cluster.store))
+                    blocking.run(self.same.check(blocking.cluster.store))
                     outcomes = blocking.run(work.repair(self.parts.value[number]))
                     self.told.add(outcomes)
                     yield outcome_batch(outcomes, executor_name())
@@ -82,9 +78,9 @@ def repair_ledgers(
     spark: SparkSession,
     metadata_url: str,
     tasks: Sequence[LedgerTask],
+    same: SameCluster,
     settings: RepairSettings,
     done: Done,
-    same: SameCluster | None = None,
 ) -> EngineRun:
     """Repair in Spark tasks, once; the outcomes in the order of `tasks`.
 
@@ -98,10 +94,10 @@ def repair_ledgers(
     told = context.accumulator(list[LedgerOutcome](), Outcomes())
     work = RepairParts(
         metadata_url,
+        same,
         settings.shared_by(min(slots, len(parts))),
         context.broadcast(parts),
         told,
-        same,
     )
     numbers = spark.range(0, len(parts), 1, len(parts))
     outcomes = numbers.mapInArrow(work, from_arrow_schema(OUTCOME_SCHEMA))

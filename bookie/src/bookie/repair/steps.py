@@ -20,6 +20,7 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import Checkpoint
 from bookie.repair.cluster import Cluster
+from bookie.repair.consistency import SameCluster
 from bookie.repair.control import Cleared, Marks
 from bookie.repair.digests import DEEP_LEDGERS_PER_BATCH, DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
@@ -47,7 +48,7 @@ class EngineRun:
 
 SparkAuditor = Callable[[str, Scope, Say, Looked], Awaitable[BulkAudit]]
 Handed = TypeVar("Handed")
-SparkRepair = Callable[[str, Sequence[LedgerTask], Say, Done], Awaitable[EngineRun]]
+SparkRepair = Callable[[str, Sequence[LedgerTask], SameCluster, Say, Done], Awaitable[EngineRun]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,12 @@ async def repair(
 ) -> Document:
     """Run one repair; the result object. `spark` runs the ledgers when that engine is chosen.
 
-    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store.
+    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
+    InconsistentError where bookies of several clusters meet.
     """
     check_engine(request.engine)
-    run = _Run(cluster, request, say)
+    same = await SameCluster.look(cluster.store)
+    run = _Run(cluster, request, same, say)
     marks = await run.list_marks()
     tasks = await run.tasks(marks)
     done = await run.done_before(tasks)
@@ -143,9 +146,12 @@ class Started:
 class _Run:
     """The steps of one repair, with what they share."""
 
-    def __init__(self, cluster: Cluster, request: RepairRequest, say: Say) -> None:
+    def __init__(
+        self, cluster: Cluster, request: RepairRequest, same: SameCluster, say: Say
+    ) -> None:
         self._cluster = cluster
         self._request = request
+        self._same = same
         self._say = say
         self._started = Started.now()
         self._checkpoint: Checkpoint | None = None
@@ -207,9 +213,10 @@ class _Run:
         following = Follower(len(tasks), self._say, keep=keep)
         try:
             if choice.name != INLINE:
-                return await handed_in(spark, choice)(choice.name, tasks, self._say, following.done)
-            work = LedgerRepair(self._cluster, self._request.settings, following.done)
-            return EngineRun(await work.repair(tasks))
+                work = handed_in(spark, choice)
+                return await work(choice.name, tasks, self._same, self._say, following.done)
+            own = LedgerRepair(self._cluster, self._request.settings, following.done)
+            return EngineRun(await own.repair(tasks))
         finally:
             self._progress = following.json()
 
