@@ -281,6 +281,8 @@ class Job:
     scrub: ScrubReport | None = None
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
+    progress: str = ""
+    """How far it is by its own word while it runs (`bookie.progress`); empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)

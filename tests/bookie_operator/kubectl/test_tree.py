@@ -130,6 +130,10 @@ def test_a_status_with_nothing_but_bookies_is_shown() -> None:
     [
         (ScrubStatus(attempt=1, running=True), "none has finished; one runs"),
         (
+            ScrubStatus(attempt=1, running=True, progress="7 ledgers looked at"),
+            "none has finished; one runs: 7 ledgers looked at",
+        ),
+        (
             ScrubStatus(attempt=2, finished_at=moment(0), clean=True, ledgers=2, entries=30),
             "60s ago  clean  2 ledgers, 30 entries: 0 corrupt, 0 replaced",
         ),

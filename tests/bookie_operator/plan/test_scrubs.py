@@ -102,6 +102,15 @@ def _stops(action: object) -> bool:
     return isinstance(action, StopJob) and action.name == "demo-scrub-1"
 
 
+def test_how_far_it_is_stands_in_the_status_and_the_task_while_it_runs() -> None:
+    asked = task("scrub")
+    asked = asked.model_copy(update={"status": look(tasks=(asked,)).tasks["task-1"]})
+    made = look(scrub_job(running=True, progress="7 ledgers looked at"), tasks=(asked,))
+    assert made.status.scrub.progress == made.tasks["task-1"].message == "7 ledgers looked at"
+    assert look(scrub_job(scrub=GOOD), status=made.status.scrub).status.scrub.progress == ""
+    assert look(scrub_job(), status=made.status.scrub).status.scrub.progress == ""
+
+
 def test_one_that_failed_is_tried_again_with_growing_waits_and_an_end() -> None:
     failed = look(scrub_job(message="killed")).status.scrub
     assert failed.failures == 1 and failed.message == "scrub 1 failed: killed"

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, field, replace
 
 from bookie.metadata.store import RUN_ENDPOINT
+from bookie.progress import LookedAt
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import MIN_RACKS, Racks
 from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of, read_ledgers
@@ -19,6 +20,7 @@ from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choo
 from bookie.repair.history import Keeper, Nowhere
 from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
+from bookie.repair.progress import ProgressLine
 from bookie.repair.report import Document, audit_json, exit_code
 from bookie.repair.steps import Say, SparkAuditor, Started, deep_auditor, handed_in, silent_say
 from bookie.repair.survey import LEDGERS_PER_BATCH, BulkAudit, Scope, badly_placed, survey
@@ -126,7 +128,7 @@ class _Run:
             cluster.store,
             cluster.control,
             settings,
-            progress=lambda ledgers: say(f"{ledgers} ledgers looked at again"),
+            progress=lambda ledgers: say(ProgressLine(LookedAt(ledgers, again=True).line())),
             excuse=self._grace.excused,
         )
         self._auditor = deep_auditor(auditor, self.reader) if self._deep else auditor
@@ -146,7 +148,7 @@ class _Run:
                 tables,
                 self._chosen(),
                 racks=scope.racks,
-                progress=lambda ledgers: self._say(f"{ledgers} ledgers looked at"),
+                progress=lambda ledgers: self._say(ProgressLine(LookedAt(ledgers).line())),
             )
         self._say(f"{bulk.counts.ledgers} ledgers ok, {len(bulk.doubtful)} to look at again")
         return bulk

@@ -20,6 +20,7 @@ from bookie.repair.copy import CopySettings
 from bookie.repair.ledgers import LEDGERS_IN_FLIGHT, RepairSettings, recovered
 from bookie.repair.mover import LedgerMover, MoveOutcome
 from bookie.repair.outcome import LedgerOutcome
+from bookie.repair.progress import Follower
 from bookie.repair.steps import Say
 from bookie.storage.listing import Listing, list_ledgers
 
@@ -140,11 +141,12 @@ class Emptying:
         outcomes = [self.outcomes.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
         ready = [outcome for outcome in outcomes if not outcome.reason]
         size = self._settings.ledgers_per_batch
+        following = Follower(len(ready), self._say)
         for start in range(0, len(ready), size):
             if start and (refusal := await self._ask()) is not None:
                 return refusal
             await self._move_batch(ready[start : start + size])
-            self._say(f"{min(start + size, len(ready))} of {len(ready)} ledgers looked after")
+            following.count(ready[start : start + size])
         return None
 
     async def _move_batch(self, outcomes: Sequence[MoveOutcome]) -> None:

@@ -1,8 +1,8 @@
 """How far a repair is: counts, rate and time left, told while it works and kept in its result.
 
 Whoever does the work, this process or Spark tasks, hands each ledger that is done to a `Follower`;
-it says a line now and then, and a `Teller` writes it: a live line on a terminal, plain lines
-elsewhere.
+it says a line now and then (`bookie.progress` has its words), and a `Teller` writes it: a live line
+on a terminal, plain lines elsewhere.
 """
 
 import time
@@ -11,18 +11,31 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
+from bookie.progress import Reached, size_text
 from bookie.repair.outcome import LedgerOutcome
 
 Clock = Callable[[], float]
+
+
+class Counted(Protocol):
+    """What became of one ledger, as far as it counts here."""
+
+    @property
+    def entries_copied(self) -> int: ...
+    @property
+    def entries_recovered(self) -> int: ...
+    @property
+    def bytes_copied(self) -> int: ...
+
+
 Done = Callable[[Sequence[LedgerOutcome]], None]
 """Told of ledgers that are done, in any order, each once; in one thread at a time."""
 
 LIVE_EVERY_S: Final = 0.5
 PLAIN_EVERY_S: Final = 5.0
 """Between two progress lines where none takes the place of the one before."""
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class ProgressLine(str):
@@ -48,7 +61,7 @@ class Progress:
     entries: int = 0
     bytes_copied: int = 0
 
-    def add(self, outcomes: Sequence[LedgerOutcome]) -> None:
+    def add(self, outcomes: Sequence[Counted]) -> None:
         self.ledgers += len(outcomes)
         self.entries += sum(o.entries_copied + o.entries_recovered for o in outcomes)
         self.bytes_copied += sum(outcome.bytes_copied for outcome in outcomes)
@@ -59,15 +72,21 @@ class Progress:
             return None
         return (self.total - self.ledgers) * (now - self.began_at) / self.ledgers
 
-    def line(self, now: float) -> str:
+    def reached(self, now: float) -> Reached:
         seconds = max(now - self.began_at, 1e-9)
         left = self.seconds_left(now)
-        return (
-            f"{self.ledgers} of {self.total} ledgers, {self.entries} entries, "
-            f"{size_text(self.bytes_copied)} copied, {size_text(self.bytes_copied / seconds)}/s, "
-            f"{self.ledgers / seconds:.1f} ledgers/s"
-            + (f", {left:.0f} s left" if left is not None else "")
+        return Reached(
+            self.ledgers,
+            self.total,
+            self.entries,
+            copied=size_text(self.bytes_copied),
+            rate=size_text(self.bytes_copied / seconds),
+            pace=f"{self.ledgers / seconds:.1f}",
+            seconds_left=None if left is None else round(left),
         )
+
+    def line(self, now: float) -> str:
+        return self.reached(now).line()
 
     def json(self, now: float) -> dict[str, Any]:
         left = self.seconds_left(now)
@@ -79,14 +98,6 @@ class Progress:
             "seconds": round(now - self.began_at, 1),
             "seconds_left": None if left is None else round(left, 1),
         }
-
-
-def size_text(size: float) -> str:
-    """`12.1 MiB`."""
-    unit = 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
 class Follower:
@@ -112,6 +123,10 @@ class Follower:
     def done(self, outcomes: Sequence[LedgerOutcome]) -> None:
         """See `Done`."""
         self._keep(outcomes)
+        self.count(outcomes)
+
+    def count(self, outcomes: Sequence[Counted]) -> None:
+        """Of work that keeps its outcomes by itself."""
         self.progress.add(outcomes)
         now, is_last = self._clock(), self.progress.ledgers >= self.progress.total
         if is_last or now - self._said_at >= LIVE_EVERY_S:

@@ -32,6 +32,7 @@ from bookie.repair.ledgers import LedgerRepair
 from bookie.repair.mover import MoveOutcome
 from bookie.repair.outcome import LedgerTask
 from bookie.repair.placing import racks_of
+from bookie.repair.progress import Follower
 from bookie.repair.report import (
     EXIT_REFUSED,
     EXIT_UNKNOWN,
@@ -157,10 +158,12 @@ class _Run:
             if refusal := await self._emptying(bookie_id).these(ledger_ids):
                 return refusal
         size = self._request.settings.ledgers_per_batch
+        following = Follower(len(marks), self._say)
         async for batch in batches_of((mark.ledger_id for mark in marks), size):
             if isinstance(found := await self.candidates(), Refusal):
                 return found
             await self._mend(batch)
+            following.count([self._mended[ledger_id] for ledger_id in batch])
         return None
 
     def _emptying(self, bookie_id: BookieId, *, is_gone: bool = False) -> Emptying:

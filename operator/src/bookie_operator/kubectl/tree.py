@@ -171,7 +171,7 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
     if audit.finished_at is not None and audit.engine:
         text.append(f"  ({audit.engine})", "dim")
     since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
-    text.append(_since(audit, f"; one runs{since}"))
+    text.append(_since(audit, f"one runs{since}"))
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
     return text
@@ -183,7 +183,7 @@ def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
         f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
     )
     text = _last("scrub", scrub, now, found=found, none="none has finished")
-    return text.append(_since(scrub, "; one runs"))
+    return text.append(_since(scrub, "one runs"))
 
 
 def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
@@ -198,7 +198,8 @@ def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: 
 def _since(status: AttemptStatus, running: str) -> Text:
     """What became of the attempts after it."""
     if status.running:
-        return Text(running, "cyan")
+        far = status.message or status.progress
+        return Text(f"; {running}{': ' if far else ''}{far}", "cyan")
     failed = f"; {status.failures} failed since: {status.message}" if status.failures else ""
     return Text(failed, "yellow")
 
@@ -223,7 +224,8 @@ def _drain(drain: DrainStatus, now: datetime) -> Text:
     elif drain.next_attempt_at is not None and drain.next_attempt_at > now:
         text.append(f", next in {span(drain.next_attempt_at - now)}")
     text.append(engine_text(drain))
-    return text.append(f": {drain.message}") if drain.message else text
+    told = drain.message or drain.progress
+    return text.append(f": {told}") if told else text
 
 
 def _findings(audit: AuditStatus) -> str:

@@ -231,6 +231,8 @@ class AttemptStatus(Resource):
     clean: bool | None = None
     """Nothing is found, or left, by the last finished one."""
     message: LongText = ""
+    progress: ShortText = ""
+    """How far the one that runs is, by its own word."""
 
 
 class AuditStatus(AttemptStatus):
@@ -290,6 +292,8 @@ class DrainStatus(Resource):
     """Ledgers that name it, by its own count; absent = not counted."""
     is_running: bool = False
     """A job moves its ledgers now."""
+    progress: ShortText = ""
+    """How far that job is, by its own word."""
     attempt: Count = 0
     failures: Count = 0
     """Jobs in a row that moved nothing."""
@@ -356,6 +360,12 @@ class ClusterStatus(Resource):
 
     def condition(self, kind: ConditionType) -> Condition | None:
         return next((c for c in self.conditions if c.type == kind.value), None)
+
+    @property
+    def has_running_job(self) -> bool:
+        """Of the cluster's own; repairs have a phase of their own."""
+        is_draining = self.drain is not None and self.drain.is_running
+        return self.audit.running or self.scrub.running or is_draining
 
     def is_true(self, kind: ConditionType) -> bool:
         found = self.condition(kind)

@@ -30,9 +30,8 @@ def followed(
             return previous
         return _failed(cluster, previous, kind, previous.attempt, observed.now, "the job is gone")
     if job.running:
-        said = job.waiting or job.message
-        told = {"running": True, "attempt": job.attempt, "message": said[:1024]}
-        return previous.model_copy(update=told)
+        told: dict[str, Any] = {"running": True, "attempt": job.attempt, "progress": job.progress}
+        return previous.model_copy(update=told | {"message": job.waiting[:1024]})
     if job.attempt == previous.attempt and not previous.running:
         return previous
     found = figures(job)
@@ -57,6 +56,7 @@ def _ended(job: Job, ended: datetime) -> dict[str, Any]:
         "started_at": whole_milliseconds(job.started_at),
         "finished_at": whole_milliseconds(ended),
         "message": "",
+        "progress": "",
     }
 
 
@@ -76,5 +76,6 @@ def _failed(
             "failures": failures,
             "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
             "message": f"{kind.value} {attempt} failed: {why}"[:1024],
+            "progress": "",
         }
     )

@@ -93,7 +93,8 @@ def _progressing(found: Findings) -> Verdict:
     if marks_total(found.judged):
         return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
     if found.audit.running:
-        return "True", "Auditing", "an audit runs"
+        far = f": {found.audit.progress}" if found.audit.progress else ""
+        return "True", "Auditing", f"an audit runs{far}"
     return "False", "Idle", ""
 
 

@@ -173,7 +173,9 @@ def _follow_job(
     job = next((job for job in observed.jobs if job.name == task.status.target), None)
     if job is None:
         return _ended(task, observed.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
-    return task.status if job.running else _judged_job(task, job, judged, observed.now)
+    if job.running:  # how far it is
+        return task.status.model_copy(update={"message": job.progress or task.status.message})
+    return _judged_job(task, job, judged, observed.now)
 
 
 def _judged_job(

@@ -151,8 +151,7 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
     if plain is None:
         return None
     ended = _end(status)
-    # A pod that is already deleted leaves no report; the Job's own end is enough.
-    pod = next((one for one in pods if _is_pod_of(one, metadata["uid"])), {})
+    pod = _pod_of(metadata, pods)
     terminated = (container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
     tree = _summary(terminated.get("message"))
     return replace(
@@ -183,6 +182,18 @@ def _plain(metadata: Object) -> Job | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def running_pod(job: Object, pods: Sequence[Object]) -> str:
+    """Name of the pod whose container works at this Job now; empty = none does."""
+    pod = _pod_of(job["metadata"], pods)
+    state = container_of(pod, CONTAINER).get("state") or {}
+    return str(pod["metadata"]["name"]) if "running" in state else ""
+
+
+def _pod_of(job: Object, pods: Sequence[Object]) -> Object:
+    """A pod that is already deleted leaves no report; the Job's own end is enough."""
+    return next((one for one in pods if _is_pod_of(one, job["uid"])), {})
 
 
 def _is_pod_of(pod: Object, job_uid: str) -> bool:
