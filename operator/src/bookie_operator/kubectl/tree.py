@@ -26,6 +26,7 @@ from bookie_operator.model.status import (
     Incident,
     IncidentOutcome,
     MetadataStatus,
+    RereplicationStatus,
     ScrubStatus,
 )
 
@@ -63,6 +64,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     tree.add(_audit(status.audit, now))
     if status.scrub.attempt:
         tree.add(_scrub(status.scrub, now))
+    if status.rereplication.attempt:
+        tree.add(_rereplication(status.rereplication, now))
     if status.drain is not None:
         tree.add(_drain(status.drain, now))
     bookies = tree.add(Text("bookies", "bold"))
@@ -186,12 +189,27 @@ def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
     return text.append(_since(scrub, "one runs"))
 
 
+def _rereplication(done: RereplicationStatus, now: datetime) -> Text:
+    found = (
+        f"{done.bookie or 'marks'}: {count(done.ledgers_moved, 'ledger')} moved, "
+        f"{done.ledgers_left} left, {done.marks_cleared} of {done.marks_found} marks cleared"
+    )
+    text = _last("re-replication", done, now, found=found, none="none has finished")
+    if done.message and not (done.running or done.failures):
+        text.append(f": {done.message}", "yellow")
+    return text.append(_since(done, "one runs"))
+
+
 def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
     """When the last one finished and what it found; `none` when none has."""
     text = Text.assemble((f"last {kind}  ", "dim"))
     if status.finished_at is None:
         return text.append(none)
-    word, style = ("clean", "green") if status.clean else ("with findings", "yellow")
+    word, style = {
+        True: ("clean", "green"),
+        False: ("with findings", "yellow"),
+        None: ("refused", "yellow"),
+    }[status.clean]
     return text.append(f"{ago(status.finished_at, now)}  ").append(word, style).append(f"  {found}")
 
 

@@ -142,7 +142,11 @@ def _footer(status: ClusterStatus) -> Text:
             f"   last audit {_clock(audit.finished_at)} {found}: {audit.ledgers} ledgers, "
             f"{audit.entries} entries"
         )
-    for kind, one in (("audit", audit), ("scrub", status.scrub)):
+    for kind, one in (
+        ("audit", audit),
+        ("scrub", status.scrub),
+        ("re-replication", status.rereplication),
+    ):
         if one.running:
             text.append(f"\n{kind} {one.attempt} runs")
             text.append(f": {one.progress}" if one.progress else "")

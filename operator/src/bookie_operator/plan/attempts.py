@@ -1,7 +1,7 @@
 """Numbered attempts of one kind of job for the whole cluster, followed from pass to pass. Pure.
 
-Audits and scrubs are such: the newest job's number names the next one, so that a restarted operator
-finds it again, and a failed one is tried again with growing waits.
+Audits, scrubs and re-replications are such: the newest job's number names the next one, so that a
+restarted operator finds it again, and a failed one is tried again with growing waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,14 @@ from typing import Any, TypeVar
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import AttemptStatus, whole_milliseconds
-from bookie_operator.observed import AuditReport, Job, JobKind, Observed, ScrubReport
+from bookie_operator.observed import (
+    AuditReport,
+    Job,
+    JobKind,
+    Observed,
+    RereplicationReport,
+    ScrubReport,
+)
 from bookie_operator.plan.deadlines import backoff
 
 Status = TypeVar("Status", bound=AttemptStatus)
@@ -41,7 +48,9 @@ def followed(
     return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
 
 
-def told(report: AuditReport | ScrubReport, status: type[AttemptStatus]) -> dict[str, Any]:
+def told(
+    report: AuditReport | ScrubReport | RereplicationReport, status: type[AttemptStatus]
+) -> dict[str, Any]:
     """What the status says as the report does, by the names that both have."""
     names = [field.name for field in fields(report) if field.name in status.model_fields]
     return {"clean": report.is_clean, **{name: getattr(report, name) for name in names}}

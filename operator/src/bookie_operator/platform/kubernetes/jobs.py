@@ -1,4 +1,5 @@
-"""Repairs, audits and drains as batch/v1 Jobs: the manifest, and what a Job tells afterwards. Pure.
+"""Repairs, audits and the like as batch/v1 Jobs: the manifest, and what a Job tells afterwards.
+Pure.
 
 A Job's pod is the engine itself, and with engine spark-kubernetes the driver of Spark in client
 mode; its executors are pods that it makes. The result's summary comes back in the container's
@@ -63,6 +64,8 @@ def job_manifest(
 ) -> Object:
     name, spec = cluster.metadata.name, cluster.spec
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
+    if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
+        more = {}
     own = names.labels(name, names.JOBS, **more)
     return {
         "metadata": {
