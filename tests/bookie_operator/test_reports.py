@@ -69,6 +69,8 @@ def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
     tree = {"audit_after": {"entries": 9, "ok": 9}, "corrupt_found": 2, "corrupt_replaced": 2}
     found = scrub_report(tree)
     assert found is not None and found.is_clean and found.entries == 9
+    resumed = scrub_report(tree | {"ledgers": {"considered": 2, "done_before": 5}})
+    assert resumed is not None and resumed.ledgers == 7
     left = scrub_report(tree | {"corrupt_replaced": 1})
     lost = scrub_report(tree | {"audit_after": {"entries": 9, "missing": 1}})
     assert left is not None and lost is not None and not left.is_clean and not lost.is_clean

@@ -106,7 +106,7 @@ def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
         return None
     ledgers = _part(tree, "ledgers")
     return ScrubReport(
-        ledgers=_count(ledgers, "considered"),
+        ledgers=_count(ledgers, "considered") + _count(ledgers, "done_before"),
         entries=_count(after, "entries"),
         corrupt_found=_count(tree, "corrupt_found"),
         corrupt_replaced=_count(tree, "corrupt_replaced"),

@@ -52,7 +52,7 @@ def test_the_first_scrub_is_an_interval_after_the_schedule_began() -> None:
     assert not started(look(status=fresh.status.scrub, seconds=DAY))
     [job] = started(look(status=fresh.status.scrub, seconds=DAY + 5))
     assert (job.name, job.engine) == ("demo-scrub-1", "inline")
-    assert job.options == ("--read-rate", "1048576")
+    assert job.options == ("--read-rate", "1048576", "--checkpoint", "metadata")
 
 
 def test_the_next_one_is_an_interval_after_the_last_began() -> None:

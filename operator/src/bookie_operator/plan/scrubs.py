@@ -58,7 +58,10 @@ def _start(cluster: BookieCluster, attempt: int) -> StartJob:
         kind=JobKind.SCRUB,
         engine=RepairEngine.INLINE.value,  # it is the bookies that take the time
         attempt=attempt,
-        options=("--read-rate", str(cluster.spec.scrub.read_bytes_per_second)),
+        options=(
+            *("--read-rate", str(cluster.spec.scrub.read_bytes_per_second)),
+            *("--checkpoint", "metadata"),
+        ),
     )
 
 
