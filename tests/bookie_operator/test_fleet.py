@@ -15,8 +15,10 @@ from bookie_operator.platform.kubernetes.api import (
     EVENT,
     POD,
     STATEFUL_SET,
+    TASK,
     Object,
 )
+from bookie_operator.platform.kubernetes.progress import EVERY
 from fake_bookies import FakeBookies
 from kubernetes_lab import Lab
 from prometheus_client import CollectorRegistry
@@ -271,6 +273,25 @@ async def test_figures_follow_the_status() -> None:
     assert sample(registry, condition, type="LimboPresent") == 1
     await life.until(lambda: sample(registry, limbo) == 0)
     assert sample(registry, "bookie_operator_actions_total", type="StartJob") >= 2
+    await life.end()
+
+
+@in_virtual_time
+async def test_how_far_a_job_is_shows_every_few_seconds_and_no_more_often() -> None:
+    life = await serving()
+    life.bookies.endless.add("demo-scrub-1")
+    life.lab.api.put(
+        TASK, {"metadata": {"name": "t"}, "spec": {"cluster": "demo", "type": "scrub"}}
+    )
+    life.fleet.wake()
+    await life.until(lambda: life.status.scrub.running)
+    before, seen = life.lab.api.calls.count(("update", "BookieCluster", "demo")), set()
+    for second in range(60):
+        life.lab.api.logs["demo-scrub-1-pod"] = f"12:00:00 {second} ledgers looked at\n"
+        await life.go_on(1)
+        seen.add(life.status.scrub.progress)
+    written = life.lab.api.calls.count(("update", "BookieCluster", "demo")) - before
+    assert len(seen) >= 6 and written <= 60 / EVERY.total_seconds() + 1
     await life.end()
 
 

@@ -9,6 +9,7 @@ from bookie_operator.reports import (
     loss_report,
     message_of,
     repair_report,
+    rereplication_report,
     scrub_report,
 )
 
@@ -68,6 +69,8 @@ def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
     tree = {"audit_after": {"entries": 9, "ok": 9}, "corrupt_found": 2, "corrupt_replaced": 2}
     found = scrub_report(tree)
     assert found is not None and found.is_clean and found.entries == 9
+    resumed = scrub_report(tree | {"ledgers": {"considered": 2, "done_before": 5}})
+    assert resumed is not None and resumed.ledgers == 7
     left = scrub_report(tree | {"corrupt_replaced": 1})
     lost = scrub_report(tree | {"audit_after": {"entries": 9, "missing": 1}})
     assert left is not None and lost is not None and not left.is_clean and not lost.is_clean
@@ -75,6 +78,23 @@ def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
 
 def test_a_scrub_without_its_closing_audit_is_no_report() -> None:
     assert scrub_report({"corrupt_found": 2}) is None
+
+
+def test_a_re_replications_counts() -> None:
+    blocked = [{"bookie_id": "b", "reason": "StillRegistered", "message": "stop it first"}]
+    ledgers = {"moved": 5, "blocked": 1}
+    marks = {"found": 3, "cleared": 2}
+    tree = {"ledgers": ledgers, "marks": marks, "ledgers_left": 1, "refused": "stop it first"}
+    found = rereplication_report(tree | {"blocked": blocked})
+    assert found is not None and not found.is_clean and found.refused == "stop it first"
+    assert (found.ledgers_moved, found.blocked, found.marks_found, found.marks_cleared) == (
+        5,
+        1,
+        3,
+        2,
+    )
+    assert "StillRegistered: stop it first" in found.message
+    assert rereplication_report({"message": "no metadata store"}) is None
 
 
 @pytest.mark.parametrize("tree", [{}, {"audit": None}, {"audit": []}])

@@ -21,6 +21,7 @@ USED: Final = {
     (GROUP, "bookietasks"): "get list watch",
     (GROUP, "bookietasks/status"): "update",
     ("", "pods"): "get list watch create delete",
+    ("", "pods/log"): "get",
     ("", "persistentvolumeclaims"): "get list watch create patch delete",
     ("", "configmaps"): "list create delete",
     ("", "services"): "create patch",
@@ -38,7 +39,7 @@ USED_CLUSTER_WIDE: Final = {
     ("storage.k8s.io", "storageclasses"): "get list",
     ("storage.k8s.io", "csidrivers"): "get",
 }
-NEVER: Final = ("secrets", "pods/exec", "pods/log", "persistentvolumes", "namespaces")
+NEVER: Final = ("secrets", "pods/exec", "persistentvolumes", "namespaces")
 EVERYTHING: Final = (
     "--set=metrics.podMonitor.enabled=true",
     "--set=metrics.prometheusRule.enabled=true",
@@ -126,6 +127,11 @@ def test_the_operator_may_do_no_more() -> None:
 def test_the_operator_reaches_no_secrets_and_no_shells() -> None:
     for role in of_kind(render(OPERATOR), "ClusterRole"):
         assert not {resource for _, resource in granted(role)} & {*NEVER, "*"}
+
+
+def test_logs_may_be_kept_from_it() -> None:
+    rights = granted(operator_role(render(OPERATOR, "--set=rbac.logs=false")))
+    assert ("", "pods/log") not in rights
 
 
 def test_every_kind_that_the_platform_names_has_rights() -> None:

@@ -61,6 +61,8 @@ class FakeApi:
         self._numbers = itertools.count(1)
         self.now = T0
         self.is_away = False
+        self.logs: dict[str, str] = {}
+        """By pod: what its container has written so far; one that is not here has not started."""
         self.not_in_schema: set[str] = set()
         """Fields of a status that the CRD of this server does not have."""
         self.calls: list[tuple[str, str, str]] = []
@@ -136,6 +138,13 @@ class FakeApi:
             raise PreconditionError(f"delete {kind.name} {name}: the uid is another one")
         self.begin_deletion(kind, name)
         return self._answer(True)
+
+    async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
+        self._admit("log", POD, pod)
+        if self.find(POD, pod) is None or pod not in self.logs:
+            raise RefusedError(f"read the log of Pod {pod}: container {container} is waiting")
+        tail = self.logs[pod].splitlines(keepends=True)[-lines:]
+        return self._answer("".join(tail).encode()[:size].decode(errors="replace"))
 
     # What tests and controllers do
 

@@ -45,6 +45,8 @@ class FakeBookies:
     sessions: list[MemoryStore] = field(default_factory=list)
     draining: set[str] = field(default_factory=set)
     """Addresses of bookies that take no entries; no ledger names them."""
+    endless: set[str] = field(default_factory=set)
+    """Jobs that work on and on."""
 
     async def open_store(self, url: str) -> MetadataStore:
         return MemoryStore(self.metadata)
@@ -112,7 +114,7 @@ class FakeBookies:
         self.controllers.settle()
         for job in self.controllers.api.all(JOB):
             name = job["metadata"]["name"]
-            is_over = bool((job.get("status") or {}).get("conditions"))
+            is_over = bool((job.get("status") or {}).get("conditions")) or name in self.endless
             if self.controllers.api.find(POD, f"{name}-pod") is not None and not is_over:
                 self._end_job(name, job)
 

@@ -71,6 +71,11 @@ capabilities:
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
+{{- if .Values.rbac.logs }}
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]

@@ -36,6 +36,8 @@ IDLE_TICK_S: Final = 15.0
 PASS_GAP_S: Final = 0.2
 """At least so long between passes: events of pods come in bursts."""
 FAILED_TICK_S: Final = 5.0
+WORKING_TICK_S: Final = 5.0
+"""While a job works at a cluster at rest: how far it is, is seen by looking only."""
 CALM_PASSES: Final = 3
 """Passes without a change of status after which a running cluster counts as at rest."""
 
@@ -164,7 +166,9 @@ class Fleet:
         self._calm = self._calm + 1 if status == cluster.status else 0
         if self._calm < CALM_PASSES or status.phase in BUSY_PHASES:
             return TICK_S
-        return IDLE_TICK_S if status.phase == "Running" else FAILED_TICK_S
+        if status.phase != "Running":
+            return FAILED_TICK_S
+        return WORKING_TICK_S if status.has_running_job else IDLE_TICK_S
 
 
 def bare_cluster(body: Object, status: ClusterStatus | None = None) -> BookieCluster:

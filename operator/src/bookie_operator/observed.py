@@ -156,6 +156,7 @@ class JobKind(StrEnum):
     SCRUB = "scrub"
     ACCEPT_LOSS = "accept-loss"
     DRAIN = "drain"
+    REREPLICATE = "rereplicate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,30 @@ class DrainReport:
     spark_app_id: str = ""
     executors: int = 0
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RereplicationReport:
+    """What a re-replication moved to new members and mended; `refused`: why it did nothing, or no
+    more. `blocked`: ledgers that something was in the way of.
+    """
+
+    ledgers_moved: int = 0
+    ledgers_left: int = 0
+    blocked: int = 0
+    marks_found: int = 0
+    marks_cleared: int = 0
+    entries_copied: int = 0
+    refused: str = ""
+    engine: str = ""
+    engine_reason: str = ""
+    spark_app_id: str = ""
+    executors: int = 0
+    message: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.ledgers_left or self.blocked or self.marks_found > self.marks_cleared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +304,11 @@ class Job:
     loss: LossReport | None = None
     drain: DrainReport | None = None
     scrub: ScrubReport | None = None
+    rereplication: RereplicationReport | None = None
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
+    progress: str = ""
+    """How far it is by its own word while it runs (`bookie.progress`); empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bookie_operator.observed import (
     JobKind,
     LossReport,
     RepairReport,
+    RereplicationReport,
     ScrubReport,
 )
 
@@ -45,6 +46,8 @@ def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
             return replace(job, drain=drain_report(tree))
         case JobKind.SCRUB:
             return replace(job, scrub=scrub_report(tree))
+        case JobKind.REREPLICATE:
+            return replace(job, rereplication=rereplication_report(tree))
         case JobKind.ACCEPT_LOSS:
             return replace(job, loss=loss_report(tree))
 
@@ -103,12 +106,31 @@ def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
         return None
     ledgers = _part(tree, "ledgers")
     return ScrubReport(
-        ledgers=_count(ledgers, "considered"),
+        ledgers=_count(ledgers, "considered") + _count(ledgers, "done_before"),
         entries=_count(after, "entries"),
         corrupt_found=_count(tree, "corrupt_found"),
         corrupt_replaced=_count(tree, "corrupt_replaced"),
         wrong=sum(_count(after, name) for name in _WRONG),
         blocked=_count(ledgers, "blocked"),
+        message=message_of(tree),
+    )
+
+
+def rereplication_report(tree: Mapping[str, Any]) -> RereplicationReport | None:
+    """None when the result says nothing of marks: it did not come to its end."""
+    marks = _part(tree, "marks")
+    if not marks:
+        return None
+    ledgers = _part(tree, "ledgers")
+    return RereplicationReport(
+        ledgers_moved=_count(ledgers, "moved"),
+        ledgers_left=_count(tree, "ledgers_left"),
+        blocked=_count(ledgers, "blocked"),
+        marks_found=_count(marks, "found"),
+        marks_cleared=_count(marks, "cleared"),
+        entries_copied=_count(tree, "entries_copied"),
+        refused=str(tree.get("refused") or "")[:1024],
+        **_engine(tree),
         message=message_of(tree),
     )
 

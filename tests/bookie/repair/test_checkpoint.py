@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bookie.protocol.errors import SettingsError
-from bookie.repair.checkpoint import AGE_MAX_S, Checkpoint
+from bookie.repair.checkpoint import AGE_MAX_S, FolderCheckpoint
 from bookie.repair.digests import DigestSettings
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
@@ -127,9 +127,9 @@ async def test_the_checkpoint_of_another_cluster_is_refused_by_name(
         await run(lab, tmp_path)
 
 
-def checkpoint(folder: Path, *, instance_id: str = "ours", at: float = 0.0) -> Checkpoint:
+def checkpoint(folder: Path, *, instance_id: str = "ours", at: float = 0.0) -> FolderCheckpoint:
     folder.mkdir(exist_ok=True)
-    return Checkpoint(folder, instance_id, "run", clock=lambda: at)
+    return FolderCheckpoint(folder, instance_id, "run", clock=lambda: at)
 
 
 def test_a_line_cut_off_in_the_middle_does_not_count(tmp_path: Path) -> None:

@@ -4,14 +4,7 @@ import io
 from pathlib import Path
 
 from bookie.repair.outcome import LedgerOutcome
-from bookie.repair.progress import (
-    Follower,
-    Progress,
-    ProgressFile,
-    ProgressLine,
-    Teller,
-    size_text,
-)
+from bookie.repair.progress import Follower, Progress, ProgressFile, ProgressLine, Teller
 
 
 class Clock:
@@ -43,15 +36,6 @@ def test_a_line_has_counts_rate_and_time_left() -> None:
 def test_before_anything_is_done_nobody_knows_how_long() -> None:
     progress = Progress(total=4, began_at=0.0)
     assert progress.seconds_left(10.0) is None and "left" not in progress.line(10.0)
-
-
-def test_sizes_are_told_in_the_unit_that_fits() -> None:
-    assert [size_text(n) for n in (0, 1023, 1024, 3 << 29)] == [
-        "0 B",
-        "1023 B",
-        "1.0 KiB",
-        "1.5 GiB",
-    ]
 
 
 def test_a_follower_says_little_and_always_the_end() -> None:

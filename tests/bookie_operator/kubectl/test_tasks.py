@@ -148,6 +148,44 @@ class TestScrub:
         assert f"Pending: {told}" in lab.run("scrub", "--timeout", "200ms").stderr
 
 
+class TestRereplicate:
+    def test_a_bookie_of_others_is_named_after_a_question(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        asked = lab.run("rereplicate", "10.0.0.7:3181", "--no-wait", stdin="y\n")
+        assert asked.exit_code == 0 and asked.stdout == "rereplicate-10-0-0-7-3181-x7k2p\n"
+        wanted = {"cluster": "demo", "type": "rereplicate", "bookie": "10.0.0.7:3181"}
+        assert lab.created() == [wanted]
+        assert lab.run("rereplicate", "10.0.0.7:3181", stdin="n\n").exit_code == 1
+
+    def test_marks_need_no_question(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        assert lab.run("rereplicate", "--no-wait").stdout == "rereplicate-x7k2p\n"
+        assert lab.created() == [{"cluster": "demo", "type": "rereplicate"}]
+
+    def test_a_bookie_that_is_wanted_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        done = lab.run("rereplicate", "bookie-1", "--yes")
+        assert done.exit_code == 2 and "lower spec.replicas" in done.stderr
+
+    @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
+    def test_what_is_left_is_damage(self, lab: FakeLab, is_clean: bool, code: int) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["rereplication"] = {"clean": is_clean}
+        lab.put("bookieclusters", tree)
+        lab.end_tasks("rereplicate", RUNNING | {"message": "7 ledgers looked at"}, DONE)
+        done = lab.run("rereplicate")
+        assert done.exit_code == code and "  7 ledgers looked at" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("running", "told"), [(True, "one that began earlier"), (False, "once every bookie")]
+    )
+    def test_why_it_waits_is_told(self, lab: FakeLab, running: bool, told: str) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["rereplication"] = {"running": running}
+        lab.put("bookieclusters", tree)
+        assert told in lab.run("rereplicate", "--timeout", "200ms").stderr
+
+
 class TestReplaceDisk:
     def test_the_volume_that_goes_is_told_before_it_is_asked_for(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")

@@ -16,6 +16,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainPhase,
     DrainStatus,
+    RereplicationStatus,
     ScrubStatus,
 )
 from kubectl_lab import cluster_of
@@ -126,9 +127,33 @@ def test_a_status_with_nothing_but_bookies_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("done", "told"),
+    [
+        ({"running": True, "progress": "7 ledgers"}, "none has finished; one runs: 7 ledgers"),
+        (
+            {"finished_at": moment(0), "clean": True, "bookie": "b", "ledgers_moved": 7},
+            "60s ago  clean  b: 7 ledgers moved, 0 left, 0 of 0 marks cleared",
+        ),
+        (
+            {"finished_at": moment(0), "message": "b is registered"},
+            "60s ago  refused  marks: 0 ledgers moved, 0 left, 0 of 0 marks cleared: b",
+        ),
+    ],
+)
+def test_the_last_re_replication_is_shown(done: dict[str, object], told: str) -> None:
+    status = RereplicationStatus.model_validate({"attempt": 1} | done)
+    text = shown(with_status(cluster_of("healthy"), rereplication=status), 60)
+    assert f"last re-replication  {told}" in text
+
+
+@pytest.mark.parametrize(
     ("scrub", "told"),
     [
         (ScrubStatus(attempt=1, running=True), "none has finished; one runs"),
+        (
+            ScrubStatus(attempt=1, running=True, progress="7 ledgers looked at"),
+            "none has finished; one runs: 7 ledgers looked at",
+        ),
         (
             ScrubStatus(attempt=2, finished_at=moment(0), clean=True, ledgers=2, entries=30),
             "60s ago  clean  2 ledgers, 30 entries: 0 corrupt, 0 replaced",

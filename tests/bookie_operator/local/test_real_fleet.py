@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie_operator.local.down import running_bookies
+from bookie_operator.model.base import API_VERSION
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 from bookie_operator.platform.processes import identify, send, wait_gone
+from bookie_processes import BookieProcess, until_there
 from fake_processes import until
 from operator_scenes import manifest
 
@@ -30,6 +33,8 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(170)]
 PATIENCE_S = 60.0
 ENTRIES = 20
 B0, B4 = BookieId("bookie-0"), BookieId("bookie-4")
+OTHER = BookieId("10.0.0.7:3181")
+"""Not of the operator's."""
 
 
 @dataclass
@@ -60,6 +65,16 @@ class Fleet:
         tree["spec"]["replicas"] = replicas
         self.manifest.write_text(yaml.safe_dump(tree))
         self.up()
+
+    def ask(self, name: str, **spec: str) -> Callable[[], dict[str, Any]]:
+        """Hand in a task; gives back what reads its status."""
+        path = self.root / f"{name}.yaml"
+        tree = {"metadata": {"name": name}, "spec": {"cluster": "demo"} | spec}
+        kind = {"apiVersion": API_VERSION, "kind": "BookieTask"}
+        path.write_text(yaml.safe_dump(kind | tree))
+        self.operator("task", str(path))
+        told = self.folders.tasks / f"{name}.status.json"
+        return lambda: json.loads(told.read_text()) if told.exists() else {}
 
     @property
     def folders(self) -> LocalFolders:
@@ -198,6 +213,37 @@ async def test_swapped_disks_are_refused_and_can_be_put_back(fleet: Fleet) -> No
     fleet.operator(*swap)
     await fleet.wait(lambda: fleet.bookie("bookie-1")["bootEpoch"] > epoch)
     await fleet.wait(lambda: fleet.condition("Degraded") == "False")
+
+
+async def test_a_bookie_of_others_that_is_gone_for_good_is_re_replicated(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """It dies with its disks; a task names it, and its ledgers are whole on the operator's own."""
+    await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
+    store = await open_store(fleet.metadata_url)
+    other = BookieProcess(OTHER, tmp_path / "other", fleet.metadata_url)
+    other.start()
+    fleet_ids = {BookieId(f"bookie-{number}") for number in range(4)}
+    await until_there(store, OTHER, *fleet_ids)
+    async with Client(store) as client:
+        writer = await write_on(client, OTHER)
+        await writer.close()
+        early = fleet.ask("early", type="rereplicate", bookie=OTHER)
+        await fleet.wait(lambda: early().get("phase") == "Failed")
+        assert "StillRegistered" in early()["message"]
+        other.kill()
+        shutil.rmtree(other.folder)
+        await until_there(store, *fleet_ids)
+        asked = fleet.ask("gone", type="rereplicate", bookie=OTHER)
+        await fleet.wait(lambda: asked().get("phase") in ("Succeeded", "Failed"))
+        assert (asked()["phase"], "0 left" in asked()["message"]) == ("Succeeded", True), asked()
+        reader = await client.open_ledger(writer.ledger_id)
+        read = await reader.read(EntryId(0), reader.last_entry_id)
+        assert [entry.payload for entry in read] == payloads()
+        assert OTHER not in names_of(reader.metadata)
+    await store.close()
+    assert fleet.status["rereplication"]["ledgersMoved"] >= 1
+    await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
 
 
 async def test_one_bookie_more_and_back_again(fleet: Fleet) -> None:

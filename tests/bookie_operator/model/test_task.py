@@ -46,10 +46,20 @@ def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**(LOSS | change))
 
 
+@pytest.mark.parametrize("bookie", ["", "bookie-7", "10.0.0.7:3181", "Zk_host.a:3181"])
+def test_a_re_replication_may_name_any_bookie_or_none(bookie: str) -> None:
+    spec = parse(BookieTask, tree(type="rereplicate", bookie=bookie), source="task.yaml").spec
+    assert (spec.type, spec.bookie) == (TaskType.REREPLICATE, bookie)
+
+
+def test_what_no_bookie_can_be_called_is_refused() -> None:
+    assert "spec.bookie: found 'a b'" in refusal(type="rereplicate", bookie="a b")
+
+
 def test_decommission_is_told_what_to_do_instead() -> None:
     told = refusal(type="decommission", bookie="bookie-0")
     assert "spec.type: found 'decommission', which is no task: lower spec.replicas" in told
-    assert "repair, audit, scrub, approve-cookie-fix, replace-disk, accept-loss" in told
+    assert "repair, audit, scrub, rereplicate, approve-cookie-fix, replace-disk" in told
 
 
 def test_another_type_is_told_what_there_is() -> None:

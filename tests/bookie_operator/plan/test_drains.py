@@ -121,6 +121,15 @@ class TestTheWayOut:
         twice = after(seen(), seen(draining(left=0)), seen(draining(left=0)))
         assert moves(twice) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=False)]
 
+    def test_how_far_its_job_is_shows_while_it_runs(self) -> None:
+        at_work = drain_job(running=True, progress="7 ledgers looked at")
+        made = after(seen(), seen(draining()), seen(draining(), jobs=(at_work,)))
+        assert made.status.drain is not None and made.status.drain.progress == at_work.progress
+        progressing = made.status.condition(ConditionType.PROGRESSING)
+        assert progressing is not None and "moves them: 7 ledgers" in progressing.message
+        ended = after(seen(), seen(draining()), seen(draining(), jobs=(drain_job(),)))
+        assert ended.status.drain is not None and ended.status.drain.progress == ""
+
     def test_a_ledger_that_came_back_keeps_it(self) -> None:
         made = after(seen(), seen(draining(left=0)), seen(draining(left=1)))
         assert made.status.drain is not None

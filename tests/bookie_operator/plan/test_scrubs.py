@@ -52,7 +52,7 @@ def test_the_first_scrub_is_an_interval_after_the_schedule_began() -> None:
     assert not started(look(status=fresh.status.scrub, seconds=DAY))
     [job] = started(look(status=fresh.status.scrub, seconds=DAY + 5))
     assert (job.name, job.engine) == ("demo-scrub-1", "inline")
-    assert job.options == ("--read-rate", "1048576")
+    assert job.options == ("--read-rate", "1048576", "--checkpoint", "metadata")
 
 
 def test_the_next_one_is_an_interval_after_the_last_began() -> None:
@@ -100,6 +100,15 @@ def test_it_may_run_for_longer_than_a_repair() -> None:
 
 def _stops(action: object) -> bool:
     return isinstance(action, StopJob) and action.name == "demo-scrub-1"
+
+
+def test_how_far_it_is_stands_in_the_status_and_the_task_while_it_runs() -> None:
+    asked = task("scrub")
+    asked = asked.model_copy(update={"status": look(tasks=(asked,)).tasks["task-1"]})
+    made = look(scrub_job(running=True, progress="7 ledgers looked at"), tasks=(asked,))
+    assert made.status.scrub.progress == made.tasks["task-1"].message == "7 ledgers looked at"
+    assert look(scrub_job(scrub=GOOD), status=made.status.scrub).status.scrub.progress == ""
+    assert look(scrub_job(), status=made.status.scrub).status.scrub.progress == ""
 
 
 def test_one_that_failed_is_tried_again_with_growing_waits_and_an_end() -> None:

@@ -207,6 +207,19 @@ async def test_an_answer_of_something_in_between_is_no_crash(
         await api.list(POD)
 
 
+async def test_the_end_of_a_log_is_text(server: Server, api: HttpApi) -> None:
+    server.answer = '{"a": 1}\n12 ledgers looked at\n'
+    assert await api.log("p", container="repair", lines=9, size=99) == server.answer
+    asked = "/api/v1/namespaces/fleet/pods/p/log?container=repair&tailLines=9&limitBytes=99"
+    assert server.asked[-1][:2] == ("GET", asked)
+
+
+async def test_a_container_without_a_log_is_refused(server: Server, api: HttpApi) -> None:
+    server.status, server.answer = 400, {"message": "waiting to start: PodInitializing"}
+    with pytest.raises(RefusedError, match="log of Pod p: waiting to start"):
+        await api.log("p", container="repair", lines=9, size=99)
+
+
 async def test_nobody_there_is_unavailable(api: HttpApi, server: Server) -> None:
     server.url = "http://127.0.0.1:1"
     with pytest.raises(UnavailableError, match="the API server does not answer"):

@@ -69,12 +69,14 @@ async def test_an_audit_without_findings_is_no_audit(tmp_path: Path, report: str
 async def test_a_running_repair_says_how_far_it_is(tmp_path: Path) -> None:
     jobs = jobs_in(tmp_path, endless)
     jobs.start(REPAIR, metadata_url=URL)
-    assert jobs.jobs()[0].message == ""
+    assert jobs.jobs()[0].progress == ""
     told = LocalFolders(tmp_path).jobs / REPAIR.name / "progress.txt"
-    told.write_text("37 of 120 ledgers, 8 s left\n")
-    assert jobs.jobs()[0].message == "37 of 120 ledgers, 8 s left"
+    told.write_text("37 ledgers looked at\n")
+    assert jobs.jobs()[0].progress == "37 ledgers looked at"
+    told.write_bytes(b"\xff 37 ledgers")
+    assert jobs.jobs()[0].progress == ""
     jobs.stop(REPAIR.name)
-    assert "37 of 120" not in (await ended(jobs)).message
+    assert (await ended(jobs)).progress == ""
 
 
 async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
@@ -94,6 +96,7 @@ def test_the_engines_command_line() -> None:
     ]
     audit = engine_command(replace(AUDIT, options=("--one", "2")), URL, Path("/r.json"))
     assert "--bookie" not in audit and audit[6:8] == ["--one", "2"]
+    assert audit[-2:] == ["--progress-file", "/progress.txt"]
 
 
 async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:

@@ -67,6 +67,18 @@ async def test_a_drains_counts_come_back() -> None:
     assert (found.drain.ledgers_moved, found.drain.ledgers_left, found.exit_code) == (5, 2, 4)
 
 
+async def test_a_re_replication_of_another_clusters_bookie_comes_back() -> None:
+    """Its name is no label's value."""
+    bookie_id = BookieId("10.0.0.7:3181")
+    facts: dict[str, Any] = {"kind": JobKind.REREPLICATE, "bookie_id": bookie_id}
+    lab = await started(**facts)
+    assert names.BOOKIE_LABEL not in lab.api.the(JOB, NAME)["metadata"]["labels"]
+    lab.controllers.end_job(NAME, MOVED | {"marks": {"found": 2, "cleared": 1}}, code=4)
+    found = await the_job(lab)
+    assert found.rereplication is not None and found.bookie == bookie_id
+    assert (found.rereplication.ledgers_moved, found.rereplication.marks_cleared) == (5, 1)
+
+
 async def test_an_accepted_loss_comes_back() -> None:
     facts: dict[str, Any] = {"kind": JobKind.ACCEPT_LOSS, "decision": DECISION, "bookie_id": None}
     found = await ended(CLOSED, facts=facts)

@@ -73,6 +73,11 @@ summary_option = click.option(
 progress_option = click.option(
     "--progress", is_flag=True, help="Progress lines on stderr, also without a terminal."
 )
+progress_file_option = click.option(
+    "--progress-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the last line of progress here.",
+)
 
 
 @click.group(help="Audit and repair of ledgers.")
@@ -82,7 +87,8 @@ def main() -> None:
 
 def endings(command: Callable[..., None]) -> Callable[..., None]:
     """The options about what becomes of the result."""
-    for option in (progress_option, summary_option, output_option, result_option):
+    options = (progress_file_option, progress_option, summary_option, output_option, result_option)
+    for option in options:
         command = option(command)
     return command
 
@@ -90,11 +96,6 @@ def endings(command: Callable[..., None]) -> Callable[..., None]:
 @main.command(name="run", help="Repair: recover limbo ledgers, bring back copies, clear marks.")
 @metadata_option
 @repair_options
-@click.option(
-    "--progress-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the last line of progress here.",
-)
 @engine_option
 @endings
 def run(
@@ -125,11 +126,12 @@ def audit(
     result: Path | None,
     summary: Path | None,
     progress: bool,
+    progress_file: Path | None,
     verify_digests: bool,
     read_rate: int | None,
     **options: Any,
 ) -> None:
-    end = Ending("audit", output, result, summary, progress)
+    end = Ending("audit", output, result, summary, progress, progress_file)
     digests = digest_settings(verify_digests=verify_digests, read_rate=read_rate)
 
     async def work() -> Document:
@@ -193,7 +195,7 @@ class Ending:
     result: Path | None
     summary: Path | None
     progress: bool
-    progress_file: Path | None = None
+    progress_file: Path | None
 
     @property
     def say(self) -> Callable[[str], None]:

@@ -91,11 +91,16 @@ class LedgerRepair:
             *(self._recover(task, outcome) for task, outcome in zip(tasks, begun, strict=True))
         )
         looks = await self._auditor.settled(list(found))
-        if self.settings.digests is not None:
-            looks = await DeepLooks(self._auditor, self._reader).deepen(looks.values())
-        return await asyncio.gather(
-            *(self._copy(outcome, looks.get(LedgerId(outcome.ledger_id))) for outcome in recovered)
-        )
+        deep = DeepLooks(self._auditor, self._reader) if self.settings.digests is not None else None
+
+        async def one(outcome: LedgerOutcome) -> LedgerOutcome:
+            # Each as soon as it is read: a batch of large ledgers takes hours to read.
+            look = looks.get(LedgerId(outcome.ledger_id))
+            if look is not None and deep is not None:
+                look = await deep.deepen_one(look)
+            return await self._copy(outcome, look)
+
+        return await asyncio.gather(*map(one, recovered))
 
     async def _recover(self, task: LedgerTask, outcome: LedgerOutcome) -> LedgerOutcome:
         """Close a limbo ledger that is still open, and end what somebody began to recover.

@@ -7,6 +7,7 @@ now and then. How many there are in all is known where they were counted to choo
 import time
 from collections.abc import Callable
 
+from bookie.progress import LookedAt
 from bookie.repair.progress import LIVE_EVERY_S, Clock, ProgressLine
 
 Looked = Callable[[int], None]
@@ -47,9 +48,7 @@ class Looking:
     def _line(self, ledgers: int, now: float) -> str:
         # Ledgers that were made meanwhile come on top of those that were counted.
         total = None if self.total is None else max(self.total, ledgers)
-        line = f"{ledgers}{'' if total is None else f' of {total}'} ledgers looked at"
-        line += " again" if self._again else ""
-        if total is None or not ledgers:
-            return line
-        left = (total - ledgers) * (now - self._began_at) / ledgers
-        return f"{line}, {left:.0f} s left"
+        left = None
+        if total is not None and ledgers:
+            left = round((total - ledgers) * (now - self._began_at) / ledgers)
+        return LookedAt(ledgers, total, self._again, left).line()

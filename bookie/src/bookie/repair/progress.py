@@ -1,8 +1,8 @@
 """How far the work is: counts, rate and time left, told while it goes on and kept in its result.
 
 Whoever does the work, this process or Spark tasks, hands each ledger that is done to a `Follower`;
-it says a line now and then, and a `Teller` writes it: a live line on a terminal, plain lines
-elsewhere.
+it says a line now and then (`bookie.progress` has its words), and a `Teller` writes it: a live line
+on a terminal, plain lines elsewhere.
 """
 
 import time
@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
+from bookie.progress import Reached, size_text
 from bookie.repair.outcome import LedgerOutcome
 
 Clock = Callable[[], float]
@@ -35,7 +36,6 @@ Done = Callable[[Sequence[LedgerOutcome]], None]
 LIVE_EVERY_S: Final = 0.5
 PLAIN_EVERY_S: Final = 5.0
 """Between two progress lines where none takes the place of the one before."""
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class ProgressLine(str):
@@ -72,15 +72,21 @@ class Progress:
             return None
         return (self.total - self.ledgers) * (now - self.began_at) / self.ledgers
 
-    def line(self, now: float) -> str:
+    def reached(self, now: float) -> Reached:
         seconds = max(now - self.began_at, 1e-9)
         left = self.seconds_left(now)
-        return (
-            f"{self.ledgers} of {self.total} ledgers, {self.entries} entries, "
-            f"{size_text(self.bytes_copied)} copied, {size_text(self.bytes_copied / seconds)}/s, "
-            f"{self.ledgers / seconds:.1f} ledgers/s"
-            + (f", {left:.0f} s left" if left is not None else "")
+        return Reached(
+            self.ledgers,
+            self.total,
+            self.entries,
+            copied=size_text(self.bytes_copied),
+            rate=size_text(self.bytes_copied / seconds),
+            pace=f"{self.ledgers / seconds:.1f}",
+            seconds_left=None if left is None else round(left),
         )
+
+    def line(self, now: float) -> str:
+        return self.reached(now).line()
 
     def json(self, now: float) -> dict[str, Any]:
         left = self.seconds_left(now)
@@ -92,14 +98,6 @@ class Progress:
             "seconds": round(now - self.began_at, 1),
             "seconds_left": None if left is None else round(left, 1),
         }
-
-
-def size_text(size: float) -> str:
-    """`12.1 MiB`."""
-    unit = 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
 class Follower:

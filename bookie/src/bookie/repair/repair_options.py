@@ -1,7 +1,6 @@
 """Options of repairs and of deep looks, of every command line that has them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import click
@@ -43,9 +42,10 @@ _REPAIR: Final = (
     rate_option,
     click.option(
         "--checkpoint",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Remember here what was done: a repair that was cut off goes on from there.",
+        help="Remember here what was done, or in the metadata store (metadata): a repair that was "
+        "cut off goes on from there.",
     ),
     *_DIGESTS,
 )
@@ -80,7 +80,7 @@ def repair_request(
     bookies: tuple[str, ...],
     every_ledger: bool,
     rate: int | None,
-    checkpoint: Path | None,
+    checkpoint: str | None,
     verify_digests: bool,
     read_rate: int | None,
 ) -> RepairRequest:

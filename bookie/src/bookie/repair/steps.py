@@ -9,6 +9,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +19,7 @@ from bookie.protocol.errors import BadRequestError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
-from bookie.repair.checkpoint import Checkpoint
+from bookie.repair.checkpoint import METADATA, Checkpoint, FolderCheckpoint
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
 from bookie.repair.control import Cleared, Marks
@@ -31,6 +32,7 @@ from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
 from bookie.repair.repair_result import repair_result
 from bookie.repair.report import SCHEMA_VERSION, Document
+from bookie.repair.stored_checkpoint import StoredCheckpoint
 from bookie.repair.survey import BulkAudit, Scope, survey
 
 Say = Callable[[str], None]
@@ -54,15 +56,15 @@ SparkRepair = Callable[[str, Sequence[LedgerTask], SameCluster, Say, Done], Awai
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
     """What to repair: the marks of `bookies`, or, when there are none named, of every bookie and
-    all ledgers besides (`every_ledger`). `checkpoint`: a folder that remembers what was done, for
-    the run after one that is cut off.
+    all ledgers besides (`every_ledger`). `checkpoint`: a folder, or the metadata store (METADATA),
+    that remembers what was done, for the run after one that is cut off.
     """
 
     bookies: tuple[BookieId, ...] = ()
     engine: str = AUTO
     every_ledger: bool = False
     settings: RepairSettings = field(default_factory=RepairSettings)
-    checkpoint: Path | None = None
+    checkpoint: Path | str | None = None
 
     @property
     def covers_all(self) -> bool:
@@ -97,7 +99,7 @@ async def repair(
     say(f"{len(todo)} ledgers to look after, engine {choice.name} ({choice.reason})")
     ended = await run.repair_ledgers(todo, choice, spark)
     passing("repair: copied, not flushed")
-    await run.flush([*ended.outcomes, *done.values()], marks)
+    await run.flush(ended.outcomes, marks)
     after = await run.audit(tasks, ended.outcomes)
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
@@ -105,7 +107,7 @@ async def repair(
         after = await run.audit(tasks, ended.outcomes)
     passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
-    run.end()
+    await run.end()
     return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
 
 
@@ -176,53 +178,70 @@ class _Run:
             others += [ledger_id async for ledger_id in self._cluster.store.ledger_ids()]
         return tasks_of(limbo, others)
 
-    async def done_before(self, tasks: Sequence[LedgerTask]) -> dict[LedgerId, LedgerOutcome]:
+    async def done_before(self, tasks: Sequence[LedgerTask]) -> set[LedgerId]:
         """What a run that was cut off had done and is as it was left: the same metadata, and every
         copy there.
         """
-        folder, store = self._request.checkpoint, self._cluster.store
-        if folder is None:
-            return {}
-        self._checkpoint = Checkpoint(
-            folder,
-            await store.instance_id() or "",
-            self._started.run_id,
-            digests=self._request.settings.digests is not None,
-        )
-        lines = self._checkpoint.load()
-        known = [task.ledger_id for task in tasks if task.ledger_id in lines]
+        self._checkpoint = checkpoint = self._opened_checkpoint()
+        if checkpoint is None:
+            return set()
+        same: list[LedgerId] = []
         in_flight = self._request.settings.audit.metadata_in_flight
-        ledgers = await read_ledgers(store, known, in_flight=in_flight)
-        same = [i for i, found in ledgers.items() if found.version == lines[i].version]
-        wrong = set((await survey(self._cluster.columns, same)).doubtful)
-        done = {ledger_id: lines[ledger_id] for ledger_id in same if ledger_id not in wrong}
+        for group in await checkpoint.claimed([task.ledger_id for task in tasks]):
+            ledgers = await read_ledgers(self._cluster.store, group, in_flight=in_flight)
+            same += checkpoint.same(group, {i: found.version for i, found in ledgers.items()})
+        wrong = (await survey(self._cluster.columns, same)).doubtful if same else ()
+        done = set(same) - set(wrong)
+        checkpoint.go_on(done)
         self._skipped = len(done)
         if done:
             self._say(f"{len(done)} of {len(tasks)} ledgers were done before this run")
         return done
 
-    def end(self) -> None:
+    def _opened_checkpoint(self) -> Checkpoint | None:
+        wanted, store = self._request.checkpoint, self._cluster.store
+        digests = self._request.settings.digests is not None
+        if wanted is None:
+            return None
+        cluster_id = self._same.instance_id
+        if wanted == METADATA:
+            return StoredCheckpoint(store, cluster_id, digests=digests, say=self._say)
+        return FolderCheckpoint(Path(wanted), cluster_id, self._started.run_id, digests=digests)
+
+    async def end(self) -> None:
         """Everything was looked at, cleared or named: there is nothing to go on with."""
         if self._checkpoint is not None:
-            self._checkpoint.end()
+            await self._checkpoint.end()
 
     async def repair_ledgers(
         self, tasks: Sequence[LedgerTask], choice: EngineChoice, spark: SparkRepair | None
     ) -> EngineRun:
-        keep: Done = self._checkpoint.add if self._checkpoint else _forget
+        checkpoint = self._checkpoint
+        keep: Done = checkpoint.add if checkpoint is not None else _forget
         following = Follower(len(tasks), self._say, keep=keep)
         try:
-            if choice.name != INLINE:
-                work = handed_in(spark, choice)
-                return await work(choice.name, tasks, self._same, self._say, following.done)
-            own = LedgerRepair(self._cluster, self._request.settings, following.done)
-            return EngineRun(await own.repair(tasks))
+            async with checkpoint.kept() if checkpoint is not None else nullcontext():
+                return await self._engine_run(tasks, choice, spark, following.done)
         finally:
             self._progress = following.json()
+
+    async def _engine_run(
+        self,
+        tasks: Sequence[LedgerTask],
+        choice: EngineChoice,
+        spark: SparkRepair | None,
+        done: Done,
+    ) -> EngineRun:
+        if choice.name != INLINE:
+            work = handed_in(spark, choice)
+            return await work(choice.name, tasks, self._same, self._say, done)
+        own = LedgerRepair(self._cluster, self._request.settings, done)
+        return EngineRun(await own.repair(tasks))
 
     async def flush(self, outcomes: Iterable[LedgerOutcome], marks: Iterable[Marks]) -> None:
         """Make durable what was written; a bookie that fails here refuses to clear by itself."""
         written = {BookieId(bookie_id) for outcome in outcomes for bookie_id in outcome.touched}
+        written |= {*self._checkpoint.touched} if self._checkpoint is not None else set()
         marked = {found.bookie_id for found in marks if found.marks}
         for bookie_id, status in await _each(written | marked, self._cluster.control.flush):
             if status is not Status.OK:

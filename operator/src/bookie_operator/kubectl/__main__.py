@@ -274,6 +274,27 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
 
 @plugin.command()
+@click.argument("bookie", default="")
+@cluster_option
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **how: Any) -> int:
+    """Give ledgers that lost copies for good new members.
+
+    Those of BOOKIE, which is gone for good and not run by the operator (any more): any id of
+    BookKeeper's, such as 10.0.0.7:3181. Without BOOKIE: what is marked as under-replicated. Exit
+    code 3: some are left.
+    """
+    wish = asking.rereplication(the_cluster(kubectl, name), bookie)
+    question = f"Is {bookie} gone for good, with all that was on its disks?"
+    if bookie and not screen.confirmed(question, yes=yes):
+        return Exit.FAILED
+    return asking.ask(kubectl, wish, **how)
+
+
+@plugin.command()
 @cluster_argument
 @with_kubectl
 def pause(kubectl: Kubectl, name: str | None) -> None:

@@ -14,7 +14,14 @@ from bookie_operator.kubectl.clusters import read, the_bookie
 from bookie_operator.kubectl.limbo import Limbo, limbo_of
 from bookie_operator.kubectl.options import Exit
 from bookie_operator.kubectl.pending import pending_fix, pending_fixes
-from bookie_operator.kubectl.tasks import audit_after, follow, hand_in, marks_left, scrub_after
+from bookie_operator.kubectl.tasks import (
+    audit_after,
+    follow,
+    hand_in,
+    marks_left,
+    rereplication_after,
+    scrub_after,
+)
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
@@ -77,6 +84,24 @@ def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
     return made
 
 
+def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
+    """Give the ledgers of `bookie` (empty = what marks name) new members; another's as well."""
+    made = wish(cluster, TaskType.REREPLICATE)
+    if not bookie:
+        return made
+    if bookie in cluster.spec.bookie_ids:
+        raise ManifestError(
+            f"found {bookie}, which spec.replicas of {cluster.metadata.name} asks for, expected a "
+            "bookie that is gone for good: the operator makes this one anew and repairs it; to be "
+            "rid of one, lower spec.replicas"
+        )
+    screen.tell(
+        f"Every ledger that names {bookie} gets a new member, copied from the others, and those "
+        "that were still written to it are closed. What only its disks held is not made up."
+    )
+    return made | {"bookie": bookie}
+
+
 def acceptance(
     cluster: BookieCluster, ledger: int, *, entry: int | None, reason: str, by: str
 ) -> Wish:
@@ -124,6 +149,8 @@ def _judged(kubectl: Kubectl, task: BookieTask) -> int:
         return Exit.DONE if audit_after(kubectl, task).clean else Exit.DAMAGE
     if kind is TaskType.SCRUB and task.status.phase is TaskPhase.SUCCEEDED:
         return Exit.DONE if scrub_after(kubectl, task).clean else Exit.DAMAGE
+    if kind is TaskType.REREPLICATE and task.status.phase is TaskPhase.SUCCEEDED:
+        return Exit.DONE if rereplication_after(kubectl, task).clean else Exit.DAMAGE
     if task.status.phase is TaskPhase.SUCCEEDED:
         return Exit.DONE
     if kind is TaskType.REPAIR:
@@ -144,8 +171,8 @@ def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> Non
         return
     click.echo(f"{name} is paused")
     click.echo(
-        "  stops:    new repairs, audits and scrubs, cookie fixes, restarts, replaced disks, "
-        "new volumes\n"
+        "  stops:    new repairs, audits, scrubs and re-replications, cookie fixes, restarts, "
+        "replaced disks, new volumes\n"
         "  goes on:  bookies serve and are restarted by the kubelet, jobs that run now end, "
         "the status is kept up"
     )

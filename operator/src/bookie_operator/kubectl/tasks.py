@@ -3,6 +3,7 @@
 What was asked goes on in the cluster whatever becomes of the command that asked.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -17,7 +18,13 @@ from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.status import AuditStatus, ClusterStatus, ConditionType, ScrubStatus
+from bookie_operator.model.status import (
+    AuditStatus,
+    ClusterStatus,
+    ConditionType,
+    RereplicationStatus,
+    ScrubStatus,
+)
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 
 STEM_MAX: Final = 34
@@ -28,11 +35,15 @@ ACTIONS: Final = {
     TaskType.REPAIR: "Repair",
     TaskType.AUDIT: "Audit",
     TaskType.SCRUB: "Scrub",
+    TaskType.REREPLICATE: "Rereplicate",
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
     TaskType.REPLACE_DISK: "ReplaceDisk",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
 }
 """As `status.blocked` names what a task asks for."""
+PROGRESS_SECONDS: Final = 30.0
+"""How far a task's job is, is told this often while it is followed."""
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
 _PHASE_STYLES: Final = {
     TaskPhase.RUNNING: "cyan",
     TaskPhase.SUCCEEDED: "green",
@@ -44,11 +55,11 @@ Tell = Callable[[str], None]
 def hand_in(kubectl: Kubectl, wish: dict[str, Any]) -> BookieTask:
     """Create the task; what is wrong with it is told before the API server is asked."""
     spec = parse(TaskSpec, wish, source="the task")
-    stem = f"{spec.type.value}-{spec.bookie}-" if spec.bookie else f"{spec.type.value}-"
+    stem = "-".join(filter(None, (spec.type.value, _NOT_IN_NAMES.sub("-", spec.bookie.lower()))))
     manifest = {
         "apiVersion": API_VERSION,
         "kind": "BookieTask",
-        "metadata": {"generateName": stem[:STEM_MAX]},
+        "metadata": {"generateName": f"{stem[: STEM_MAX - 1]}-"},
         "spec": wish,
     }
     return read(BookieTask, kubectl.create(manifest))
@@ -60,7 +71,7 @@ def follow(
     """The task once it has ended; None when the time is up before."""
     name = task.metadata.name
     end = None if seconds is None else time.monotonic() + seconds
-    told = ""
+    told, reached = "", Reached(tell)
     while True:  # a kubectl per turn: what ends a watch is found out by the next one
         left = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - time.monotonic())
         if left <= 0:
@@ -73,8 +84,23 @@ def follow(
                 return task
             if task.status.phase is TaskPhase.RUNNING:
                 told = _tell_once(f"Running {task.status.target}", told, tell)
+                reached.say(task.status.message)
         if task.status.phase is TaskPhase.PENDING:
             told = _tell_once(_why_not(kubectl, task), told, tell)
+
+
+class Reached:
+    """Tells how far a job is, now and then."""
+
+    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._told_at = float("-inf")
+
+    def say(self, message: str) -> None:
+        if message and self._clock() - self._told_at >= PROGRESS_SECONDS:
+            self._told_at = self._clock()
+            self._tell(f"  {message}")
 
 
 def _tell_once(text: str, told: str, tell: Tell) -> str:
@@ -100,6 +126,10 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
         return "Pending: a scrub that began earlier ends first"
     if task.spec.type is TaskType.SCRUB:
         return "Pending: a scrub begins once every bookie serves, none has marks, none drains"
+    if task.spec.type is TaskType.REREPLICATE and cluster.status.rereplication.running:
+        return "Pending: one that began earlier ends first"
+    if task.spec.type is TaskType.REREPLICATE:
+        return "Pending: it begins once every bookie serves, none has marks, none drains"
     return "Pending: the operator has not taken it up yet (kubectl bookie events)"
 
 
@@ -111,6 +141,11 @@ def audit_after(kubectl: Kubectl, task: BookieTask) -> AuditStatus:
 def scrub_after(kubectl: Kubectl, task: BookieTask) -> ScrubStatus:
     """The scrub that the task stands for."""
     return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.scrub
+
+
+def rereplication_after(kubectl: Kubectl, task: BookieTask) -> RereplicationStatus:
+    """The re-replication that the task stands for."""
+    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.rereplication
 
 
 def marks_left(status: ClusterStatus, bookie: str) -> int:

@@ -26,6 +26,7 @@ from bookie_operator.model.status import (
     Incident,
     IncidentOutcome,
     MetadataStatus,
+    RereplicationStatus,
     ScrubStatus,
 )
 
@@ -63,6 +64,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     tree.add(_audit(status.audit, now))
     if status.scrub.attempt:
         tree.add(_scrub(status.scrub, now))
+    if status.rereplication.attempt:
+        tree.add(_rereplication(status.rereplication, now))
     if status.drain is not None:
         tree.add(_drain(status.drain, now))
     bookies = tree.add(Text("bookies", "bold"))
@@ -171,7 +174,7 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
     if audit.finished_at is not None and audit.engine:
         text.append(f"  ({audit.engine})", "dim")
     since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
-    text.append(_since(audit, f"; one runs{since}"))
+    text.append(_since(audit, f"one runs{since}"))
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
     return text
@@ -183,7 +186,18 @@ def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
         f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
     )
     text = _last("scrub", scrub, now, found=found, none="none has finished")
-    return text.append(_since(scrub, "; one runs"))
+    return text.append(_since(scrub, "one runs"))
+
+
+def _rereplication(done: RereplicationStatus, now: datetime) -> Text:
+    found = (
+        f"{done.bookie or 'marks'}: {count(done.ledgers_moved, 'ledger')} moved, "
+        f"{done.ledgers_left} left, {done.marks_cleared} of {done.marks_found} marks cleared"
+    )
+    text = _last("re-replication", done, now, found=found, none="none has finished")
+    if done.message and not (done.running or done.failures):
+        text.append(f": {done.message}", "yellow")
+    return text.append(_since(done, "one runs"))
 
 
 def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
@@ -191,14 +205,19 @@ def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: 
     text = Text.assemble((f"last {kind}  ", "dim"))
     if status.finished_at is None:
         return text.append(none)
-    word, style = ("clean", "green") if status.clean else ("with findings", "yellow")
+    word, style = {
+        True: ("clean", "green"),
+        False: ("with findings", "yellow"),
+        None: ("refused", "yellow"),
+    }[status.clean]
     return text.append(f"{ago(status.finished_at, now)}  ").append(word, style).append(f"  {found}")
 
 
 def _since(status: AttemptStatus, running: str) -> Text:
     """What became of the attempts after it."""
     if status.running:
-        return Text(running, "cyan")
+        far = status.message or status.progress
+        return Text(f"; {running}{': ' if far else ''}{far}", "cyan")
     failed = f"; {status.failures} failed since: {status.message}" if status.failures else ""
     return Text(failed, "yellow")
 
@@ -223,7 +242,8 @@ def _drain(drain: DrainStatus, now: datetime) -> Text:
     elif drain.next_attempt_at is not None and drain.next_attempt_at > now:
         text.append(f", next in {span(drain.next_attempt_at - now)}")
     text.append(engine_text(drain))
-    return text.append(f": {drain.message}") if drain.message else text
+    told = drain.message or drain.progress
+    return text.append(f": {told}") if told else text
 
 
 def _findings(audit: AuditStatus) -> str:

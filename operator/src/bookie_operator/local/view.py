@@ -142,8 +142,14 @@ def _footer(status: ClusterStatus) -> Text:
             f"   last audit {_clock(audit.finished_at)} {found}: {audit.ledgers} ledgers, "
             f"{audit.entries} entries"
         )
-    if audit.running:
-        text.append("   auditing")
+    for kind, one in (
+        ("audit", audit),
+        ("scrub", status.scrub),
+        ("re-replication", status.rereplication),
+    ):
+        if one.running:
+            text.append(f"\n{kind} {one.attempt} runs")
+            text.append(f": {one.progress}" if one.progress else "")
     return text
 
 

@@ -231,6 +231,8 @@ class AttemptStatus(Resource):
     clean: bool | None = None
     """Nothing is found, or left, by the last finished one."""
     message: LongText = ""
+    progress: ShortText = ""
+    """How far the one that runs is, by its own word."""
 
 
 class AuditStatus(AttemptStatus):
@@ -271,6 +273,24 @@ class ScrubStatus(AttemptStatus):
     """Ledgers of which not all could be verified or replaced."""
 
 
+class RereplicationStatus(AttemptStatus):
+    """The last finished re-replication, and the attempt that runs or failed since."""
+
+    bookie: ShortText = ""
+    """Gone for good, by a task's word; empty = only what marks name."""
+    ledgers_moved: Count = 0
+    ledgers_left: Count = 0
+    """Ledgers that still name that bookie."""
+    blocked: Count = 0
+    marks_found: Count = 0
+    marks_cleared: Count = 0
+    entries_copied: Count = 0
+    engine: ShortText = ""
+    engine_reason: LongText = ""
+    spark_app_id: ShortText = ""
+    executors: Count = 0
+
+
 class DrainPhase(StrEnum):
     HELD = "Held"
     """Wanted, and refused for the time being: status.blocked says why."""
@@ -290,6 +310,8 @@ class DrainStatus(Resource):
     """Ledgers that name it, by its own count; absent = not counted."""
     is_running: bool = False
     """A job moves its ledgers now."""
+    progress: ShortText = ""
+    """How far that job is, by its own word."""
     attempt: Count = 0
     failures: Count = 0
     """Jobs in a row that moved nothing."""
@@ -350,12 +372,21 @@ class ClusterStatus(Resource):
     limbo: LimboTotals = LimboTotals()
     audit: AuditStatus = AuditStatus()
     scrub: ScrubStatus = ScrubStatus()
+    rereplication: RereplicationStatus = RereplicationStatus()
     drain: DrainStatus | None = None
     blocked: Annotated[tuple[Blocked, ...], Field(max_length=200)] = ()
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
 
     def condition(self, kind: ConditionType) -> Condition | None:
         return next((c for c in self.conditions if c.type == kind.value), None)
+
+    @property
+    def has_running_job(self) -> bool:
+        """Of the cluster's own; repairs have a phase of their own."""
+        is_draining = self.drain is not None and self.drain.is_running
+        return is_draining or any(
+            one.running for one in (self.audit, self.scrub, self.rereplication)
+        )
 
     def is_true(self, kind: ConditionType) -> bool:
         found = self.condition(kind)

@@ -28,6 +28,7 @@ class TaskType(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
     SCRUB = "scrub"
+    REREPLICATE = "rereplicate"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
     ACCEPT_LOSS = "accept-loss"
@@ -48,10 +49,16 @@ class TaskPhase(StrEnum):
         return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED)
 
 
-_BOOKIELESS: Final = (TaskType.AUDIT, TaskType.SCRUB, TaskType.ACCEPT_LOSS)
-"""Tasks of the whole cluster."""
+_BOOKIELESS: Final = (
+    TaskType.AUDIT,
+    TaskType.SCRUB,
+    TaskType.REREPLICATE,
+    TaskType.ACCEPT_LOSS,
+)
+"""Tasks of the whole cluster; a re-replication may name a bookie."""
 
-BookieName = Annotated[str, StringConstraints(pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
+"""Any id that BookKeeper takes: a re-replication's bookie may be another's, `10.0.0.7:3181`."""
 Id = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 """Of a ledger or an entry. The upper bound is no JSON number that every reader keeps exactly."""
 
@@ -64,8 +71,9 @@ class TaskSpec(Resource):
             "x-kubernetes-validations": [
                 rule("self == oldSelf", "a task cannot change: create another one"),
                 rule(
-                    "self.type in ['audit', 'scrub', 'accept-loss'] || self.bookie != ''",
-                    "bookie is needed by every task but audit, scrub and accept-loss",
+                    "self.type in ['audit', 'scrub', 'rereplicate', 'accept-loss'] || "
+                    "self.bookie != ''",
+                    "bookie is needed by every task but audit, scrub, rereplicate and accept-loss",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",

@@ -44,8 +44,9 @@ from bookie_operator.plan.report import (
     metadata_status,
     phase,
 )
+from bookie_operator.plan.rereplications import Rereplications, rereplications
 from bookie_operator.plan.restarts import expansions, provision, restarts
-from bookie_operator.plan.scrubs import scrubs
+from bookie_operator.plan.scrubs import Scrubs, scrubs
 from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
@@ -96,10 +97,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_asked=bool(suspected),
         is_new_spec=is_new_generation(cluster, previous),
     )
-    first = _before_scrubs(repairing, draining)
-    scrubbing = scrubs(cluster, judged, observed, previous=previous.scrub, gives_way_to=first)
+    first = _pressing(repairing, draining)
+    replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
     actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
-    actions += scrubbing.actions
+    actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
     status = _status(
         Findings(
@@ -110,6 +111,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
             repairs=repairing,
             audit=auditing.status,
             scrub=scrubbing.status,
+            rereplication=replicating.status,
             drain=draining.status,
             refusals=refusals,
             loss=loss,
@@ -120,12 +122,28 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     )
     events += state_events(judged, previous)
     events += condition_events(status, previous)
-    tasks = task_statuses(spec, judged, observed, actions=actions)
+    tasks = task_statuses(spec, judged, observed, actions=actions, replicating=replicating)
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
 
 
-def _before_scrubs(repairing: Repairs, draining: Drains) -> str:
-    """What a scrub gives way to, as the reason of its stop."""
+def _gentle(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+    *,
+    gives_way_to: str,
+) -> tuple[Rereplications, Scrubs]:
+    """Work that can be stopped at any time, the more pressing first."""
+    before, first = previous.rereplication, gives_way_to
+    replicating = rereplications(cluster, judged, observed, previous=before, gives_way_to=first)
+    first = first or ("RereplicationFirst" if replicating.wants_to_run else "")
+    scrubbing = scrubs(cluster, judged, observed, previous=previous.scrub, gives_way_to=first)
+    return replicating, scrubbing
+
+
+def _pressing(repairing: Repairs, draining: Drains) -> str:
+    """What scrubs and re-replications give way to, as the reason of their stop."""
     if repairing.wants_to_run:
         return "RepairFirst"
     return "DrainFirst" if draining.is_running else ""
@@ -190,10 +208,11 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
         scrub=found.scrub,
+        rereplication=found.rereplication,
         drain=found.drain,
         blocked=blocked(found.refusals, previous, now=observed.now),
         incidents=tuple(found.incidents),
     )
 
 
-__all__ = ["Audits", "Plan", "Repairs", "plan"]
+__all__ = ["Audits", "Plan", "Repairs", "Rereplications", "plan"]

@@ -1,7 +1,7 @@
 """Numbered attempts of one kind of job for the whole cluster, followed from pass to pass. Pure.
 
-Audits and scrubs are such: the newest job's number names the next one, so that a restarted operator
-finds it again, and a failed one is tried again with growing waits.
+Audits, scrubs and re-replications are such: the newest job's number names the next one, so that a
+restarted operator finds it again, and a failed one is tried again with growing waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,14 @@ from typing import Any, TypeVar
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import AttemptStatus, whole_milliseconds
-from bookie_operator.observed import AuditReport, Job, JobKind, Observed, ScrubReport
+from bookie_operator.observed import (
+    AuditReport,
+    Job,
+    JobKind,
+    Observed,
+    RereplicationReport,
+    ScrubReport,
+)
 from bookie_operator.plan.deadlines import backoff
 
 Status = TypeVar("Status", bound=AttemptStatus)
@@ -30,9 +37,8 @@ def followed(
             return previous
         return _failed(cluster, previous, kind, previous.attempt, observed.now, "the job is gone")
     if job.running:
-        said = job.waiting or job.message
-        told = {"running": True, "attempt": job.attempt, "message": said[:1024]}
-        return previous.model_copy(update=told)
+        told: dict[str, Any] = {"running": True, "attempt": job.attempt, "progress": job.progress}
+        return previous.model_copy(update=told | {"message": job.waiting[:1024]})
     if job.attempt == previous.attempt and not previous.running:
         return previous
     found = figures(job)
@@ -42,7 +48,9 @@ def followed(
     return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
 
 
-def told(report: AuditReport | ScrubReport, status: type[AttemptStatus]) -> dict[str, Any]:
+def told(
+    report: AuditReport | ScrubReport | RereplicationReport, status: type[AttemptStatus]
+) -> dict[str, Any]:
     """What the status says as the report does, by the names that both have."""
     names = [field.name for field in fields(report) if field.name in status.model_fields]
     return {"clean": report.is_clean, **{name: getattr(report, name) for name in names}}
@@ -57,6 +65,7 @@ def _ended(job: Job, ended: datetime) -> dict[str, Any]:
         "started_at": whole_milliseconds(job.started_at),
         "finished_at": whole_milliseconds(ended),
         "message": "",
+        "progress": "",
     }
 
 
@@ -76,5 +85,6 @@ def _failed(
             "failures": failures,
             "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
             "message": f"{kind.value} {attempt} failed: {why}"[:1024],
+            "progress": "",
         }
     )

@@ -1,5 +1,6 @@
-"""Audits: after every repair, after a possible loss, and on schedule. An audit changes nothing.
+"""Audits: after every repair and re-replication, after a possible loss, and on schedule.
 
+An audit changes nothing.
 DurabilityVerified rests on the last one that finished, so its start is what counts: an audit that
 began before the last incident was cleared says nothing about what came after.
 """
@@ -20,6 +21,7 @@ from bookie_operator.plan.attempts import followed, told
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.repair import is_waiting
+from bookie_operator.plan.rereplications import last_rereplication
 from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0
@@ -126,9 +128,9 @@ def _is_wanted(
 ) -> bool:
     if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
         return True
-    accepted_at = last_acceptance(observed.jobs)
-    if accepted_at is not None and not is_younger(status, accepted_at):
-        return True
+    for changed_at in (last_acceptance(observed.jobs), last_rereplication(observed.jobs)):
+        if changed_at is not None and not is_younger(status, changed_at):
+            return True
     everyone_answers = all(one.is_booted for one in judged.values())
     if status.started_at is None and not is_loss:
         return everyone_answers and not marks_total(judged)

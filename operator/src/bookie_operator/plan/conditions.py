@@ -92,8 +92,12 @@ def _progressing(found: Findings) -> Verdict:
         return "True", "FixingCookie", ", ".join(waiting)
     if marks_total(found.judged):
         return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
-    if found.audit.running:
-        return "True", "Auditing", "an audit runs"
+    for reason, what, one in (
+        ("Rereplicating", "a re-replication", found.rereplication),
+        ("Auditing", "an audit", found.audit),
+    ):
+        if one.running:
+            return "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
     return "False", "Idle", ""
 
 

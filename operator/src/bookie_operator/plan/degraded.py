@@ -10,7 +10,13 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
-from bookie_operator.plan.findings import Findings, Verdict, findings_text, scrub_text
+from bookie_operator.plan.findings import (
+    Findings,
+    Verdict,
+    findings_text,
+    rereplication_text,
+    scrub_text,
+)
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.states import Judged
 
@@ -167,6 +173,12 @@ def _scrub(found: Findings) -> _Reason:
     return ("ScrubFindings", scrub_text(found.scrub)) if found.scrub.clean is False else None
 
 
+def _rereplication(found: Findings) -> _Reason:
+    done = found.rereplication
+    is_left = done.clean is False
+    return ("RereplicationFindings", rereplication_text(done)) if is_left else None
+
+
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _loss,
     _lineage,
@@ -179,4 +191,5 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _stalled,
     _audit,
     _scrub,
+    _rereplication,
 )

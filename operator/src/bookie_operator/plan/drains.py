@@ -79,7 +79,10 @@ def drain_text(drain: DrainStatus) -> str:
     left = "its ledgers are being counted"
     if drain.ledgers_left is not None:
         left = f"{drain.ledgers_left} ledgers name it"
-    doing = f"attempt {drain.attempt} moves them" if drain.is_running else drain.message
+    doing = drain.message
+    if drain.is_running:
+        far = f": {drain.progress}" if drain.progress else ""
+        doing = f"attempt {drain.attempt} moves them{far}"
     return f"{drain.bookie}: {left}" + (f"; {doing}" if doing else "")
 
 
@@ -199,7 +202,8 @@ def _followed(cluster: BookieCluster, observed: Observed, before: DrainStatus) -
         return before.model_copy(update=update)
     if job.running:
         told: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
-        return before.model_copy(update=told | {"message": job.waiting[:1024]})
+        told |= {"message": job.waiting[:1024], "progress": job.progress}
+        return before.model_copy(update=told)
     if job.attempt == before.attempt and not before.is_running:
         return before
     return before.model_copy(update={"attempt": job.attempt} | _counted(cluster, before, job))
@@ -228,6 +232,7 @@ def _waiting(cluster: BookieCluster, failures: int, ended: Any) -> dict[str, Any
     wait = backoff(max(1, failures), cluster.spec.repair)
     return {
         "is_running": False,
+        "progress": "",
         "failures": failures,
         "next_attempt_at": whole_milliseconds(ended + wait),
     }

@@ -12,6 +12,7 @@ from bookie_operator.model.status import (
     BookieState,
     DrainStatus,
     Incident,
+    RereplicationStatus,
     ScrubStatus,
 )
 from bookie_operator.observed import Observed
@@ -34,6 +35,7 @@ class Findings:
     repairs: Repairs
     audit: AuditStatus
     scrub: ScrubStatus
+    rereplication: RereplicationStatus
     drain: DrainStatus | None
     refusals: Sequence[Refusal]
     loss: Verdict
@@ -52,6 +54,15 @@ def scrub_text(scrub: ScrubStatus) -> str:
         f"the scrub of {scrub.entries} entries found {scrub.corrupt_found} corrupt copies; "
         f"{left} of them are left, {scrub.blocked} ledgers were not finished"
         + (f": {scrub.message}" if scrub.message else "")
+    )
+
+
+def rereplication_text(done: RereplicationStatus) -> str:
+    whose = done.bookie or "what marks name"
+    return (
+        f"the re-replication of {whose} left {done.ledgers_left} ledgers, {done.blocked} blocked "
+        f"and {done.marks_found - done.marks_cleared} marks"
+        + (f": {done.message}" if done.message else "")
     )
 
 

@@ -166,7 +166,7 @@ def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None
         engine_reason=report.engine_reason,
         spark_app_id=report.spark_app_id,
         executors=report.executors,
-        message=(job.waiting or job.message)[:1024],
+        message=(job.waiting or job.progress or job.message)[:1024],
     )
 
 

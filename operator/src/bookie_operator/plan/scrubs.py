@@ -1,7 +1,8 @@
 """Scrubs: every copy read and verified, on schedule or when asked; corrupt copies are replaced.
 
 A scrub gives way to whatever is more pressing: it begins only while every bookie serves and none
-has marks, and it is stopped for a repair or a drain. What it has replaced by then stays replaced.
+has marks, and it is stopped for a repair, a drain or a re-replication. What it has replaced by then
+stays replaced.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from bookie_operator.plan.actions import Action, StartJob, StopJob
 from bookie_operator.plan.attempts import followed, told
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.repair import is_waiting
-from bookie_operator.plan.states import Judged, marks_total
+from bookie_operator.plan.states import Judged, is_settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def scrubs(
         if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
     ]
     may_start = not (running or gives_way_to or cluster.spec.paused)
-    if may_start and _is_settled(judged, observed) and _is_wanted(cluster, observed, status):
+    if may_start and is_settled(judged, observed) and _is_wanted(cluster, observed, status):
         actions.append(_start(cluster, status.attempt + 1))
     return Scrubs(status, actions)
 
@@ -57,7 +58,10 @@ def _start(cluster: BookieCluster, attempt: int) -> StartJob:
         kind=JobKind.SCRUB,
         engine=RepairEngine.INLINE.value,  # it is the bookies that take the time
         attempt=attempt,
-        options=("--read-rate", str(cluster.spec.scrub.read_bytes_per_second)),
+        options=(
+            *("--read-rate", str(cluster.spec.scrub.read_bytes_per_second)),
+            *("--checkpoint", "metadata"),
+        ),
     )
 
 
@@ -68,13 +72,6 @@ def _with_schedule(cluster: BookieCluster, observed: Observed, status: ScrubStat
         return status
     since = whole_milliseconds(observed.now) if is_scheduled else None
     return status.model_copy(update={"scheduled_at": since})
-
-
-def _is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
-    metadata = observed.metadata
-    if not metadata.reachable or metadata.instance_id is None:
-        return False
-    return all(one.is_booted for one in judged.values()) and not marks_total(judged)
 
 
 def _is_wanted(cluster: BookieCluster, observed: Observed, status: ScrubStatus) -> bool:

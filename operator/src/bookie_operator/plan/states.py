@@ -188,6 +188,14 @@ def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None
     return None
 
 
+def is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
+    """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
+    metadata = observed.metadata
+    if not metadata.reachable or metadata.instance_id is None:
+        return False
+    return all(one.is_booted for one in judged.values()) and not marks_total(judged)
+
+
 def marks_total(judged: Mapping[BookieId, Judged]) -> int:
     return sum(one.limbo + one.unchecked for one in judged.values())
 

@@ -1,8 +1,8 @@
 """BookieTasks: what people ask once. A task is bound to what it started, and followed to its end.
 
-Repairs, audits, approvals and accepted losses are carried out by the concern they belong to; this
-file replaces disks on request (a voluntary disruption: the loss budget decides) and follows every
-task.
+Repairs, audits, re-replications, approvals and accepted losses are carried out by the concern they
+belong to; this file replaces disks on request (a voluntary disruption: the loss budget decides) and
+follows every task.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,8 @@ from bookie_operator.observed import Job, JobKind, Observed, Phase
 from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, ReplaceVolume, StartJob
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
+from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
+from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
 from bookie_operator.plan.states import Judged
 
 _JOBS: Final = {
@@ -66,6 +68,8 @@ def _deleted_in_use(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVo
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:
     """Why a task can never be carried out on this cluster; empty = it can."""
+    if task.spec.type is TaskType.REREPLICATE:
+        return mistaken_rereplication(spec, task)
     if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
         return f"the cluster has no bookie {task.spec.bookie}"
     disks = [disk.name for disk in spec.storage.disks]
@@ -80,11 +84,12 @@ def task_statuses(
     observed: Observed,
     *,
     actions: Sequence[Action],
+    replicating: Rereplications,
 ) -> dict[str, TaskStatus]:
     """Task name -> its status after this pass, for those whose status changes."""
     changed = {}
     for task in observed.tasks:
-        after = _follow(spec, judged, observed, task=task, actions=actions)
+        after = _follow(spec, judged, observed, task=task, actions=actions, replicating=replicating)
         if after != task.status:
             changed[task.metadata.name] = after
     return changed
@@ -97,6 +102,7 @@ def _follow(
     *,
     task: BookieTask,
     actions: Sequence[Action],
+    replicating: Rereplications,
 ) -> TaskStatus:
     if task.status.phase.is_final:
         return task.status
@@ -109,6 +115,9 @@ def _follow(
         return _follow_replacement(task, observed, actions)
     if task.spec.type is TaskType.ACCEPT_LOSS:
         return follow_acceptance(task, observed)
+    if task.spec.type is TaskType.REREPLICATE:
+        limit = spec.repair.max_attempts
+        return follow_rereplication(task, observed, replicating, attempts_max=limit)
     return _follow_job(task, judged, observed, actions)
 
 
@@ -173,7 +182,9 @@ def _follow_job(
     job = next((job for job in observed.jobs if job.name == task.status.target), None)
     if job is None:
         return _ended(task, observed.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
-    return task.status if job.running else _judged_job(task, job, judged, observed.now)
+    if job.running:  # how far it is
+        return task.status.model_copy(update={"message": job.progress or task.status.message})
+    return _judged_job(task, job, judged, observed.now)
 
 
 def _judged_job(

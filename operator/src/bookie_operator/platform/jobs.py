@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.progress import last_progress
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.observed import Job, JobKind
@@ -29,9 +30,7 @@ JOBS_MAX: Final = 100
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 PROGRESS: Final = "progress.txt"
-"""Beside the result of a repair: its last line of progress."""
-PROGRESS_MAX: Final = 500
-_TELL_PROGRESS: Final = (JobKind.REPAIR, JobKind.SCRUB)
+"""Beside the result of a job: its last line of progress."""
 
 JobCommand = Callable[[StartJob, str, Path], list[str]]
 """Job, metadata URL, result file -> command line."""
@@ -40,10 +39,8 @@ JobCommand = Callable[[StartJob, str, Path], list[str]]
 def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
     if job.decision is not None:
         return [sys.executable, "-m", "bookie", *accept_loss_words(job.decision, metadata_url)]
-    command = [sys.executable, *engine_words(job, metadata_url), "--result", str(result)]
-    if job.kind in _TELL_PROGRESS:
-        command += ["--progress-file", str(result.with_name(PROGRESS))]
-    return command
+    words = [*engine_words(job, metadata_url), "--result", str(result)]
+    return [sys.executable, *words, "--progress-file", str(result.with_name(PROGRESS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +124,9 @@ class JobProcesses:
             return job
         try:
             said = (self._folders.jobs / job.name / PROGRESS).read_text(encoding="utf-8")
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             return job
-        return replace(job, message=said.strip()[:PROGRESS_MAX])
+        return replace(job, progress=last_progress(said))
 
     def _note_end(self, record: _Record) -> None:
         code = self._children.exit_code(record.process)

@@ -113,6 +113,12 @@ class Api(Protocol):
     async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
         """False = it is not there. With `uid`: only that very object."""
 
+    async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
+        """The last `lines` of a container's log, and of these the first `size` bytes.
+
+        RefusedError: there is no such pod, or the container has not started.
+        """
+
 
 class Login(Protocol):
     """Server and credentials; kopf's ConnectionInfo is one."""
@@ -155,8 +161,12 @@ class HttpConnection:
         body: Object | None = None,
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
+        is_text: bool = False,
     ) -> tuple[int, Object]:
-        """Status and body of an answer. UnavailableError when there is none."""
+        """Status and body of an answer; of one that `is_text`, its `text`.
+
+        UnavailableError when there is none.
+        """
         session = await self._open()
         session.requests += 1
         try:
@@ -169,7 +179,7 @@ class HttpConnection:
             ) as response:
                 if response.status == 401 and self._session is session:
                     self._session = None  # the next request logs in again
-                return response.status, await _body_of(response)
+                return response.status, await _body_of(response, is_text=is_text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             told = str(error) or type(error).__name__
             raise UnavailableError(f"the API server does not answer: {told}") from error
@@ -262,6 +272,16 @@ class HttpApi:
         _checked(status, answer, f"delete {kind.name} {name}")
         return True
 
+    async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
+        bounds = {"tailLines": str(lines), "limitBytes": str(size)}
+        status, answer = await self._connection.request(
+            "GET",
+            f"{self._path(POD, pod)}/log",
+            params={"container": container} | bounds,
+            is_text=True,
+        )
+        return str(_checked(status, answer, f"read the log of Pod {pod}")["text"])
+
     def _path(self, kind: Kind, name: str) -> str:
         return f"{kind.path(self._namespace)}/{quote(name)}"
 
@@ -276,8 +296,10 @@ def _name(body: Object) -> str:
     return str(metadata.get("name") or metadata.get("generateName", ""))
 
 
-async def _body_of(response: aiohttp.ClientResponse) -> Object:
-    text = await response.text()
+async def _body_of(response: aiohttp.ClientResponse, *, is_text: bool) -> Object:
+    text = await response.text(errors="replace")
+    if is_text and response.status < 400:
+        return {"text": text}
     try:
         answer = json.loads(text)
     except ValueError:

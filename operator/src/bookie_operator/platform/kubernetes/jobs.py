@@ -1,4 +1,5 @@
-"""Repairs, audits and drains as batch/v1 Jobs: the manifest, and what a Job tells afterwards. Pure.
+"""Repairs, audits and the like as batch/v1 Jobs: the manifest, and what a Job tells afterwards.
+Pure.
 
 A Job's pod is the engine itself, and with engine spark-kubernetes the driver of Spark in client
 mode; its executors are pods that it makes. The result's summary comes back in the container's
@@ -63,6 +64,8 @@ def job_manifest(
 ) -> Object:
     name, spec = cluster.metadata.name, cluster.spec
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
+    if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
+        more = {}
     own = names.labels(name, names.JOBS, **more)
     return {
         "metadata": {
@@ -151,8 +154,7 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
     if plain is None:
         return None
     ended = _end(status)
-    # A pod that is already deleted leaves no report; the Job's own end is enough.
-    pod = next((one for one in pods if _is_pod_of(one, metadata["uid"])), {})
+    pod = _pod_of(metadata, pods)
     terminated = (container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
     tree = _summary(terminated.get("message"))
     return replace(
@@ -183,6 +185,18 @@ def _plain(metadata: Object) -> Job | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def running_pod(job: Object, pods: Sequence[Object]) -> str:
+    """Name of the pod whose container works at this Job now; empty = none does."""
+    pod = _pod_of(job["metadata"], pods)
+    state = container_of(pod, CONTAINER).get("state") or {}
+    return str(pod["metadata"]["name"]) if "running" in state else ""
+
+
+def _pod_of(job: Object, pods: Sequence[Object]) -> Object:
+    """A pod that is already deleted leaves no report; the Job's own end is enough."""
+    return next((one for one in pods if _is_pod_of(one, job["uid"])), {})
 
 
 def _is_pod_of(pod: Object, job_uid: str) -> bool:

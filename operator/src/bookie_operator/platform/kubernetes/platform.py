@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -46,8 +47,10 @@ from bookie_operator.platform.kubernetes.bookies import (
     settings_text,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
-from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
+from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
+from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
@@ -82,6 +85,7 @@ class KubernetesPlatform:
         self._clock = clock
         self._keeper = Keeper(api)
         self._recorder = Recorder(api)
+        self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._woken = asyncio.Event()
         self._metadata_url = ""
 
@@ -146,7 +150,13 @@ class KubernetesPlatform:
     async def jobs(self) -> Sequence[Job]:
         chosen = names.selector(self._name, names.JOBS)
         jobs, pods = await asyncio.gather(self._api.list(JOB, chosen), self._api.list(POD, chosen))
-        return [job for one in jobs if (job := job_of(one, pods)) is not None]
+        found = [job for one in jobs if (job := job_of(one, pods)) is not None]
+        names_of_pods = {one["metadata"]["name"]: running_pod(one, pods) for one in jobs}
+        at_work = {
+            job.name: pod for job in found if job.running and (pod := names_of_pods[job.name])
+        }
+        reached = await self._logs.progress(at_work)
+        return [replace(job, progress=reached.get(job.name, "")) for job in found]
 
     async def tasks(self) -> Sequence[BookieTask]:
         tasks = []

@@ -1,0 +1,172 @@
+"""Re-replications, each asked for by a task: ledgers that lost copies for good get new members.
+
+Of a bookie that the operator does not run (another's, or one that was scaled away), or of whatever
+BookKeeper's marks name. A task is followed over its attempts: one that was stopped or cut off is
+begun again, as often as a repair in a row, and goes on where it was, since only what is left is
+done. It gives way to repairs and drains as a scrub does; scrubs give way to it. A refusal is an
+answer, not a failure: only a person can take what it names out of the way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.observed import Job, JobKind, Observed, RereplicationReport
+from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.attempts import followed, told
+from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.states import Judged, is_settled
+
+MESSAGE_MAX: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rereplications:
+    """`task`: whose attempt begins in this pass; empty = none does."""
+
+    status: RereplicationStatus
+    actions: list[Action]
+    task: str = ""
+
+    @property
+    def wants_to_run(self) -> bool:
+        return self.status.running or bool(self.task)
+
+
+def rereplications(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    previous: RereplicationStatus,
+    gives_way_to: str,
+) -> Rereplications:
+    """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
+
+    def figures(job: Job) -> dict[str, Any] | None:
+        return _figures(job, previous)
+
+    kind = JobKind.REREPLICATE
+    status = followed(cluster, observed, previous, kind=kind, figures=figures)
+    running = [job for job in observed.jobs if job.kind is kind and job.running]
+    actions: list[Action] = [
+        StopJob(job.name, reason)
+        for job in running
+        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
+    ]
+    if running or gives_way_to or cluster.spec.paused or not is_settled(judged, observed):
+        return Rereplications(status, actions)
+    wish = _next(cluster, observed, status)
+    if wish is None:
+        return Rereplications(status, actions)
+    if wish.status.phase is TaskPhase.PENDING:  # what failed before was another wish
+        status = status.model_copy(update={"failures": 0, "next_at": None})
+    return Rereplications(status, [_start(cluster, status.attempt + 1, wish)], wish.metadata.name)
+
+
+def mistake(spec: ClusterSpec, task: BookieTask) -> str:
+    """Why this can never be done in this cluster; empty = it can."""
+    if task.spec.bookie not in spec.bookie_ids:
+        return ""
+    return (
+        f"{task.spec.bookie} is one of the bookies that spec.replicas asks for, so the operator "
+        "makes it anew and repairs it; to be rid of one for good, lower spec.replicas: the bookie "
+        "with the highest number is drained and leaves"
+    )
+
+
+def follow_rereplication(
+    task: BookieTask, observed: Observed, found: Rereplications, *, attempts_max: int
+) -> TaskStatus:
+    """The task's status over all of its attempts."""
+    if found.task == task.metadata.name:
+        [start] = [action for action in found.actions if isinstance(action, StartJob)]
+        started = task.status.started_at or whole_milliseconds(observed.now)
+        update = {"phase": TaskPhase.RUNNING, "started_at": started, "target": start.name}
+        return task.status.model_copy(update=update)
+    if not task.status.target:
+        return task.status
+    job = next((job for job in observed.jobs if job.name == task.status.target), None)
+    if job is not None and job.running:
+        return task.status.model_copy(update={"message": job.progress or task.status.message})
+    if job is not None and job.rereplication is not None:
+        return _answered(task, job.rereplication, observed.now)
+    why = found.status.message or f"job {task.status.target} is gone"
+    if found.status.failures >= attempts_max:
+        return _ended(task, observed.now, TaskPhase.FAILED, why)
+    return task.status.model_copy(update={"message": f"{why}; it is begun again"[:MESSAGE_MAX]})
+
+
+def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
+    """When one last changed where copies are: what an audit found before is old."""
+    moments = [
+        job.ended_at
+        for job in jobs
+        if job.ended_at is not None and (report := job.rereplication) is not None
+        if report.ledgers_moved or report.entries_copied
+    ]
+    return max(moments, default=None)
+
+
+def _next(
+    cluster: BookieCluster, observed: Observed, status: RereplicationStatus
+) -> BookieTask | None:
+    """The task whose turn it is: one that was begun goes before one that waits."""
+    unended = [task for task in observed.tasks if _is_open(cluster.spec, observed, task)]
+    begun = [task for task in unended if task.status.phase is TaskPhase.RUNNING]
+    if not begun:
+        return next(iter(unended), None)
+    is_time = status.next_at is None or observed.now >= status.next_at
+    may_go_on = is_time and status.failures < cluster.spec.repair.max_attempts
+    return begun[0] if may_go_on else None
+
+
+def _is_open(spec: ClusterSpec, observed: Observed, task: BookieTask) -> bool:
+    """It asks for work that no job has answered."""
+    if task.spec.type is not TaskType.REREPLICATE or task.status.phase.is_final:
+        return False
+    mine = (job for job in observed.jobs if job.name == task.status.target)
+    is_answered = any(job.rereplication is not None for job in mine)
+    return not (is_answered or mistake(spec, task))
+
+
+def _start(cluster: BookieCluster, attempt: int, task: BookieTask) -> StartJob:
+    return StartJob(
+        name=f"{cluster.metadata.name}-rereplicate-{attempt}",
+        kind=JobKind.REREPLICATE,
+        engine=cluster.spec.repair.engine.value,
+        attempt=attempt,
+        bookie_id=BookieId(task.spec.bookie) if task.spec.bookie else None,
+    )
+
+
+def _figures(job: Job, previous: RereplicationStatus) -> dict[str, Any] | None:
+    report = job.rereplication
+    if report is None:
+        return None
+    found = told(report, RereplicationStatus) | {"bookie": job.bookie or ""}
+    if report.refused:  # nothing was looked at
+        return found | {"clean": previous.clean, "message": report.message[:MESSAGE_MAX]}
+    return found | {"message": report.message[:MESSAGE_MAX]}
+
+
+def _answered(task: BookieTask, report: RereplicationReport, now: datetime) -> TaskStatus:
+    if report.refused:
+        return _ended(task, now, TaskPhase.FAILED, report.message or report.refused)
+    word = (
+        f"{report.ledgers_moved} ledgers moved, {report.ledgers_left} left, "
+        f"{report.marks_cleared} of {report.marks_found} marks cleared"
+    )
+    why = f": {report.message}" if report.message else ""
+    return _ended(task, now, TaskPhase.SUCCEEDED, word + why)
+
+
+def _ended(task: BookieTask, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
+    end = {"phase": phase, "message": message[:MESSAGE_MAX], "finished_at": whole_milliseconds(now)}
+    return task.status.model_copy(update=end)
