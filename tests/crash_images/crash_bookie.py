@@ -376,23 +376,23 @@ class RecordedBookie:
         return await self._ask(op, flags, request.encode(), told)
 
     async def _ask(self, op: Op, flags: int, body: bytes, told: Callable[[], None]) -> Status:
-        tell = _if_ok(told)
+        tell, number = _if_ok(told), self._requests + 1
 
         def replied(status: Status) -> None:
             self._statuses[number] = status
             tell(status)
 
-        number = self._send(op, flags, body, then=replied)
+        self._send(op, flags, body, then=replied)
         await self._until(lambda: number in self._statuses)
         return self._statuses.pop(number)
 
-    def _send(self, op: Op, flags: int, body: bytes, *, then: Callable[[Status], None]) -> int:
+    def _send(self, op: Op, flags: int, body: bytes, *, then: Callable[[Status], None]) -> None:
+        """The answer may come before this returns."""
         self._requests += 1
         self._replies[self._requests] = then
         message = envelope_header(op, flags, self._requests, len(body)) + body
         self._connection.get_buffer(-1)[: len(message)] = message
         self._connection.buffer_updated(len(message))
-        return self._requests
 
     def _replied(self, number: int, status: Status) -> None:
         self._replies.pop(number)(status)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bookie.protocol.errors import SettingsError
 from bookie.repair.checkpoint import AGE_MAX_S, FolderCheckpoint
+from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.ledgers import LedgerRepair, RepairSettings
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
@@ -42,7 +43,9 @@ async def run(
 async def cut_off(lab: RepairLab, folder: Path, *, done: int) -> None:
     """A run whose process dies when so many ledgers are done."""
 
-    async def engine(_name: str, tasks: Sequence[LedgerTask], _say: Say, told: Done) -> EngineRun:
+    async def engine(
+        _name: str, tasks: Sequence[LedgerTask], _same: SameCluster, _say: Say, told: Done
+    ) -> EngineRun:
         await LedgerRepair(lab.cluster, SETTINGS, told).repair(tasks[:done])
         raise Killed
 

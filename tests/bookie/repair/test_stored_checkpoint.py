@@ -13,6 +13,7 @@ from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair import stored_checkpoint as module
 from bookie.repair.audit import AuditCounts
 from bookie.repair.checkpoint import AGE_MAX_S, METADATA
+from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.ledgers import LedgerRepair
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
@@ -56,7 +57,9 @@ async def run(lab: RepairLab, *, say: Say = silent_say) -> dict[str, Any]:
 async def cut_off(lab: RepairLab, *, done: int = DONE) -> None:
     """A run whose process dies when so many ledgers are done."""
 
-    async def engine(_name: str, tasks: Sequence[LedgerTask], _say: Say, told: Done) -> EngineRun:
+    async def engine(
+        _name: str, tasks: Sequence[LedgerTask], _same: SameCluster, _say: Say, told: Done
+    ) -> EngineRun:
         await LedgerRepair(lab.cluster, DEEP, told).repair(tasks[:done])
         raise Killed
 
