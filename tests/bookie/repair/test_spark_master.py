@@ -67,7 +67,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_job_with_its_error() -> No
         assert called.wait(30)
 
 
-@pytest.mark.parametrize(("ledgers", "parts"), [(1, 1), (2, 2), (5, 2), (1000, 5)])
+@pytest.mark.parametrize(("ledgers", "parts"), [(1, 1), (2, 2), (5, 2), (1000, 20)])
 def test_a_handful_of_ledgers_reaches_every_worker(ledgers: int, parts: int) -> None:
     tasks = [LedgerTask(LedgerId(number)) for number in range(ledgers)]
     found = parts_of(tasks, workers=2)

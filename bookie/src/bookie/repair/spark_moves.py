@@ -22,8 +22,6 @@ from bookie.repair.mover import FIELD_NAMES, Handover, LedgerMover, MoveOutcome,
 from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, parts_of, workers
 from bookie.repair.tables import BlockingCluster
 
-LEDGERS_PER_TASK: Final = 50
-"""Fewer than of a repair: all its copies are made before any is named, and none is told before."""
 MOVED_SCHEMA: Final = pa.schema(
     [
         ("ledger_id", pa.int64()),
@@ -100,7 +98,7 @@ class Round:
 def move_ledgers(spark: SparkSession, metadata_url: str, asked: Round, told: Told) -> RoundRun:
     """Move in Spark tasks, once. Parts and rates are cut as those of a repair are."""
     slots = workers(spark)
-    parts = parts_of(asked.outcomes, workers=slots, size=LEDGERS_PER_TASK)
+    parts = parts_of(asked.outcomes, workers=slots)
     context = spark.sparkContext
     telling = context.accumulator(list[MoveOutcome](), Outcomes())
     shared = context.broadcast(parts)

@@ -18,17 +18,18 @@ import pyarrow.compute as pc
 from pyspark import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-LEDGERS_PER_TASK: Final = 200
+LEDGERS_PER_TASK: Final = 50
+"""A task tells when it ends, and one whose executor dies begins anew: Spark gives the work up when
+that has happened to one of them too often.
+"""
 TASKS_MAX: Final = 10_000
 FOLLOW_EVERY_S: Final = 0.5
 Item = TypeVar("Item")
 
 
-def parts_of(
-    tasks: Sequence[Item], *, workers: int, size: int = LEDGERS_PER_TASK
-) -> list[Sequence[Item]]:
-    """The tasks in parts of about equal `size`: a handful of ledgers reaches every worker, too."""
-    wanted = max(len(tasks) // size, workers)
+def parts_of(tasks: Sequence[Item], *, workers: int) -> list[Sequence[Item]]:
+    """The tasks in parts of about equal size: a handful of ledgers reaches every worker, too."""
+    wanted = max(len(tasks) // LEDGERS_PER_TASK, workers)
     count = min(wanted, TASKS_MAX, len(tasks))
     return [tasks[number::count] for number in range(count)]
 
