@@ -25,7 +25,7 @@ from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings
 from bookie_processes import BookieProcess
-from scale_jobs import Killer, RepairJob, until_ended, until_said
+from scale_jobs import Killer, RepairJob, stop_all, until_ended, until_said
 from scale_ledgers import BOOKIES, ENTRIES, Kind, Made, Plan, make
 from scale_story import PASSES_MAX, Document, Size, corrupt_copies
 from scale_waiting import cluster_in, until_gone, until_registered, until_serving
@@ -202,12 +202,7 @@ class LostStory:
         self.saw["lost_by_a_crash"] = await lacking(self.cluster, ledgers)
 
     def stop(self) -> None:
-        for job in self.jobs:
-            if not job.has_ended:
-                job.kill()
-        for bookie in self.bookies.values():
-            if bookie.is_running:
-                bookie.stop()
+        stop_all(self.jobs, self.bookies.values())
 
 
 def _told(document: Document) -> Document:

@@ -10,12 +10,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
+from bookie_processes import BookieProcess
 
 MASTER: Final = "local-cluster[2,1,640]"
 EXECUTOR_CLASS: Final = "CoarseGrainedExecutorBackend"
@@ -129,3 +131,13 @@ async def until_said(job: RepairJob, words: str) -> None:
             if job.has_ended:
                 raise SystemExit(f"{job.name} ended before it said {words!r}:\n{job.said[-4000:]}")
             await asyncio.sleep(POLL_S)
+
+
+def stop_all(jobs: Iterable[RepairJob], bookies: Iterable[BookieProcess]) -> None:
+    """What a story leaves behind, however it ended."""
+    for job in jobs:
+        if not job.has_ended:
+            job.kill()
+    for bookie in bookies:
+        if bookie.is_running:
+            bookie.stop()

@@ -24,7 +24,7 @@ from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.report import counts_json
 from bookie_processes import BookieProcess
-from scale_jobs import Killer, RepairJob, until_ended, until_said
+from scale_jobs import Killer, RepairJob, stop_all, until_ended, until_said
 from scale_ledgers import AWAY, BOOKIES, SOUND, UNCLEAN, Kind, Made, closing, make, plans
 from scale_waiting import POLL_S, cluster_in, until_gone, until_registered, until_serving
 from scale_watch import IN_FLIGHT, MarkWatch
@@ -253,12 +253,7 @@ class Story:
         return await auditor.audit(self.cluster.store.ledger_ids())
 
     def stop(self) -> None:
-        for job in self.jobs:
-            if not job.has_ended:
-                job.kill()
-        for bookie in self.bookies.values():
-            if bookie.is_running:
-                bookie.stop()
+        stop_all(self.jobs, self.bookies.values())
 
 
 def _told(document: Document) -> Document:

@@ -13,6 +13,7 @@ A bookie without an answer is an answer with its status, never a missing one. Fi
 down: in Spark 4.1 to 4.3 that loses rows. Every action reads the live cluster again: take only one.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
@@ -95,9 +96,9 @@ class _LedgerTable(DataSource):  # type: ignore[misc]
     def reader(self, schema: Any) -> "TableReader":
         return TableReader(self, schema)
 
+    @abstractmethod
     def fetching(self, cluster: Cluster, part: LedgerRange) -> Fetch:
         """How a task reads its ledgers, some at a time."""
-        raise NotImplementedError
 
 
 class LedgersSource(_LedgerTable):
