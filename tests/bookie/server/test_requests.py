@@ -216,6 +216,40 @@ async def test_a_fence_stops_the_writer_and_lets_recovery_pass(
     assert await server.add(ledger, 1, recovery=True) is Status.OK
 
 
+async def test_a_fence_ends_what_many_adds_were_taken_on(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    assert {await server.add(ledger, number) for number in range(3)} == {Status.OK}
+    await server.fence(ledger)
+    assert await server.add(ledger, 3) is Status.FENCED
+
+
+async def test_a_read_only_bookie_refuses_also_a_ledger_that_it_took(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    assert {await server.add(ledger, number) for number in range(3)} == {Status.OK}
+    server.bookie.state.switch_read_only("person", True)
+    assert await server.add(ledger, 3) is Status.READ_ONLY
+
+
+async def test_adds_that_were_taken_give_another_key_no_right(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    assert {await server.add(ledger, number) for number in range(3)} == {Status.OK}
+    assert await server.send(frame(ledger, 3), key=WRONG_KEY) is Status.UNAUTHORIZED
+
+
+async def test_an_add_is_answered_once_the_key_that_it_taught_is_durable(
+    idle_server: ServerLab,
+) -> None:
+    disk = idle_server.simulate_disk()
+    await idle_server.start()
+    ledger = await idle_server.ledger()
+    with disk.held_syncs() as waiting:
+        added = asyncio.create_task(idle_server.add(ledger, 0))
+        await asyncio.to_thread(waiting.wait)
+        assert await idle_server.held(ledger, 0, 5) == [0]
+        assert not added.done()
+    assert await added is Status.OK
+
+
 async def test_a_ledger_never_seen_is_fenced_too(server: ServerLab) -> None:
     ledger = await server.ledger()
     status, reply = await server.read(ledger, 0, 0, fence=True)

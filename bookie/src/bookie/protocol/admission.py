@@ -69,7 +69,7 @@ class Ruling(NamedTuple):
         return self.status is Status.OK
 
 
-_TAKEN: Final = Ruling(Status.OK)
+TAKEN: Final = Ruling(Status.OK)
 """Of nearly every add: not made anew for each."""
 
 
@@ -84,7 +84,7 @@ def rule_add(
         return Ruling(Status.FENCED)
     if not is_writable and not is_recovery:
         return Ruling(Status.READ_ONLY)
-    return _TAKEN if facts.master_key else Ruling(Status.OK, learn_key=True)
+    return TAKEN if facts.master_key else Ruling(Status.OK, learn_key=True)
 
 
 def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:

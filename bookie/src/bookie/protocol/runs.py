@@ -42,10 +42,11 @@ _CRC_START: Final = 4
 _CRC_END: Final = 8
 _LONE: Final = struct.Struct(FRAME_HEADER.format + "I")
 """The header of a run of one entry, and the entry's length."""
+_LONE_HEAD: Final = struct.Struct(_LONE.format + "qq")
+"""The same, and the ids that the entry says."""
 _LENGTHS: Final = np.dtype(">u4")
 _IDS: Final = np.dtype(">i8")
 _HEAD: Final = struct.Struct(">qq")
-_LENGTH: Final = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ class RunFrame:
 
     @property
     def last_entry_id(self) -> EntryId:
+        if self.count == 1:
+            return self.first_entry_id
         if self.pattern is CONSECUTIVE:
             return EntryId(self.first_entry_id + self.count - 1)
         return EntryId(self.pattern.id_at(self.first_entry_id, self.count - 1))
@@ -341,6 +344,8 @@ def parse_run(buffer: Buffer) -> RunFrame:
     Checks: limits, crc32c, the length column against the body, and that every entry says the ledger
     and entry id that the header claims for it. No work per entry in Python where there are many.
     """
+    if (lone := _lone_frame(buffer)) is not None:
+        return lone
     header = _header_of(buffer)
     total = _total_bytes(header)
     if len(buffer) < total:
@@ -360,6 +365,33 @@ def parse_run(buffer: Buffer) -> RunFrame:
     return frame
 
 
+def _lone_frame(buffer: Buffer) -> RunFrame | None:
+    """A run of one entry if that is what comes first and all is right with it, by one look.
+
+    None of anything else, good or not: the long way finds what it is, or what is wrong.
+    """
+    if len(buffer) < _LONE_HEAD.size:
+        return None
+    (
+        magic, version, flags, crc, ledger, first, lac, count, size, period, body, _r,
+        length, own_ledger, own_entry,
+    ) = _LONE_HEAD.unpack_from(buffer)  # fmt: skip
+    total = _LONE.size + body
+    if (
+        count != 1 or magic != FRAME_MAGIC or version != FRAME_VERSION or size or period
+        or length != body or body < ENTRY_HEADER_BYTES or total > FRAME_BYTES_MAX
+        or total > len(buffer) or own_ledger != ledger or own_entry != first
+        or ledger < 0 or first < 0 or lac < NO_ENTRY
+    ):  # fmt: skip
+        return None
+    view = memoryview(buffer)
+    if total < len(buffer):
+        view = view[:total]
+    if crc32c(view[_CRC_END:], crc32c(view[:_CRC_START])) != crc:
+        return None
+    return RunFrame(ledger, first, lac, 1, CONSECUTIVE, flags, view)
+
+
 def checked_run(buffer: Buffer) -> RunFrame:
     """The same of a frame that is known to be good: made or checked by this process just now."""
     _m, _v, flags, _crc, ledger, first, lac, count, size, period, _b, _r = _header_of(buffer)
@@ -369,22 +401,10 @@ def checked_run(buffer: Buffer) -> RunFrame:
 
 
 def _check_entries(frame: RunFrame, body_bytes: int) -> None:
-    if frame.count == 1:
-        _check_one(frame, body_bytes)
-    elif frame.count <= FEW_ENTRIES_MAX:
+    if frame.count <= FEW_ENTRIES_MAX:
         _check_each(frame, body_bytes)
     else:
         _check_together(frame, body_bytes)
-
-
-def _check_one(frame: RunFrame, body_bytes: int) -> None:
-    (length,) = _LENGTH.unpack_from(frame.buffer, FRAME_HEADER_BYTES)
-    _check_lengths(length, body_bytes, length)
-    if _HEAD.unpack_from(frame.buffer, FRAME_HEADER_BYTES + 4) != (
-        frame.ledger_id,
-        frame.first_entry_id,
-    ):
-        raise _strangers(frame)
 
 
 def _check_each(frame: RunFrame, body_bytes: int) -> None:

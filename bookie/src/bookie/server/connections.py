@@ -18,6 +18,7 @@ from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.status import Status
 from bookie.wire.native import (
+    ENVELOPE,
     ENVELOPE_BYTES,
     MESSAGE_BYTES_MAX,
     Envelope,
@@ -186,14 +187,6 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     # Inside
     def _take_messages(self) -> None:
-        try:
-            self._take_whole_messages()
-        except FrameError as error:
-            # The stream cannot be trusted to be in step any more: say why, then hang up.
-            log.warning("close connection from %s: %s", self._peer(), error)
-            self.close()
-
-    def _take_whole_messages(self) -> None:
         self._is_taking = True
         try:
             while self._start < self._end:
@@ -203,13 +196,21 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
                 if not taken:
                     break
                 self._start += taken
+        except FrameError as error:
+            self._leave(error)
         finally:
             self._is_taking = False
             if self._replies:
                 self._flush()
         if self._start == self._end:
             self._start = self._end = 0
-        self._steer_reading()
+        if (self._blocked or self._write_paused) != self._is_paused:
+            self._steer_reading()
+
+    def _leave(self, error: FrameError) -> None:
+        # The stream cannot be trusted to be in step any more: say why, then hang up.
+        log.warning("close connection from %s: %s", self._peer(), error)
+        self.close()
 
     def _make_room(self, size: int = 0) -> None:
         """Unparsed bytes to the front; into another buffer only when this one has the wrong size.
@@ -274,6 +275,10 @@ class RunConnection(DataConnection):
     ) -> None:
         """Queue one reply; it leaves with the others of this loop turn."""
         self._send((envelope_header(op, status, request_id, total_bytes(buffers)), *buffers))
+
+    def reply_ok(self, op: Op, request_id: int) -> None:
+        """The same of what has nothing to say but that it is done."""
+        self._send((ENVELOPE.pack(0, op, 0, 0, request_id),))
 
     def _opened(self) -> None:
         self._service.opened(self)

@@ -38,6 +38,14 @@ class DurableFacts:
         self._undurable.discard(ledger_id)
         self._storage.put_record(record, done=partial(self._written, ledger_id, waiting))
 
+    def are_durable(self, ledger_id: LedgerId) -> bool:
+        """True when all facts given so far are, so that `when_durable` would call at once."""
+        return (
+            ledger_id not in self._under_way
+            and ledger_id not in self._undurable
+            and self._storage.failure is None
+        )
+
     def when_durable(self, ledger_id: LedgerId, then: Done) -> None:
         """Call `then` when all facts given so far are durable: at once if none is under way."""
         if ledger_id in self._undurable:

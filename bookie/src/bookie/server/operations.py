@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from bookie.points import passing
 from bookie.protocol.admission import (
+    TAKEN,
     LedgerFacts,
     Ruling,
     absent_status,
@@ -35,13 +36,15 @@ from bookie.server.later import Later
 from bookie.server.pacing import Pacing
 from bookie.server.state import BookieState
 from bookie.server.waits import LacWaits
-from bookie.storage.engine import DirectoryUsage, Storage, StoredRead
+from bookie.storage.engine import Boundary, DirectoryUsage, Storage, StoredRead
 from bookie.storage.records import LedgerRecord
 from bookie.wire.native import MESSAGE_BYTES_MAX, LacReply, LacRequest, ReadReply, ReadRequest
 
 READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
 """Most bytes one read is answered with, whatever it asks for; one run more may come on top."""
 READS_PER_CONNECTION_MAX: Final = 16
+STANDING_MAX: Final = 4096
+"""Ledgers whose last ruling on an add is kept."""
 
 Then = Callable[[Status, Any, str], None]
 """Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
@@ -78,6 +81,8 @@ class Operations:
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(state.traffic)
         self._reads_in_flight = 0
+        self._standing: dict[LedgerId, tuple[LedgerRecord | None, Boundary | None, bytes]] = {}
+        """What a normal add was taken on, of each ledger: all that its ruling looked at."""
         self._waiting: dict[Asker, None] = {}
         """Connections whose next message found no room, in the order in which they came."""
         self._loop = asyncio.get_running_loop()
@@ -148,26 +153,52 @@ class Operations:
     # Adds
     def add(self, asker: Asker, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
         """Store a run. FrameError when it is too long for the log."""
-        ruling = rule_add(
-            self._add_facts(frame.ledger_id),
-            master_key=master_key,
-            is_recovery=frame.is_recovery,
-            is_writable=self.state.is_writable,
-        )
-        if not ruling.is_ok:
-            self._refuse(then, ruling.status, frame.ledger_id)
-            return True
-        self._apply(frame.ledger_id, ruling, master_key)
-        bulk_bytes = len(frame.buffer) if frame.is_recovery else 0
-        stored = partial(self._added, then, frame.ledger_id, bulk_bytes)
+        ledger_id, is_recovery = frame.ledger_id, frame.is_recovery
+        if not self._still_stands(ledger_id, master_key):
+            ruling = self._rule_add(ledger_id, master_key, is_recovery)
+            if not ruling.is_ok:
+                self._refuse(then, ruling.status, ledger_id)
+                return True
+            self._apply(ledger_id, ruling, master_key)
+        bulk_bytes = len(frame.buffer) if is_recovery else 0
+        stored = partial(self._added, then, ledger_id, bulk_bytes)
         if not self._storage.add_run(frame, done=stored):
             self._waiting[asker] = None
             return False
-        if not frame.is_recovery:
+        if not is_recovery:
             self._pacing.normal_add()
         self._count_add(frame)
-        self._waits.lac_moved(frame.ledger_id, frame.lac)
+        self._waits.lac_moved(ledger_id, frame.lac)
         return True
+
+    def _still_stands(self, ledger_id: LedgerId, master_key: bytes) -> bool:
+        """True when an add of this key was taken and nothing that its ruling saw has changed.
+
+        Records and boundaries are values, put anew when they change: the same ones rule the same.
+        What takes a normal add takes one of recovery as well.
+        """
+        stood = self._standing.get(ledger_id)
+        return (
+            stood is not None
+            and stood[0] is self._storage.record(ledger_id)
+            and stood[1] is self._storage.boundary()
+            and stood[2] == master_key
+            and self.state.is_writable
+        )
+
+    def _rule_add(self, ledger_id: LedgerId, master_key: bytes, is_recovery: bool) -> Ruling:
+        ruling = rule_add(
+            self._add_facts(ledger_id),
+            master_key=master_key,
+            is_recovery=is_recovery,
+            is_writable=self.state.is_writable,
+        )
+        if ruling is TAKEN and not is_recovery:
+            if len(self._standing) >= STANDING_MAX:
+                self._standing.clear()
+            record, boundary = self._storage.record(ledger_id), self._storage.boundary()
+            self._standing[ledger_id] = (record, boundary, master_key)
+        return ruling
 
     def _added(
         self, then: Then, ledger_id: LedgerId, bulk_bytes: int, error: StorageError | None
@@ -184,7 +215,10 @@ class Operations:
 
     def _stored(self, then: Then, ledger_id: LedgerId) -> None:
         passing("add: stored, not answered")
-        self._facts.when_durable(ledger_id, partial(self._answer, then))
+        if self._facts.are_durable(ledger_id):
+            then(Status.OK, None, "")
+        else:
+            self._facts.when_durable(ledger_id, partial(self._answer, then))
 
     def _count_add(self, frame: RunFrame) -> None:
         traffic = self.state.traffic

@@ -6,7 +6,7 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from bookie.protocol.errors import FrameError
 from bookie.protocol.status import Status
@@ -26,6 +26,11 @@ from bookie.wire.native import (
 )
 
 log = logging.getLogger(__name__)
+
+_HELLO: Final = Op.HELLO
+"""A member of an enum is dear to name, and these are asked for at every message."""
+_ADD_RUN: Final = Op.ADD_RUN
+_OK: Final = Status.OK
 
 
 class RunService:
@@ -53,7 +58,7 @@ class RunService:
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         """Take one message; False when there is no room for it now."""
-        if envelope.op is Op.HELLO or not connection.is_greeted:
+        if envelope.op is _HELLO or not connection.is_greeted:
             self._greet(envelope, connection)
             return True
         if not self._state.phase.serves:
@@ -81,7 +86,7 @@ class RunService:
     # Requests
     def _add(self, envelope: Envelope, connection: RunConnection) -> bool:
         master_key, frame = parse_add(envelope.body)
-        then = partial(_answer, connection, Op.ADD_RUN, envelope.request_id)
+        then = partial(_answer_add, connection, envelope.request_id)
         return self._operations.add(connection, frame, master_key=master_key, then=then)
 
     def _read(self, envelope: Envelope, connection: RunConnection) -> bool:
@@ -123,6 +128,15 @@ def _answer(
 ) -> None:
     """A reply without a body; a refusal carries its reason as text."""
     connection.reply(op, status, request_id, (reason.encode(),) if reason else ())
+
+
+def _answer_add(
+    connection: RunConnection, request_id: int, status: Status, _found: Any, reason: str
+) -> None:
+    if status is _OK:
+        connection.reply_ok(_ADD_RUN, request_id)
+    else:
+        _answer(connection, _ADD_RUN, request_id, status, None, reason)
 
 
 def _answer_read(

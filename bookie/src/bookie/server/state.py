@@ -29,7 +29,11 @@ class Phase(IntEnum):
     @property
     def serves(self) -> bool:
         """The data port is open."""
-        return self in (Phase.SERVING, Phase.READ_ONLY, Phase.DRAINING)
+        return self in _SERVING
+
+
+_WRITABLE: Final = Phase.SERVING
+_SERVING: Final = (_WRITABLE, Phase.READ_ONLY, Phase.DRAINING)
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ class BookieState:
 
     @property
     def is_writable(self) -> bool:
-        return self.phase is Phase.SERVING and not self.read_only_reasons
+        return self.phase is _WRITABLE and not self.read_only_reasons
 
     @property
     def is_draining(self) -> bool:

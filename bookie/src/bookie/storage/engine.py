@@ -73,6 +73,9 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
+        # Asked at every add, and a member of an enum is dear to name.
+        self._acks_from_memory = settings.mode is DurabilityMode.MEMORY
+        self._journals = settings.mode is DurabilityMode.JOURNAL
         self._disk = disk
         self._progress = progress
         self._lock = lock
@@ -232,33 +235,35 @@ class Storage:
             self._upkeep.is_short |= isinstance(error, DiskFullError)
             self._call_later([(done, error)])
             return True
-        self._hasten(index)
-        if taken and self._settings.mode is DurabilityMode.MEMORY:
+        if self._is_much(index):
+            self._hasten()
+        if taken and self._acks_from_memory:
             done(None)
         return taken
 
     def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
         """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
-        directory = self._directories[index]
-        if self._upkeep.own_failure is not None:
-            raise self._upkeep.own_failure  # those of the streams come from their appends
+        directory, upkeep = self._directories[index], self._upkeep
+        if upkeep.own_failure is not None:
+            raise upkeep.own_failure  # those of the streams come from their appends
         if frame.is_recovery and directory.keeps(frame):
             self._acknowledge_kept(directory.log, index, done)
             return True
         if directory.rows_in_memory >= self._settings.rows_max:
             return False
-        journals = self._settings.mode is DurabilityMode.JOURNAL
-        if journals and not self._journal.has_room(len(frame.buffer)):
+        if self._journals and not self._journal.has_room(len(frame.buffer)):
             return False
         position = directory.add(frame)
         if position is None:
             return False
-        self._upkeep.unflushed_bytes += position.length
-        if journals:
+        upkeep.unflushed_bytes += position.length
+        if self._acks_from_memory:
+            return True
+        if self._journals:
             sequence = self._journal.append(RecordKind.RUN, [frame.buffer])
             assert sequence is not None, "has_room said so, and this lock keeps others out"
             self._journal_acks.add(sequence, done)
-        elif self._settings.mode is DurabilityMode.SYNC:
+        else:
             self._log_acks[index].add((position.file_id, position.end), done)
             directory.log.request_sync()
         return True
@@ -267,9 +272,9 @@ class Storage:
         """Locked. What was appended before is durable when all is that was appended until now."""
         if (failure := log.failure()) is not None:
             raise failure
-        if self._settings.mode is DurabilityMode.JOURNAL:
+        if self._journals:
             self._journal_acks.add(self._journal.last_sequence(), done)
-        elif self._settings.mode is DurabilityMode.SYNC:
+        elif not self._acks_from_memory:
             end = log.end()
             self._log_acks[index].add((end.file_id, end.offset), done)
             log.request_sync()
@@ -360,15 +365,17 @@ class Storage:
         """
         self._upkeep.checkpoint()
 
-    def _hasten(self, index: int) -> None:
-        """Starts a checkpoint before its time when much has piled up."""
+    def _is_much(self, index: int) -> bool:
+        """So much has piled up that the next checkpoint should not wait for its time."""
         settings = self._settings
-        if (
-            self._directories[index].pending_rows < settings.checkpoint_rows
-            and self._upkeep.unflushed_bytes < settings.checkpoint_bytes
-        ) or (self._early is not None and self._early.is_alive()):
-            return
-        self._early = self._disk.aside("early checkpoint", self._checkpoint_early)
+        return (
+            self._directories[index].pending_rows >= settings.checkpoint_rows
+            or self._upkeep.unflushed_bytes >= settings.checkpoint_bytes
+        )
+
+    def _hasten(self) -> None:
+        if self._early is None or not self._early.is_alive():
+            self._early = self._disk.aside("early checkpoint", self._checkpoint_early)
 
     def _checkpoint_early(self) -> None:
         try:

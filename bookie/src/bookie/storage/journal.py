@@ -26,7 +26,8 @@ from bookie.storage.journal_records import (
 )
 from bookie.storage.journal_survey import TRIM_PAYLOAD, survey
 from bookie.storage.log_files import HEADER_BYTES, JOURNAL_FILES, LogSettings, remove_spares
-from bookie.storage.stream import AppendStream, Begin, Place
+from bookie.storage.places import Begin, Place
+from bookie.storage.stream import AppendStream
 
 JOURNAL_DIRECTORY: Final = "journal"
 

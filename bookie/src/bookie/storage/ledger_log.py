@@ -26,8 +26,9 @@ from bookie.storage.log_files import (
     remove_spares,
 )
 from bookie.storage.log_scan import LogEnd, LogScan, OnDamage, Position
+from bookie.storage.places import Begin
 from bookie.storage.readers import ReaderPool
-from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream, Begin
+from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +111,8 @@ class LedgerLog:
         Raises the sticky failure, DiskFullError when no file is left (no failure: deleting files
         helps), FrameError when the frame is longer than half the ring or than a file.
         """
-        length = len(frame)
-        place = self._stream.append(length, lambda _: (frame,))
-        return None if place is None else Position(place.file_id, place.offset, length)
+        place = self._stream.append_verbatim(frame)
+        return None if place is None else Position(*place, len(frame))
 
     def _begin_file(self, file_id: int, ended: tuple[int, int] | None) -> Begin:
         if ended is None:

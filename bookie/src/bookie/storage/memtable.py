@@ -30,10 +30,11 @@ class LedgerRows:
         else:
             rows.append(row)
         # Compared, not max(): this runs for every run that is added.
-        if row.last - row.first > self.span:
-            self.span = row.last - row.first
-        if row.last > self.last:
-            self.last = EntryId(row.last)
+        last, span = row.last, row.last - row.first
+        if span > self.span:
+            self.span = span
+        if last > self.last:
+            self.last = EntryId(last)
         if lac > self.lac:
             self.lac = lac
 

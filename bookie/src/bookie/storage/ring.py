@@ -24,16 +24,16 @@ class Ring:
 
     def put(self, position: int, buffer: Buffer) -> None:
         """Copies the buffer to `position`, round the end of the memory where needed."""
-        length = len(buffer)
-        assert length <= self.capacity
         start = position % self.capacity
-        fits = min(length, self.capacity - start)
-        if fits == length:
-            self._memory[start : start + length] = buffer
+        end = start + len(buffer)
+        if end <= self.capacity:
+            self._memory[start:end] = buffer
             return
+        assert len(buffer) <= self.capacity
+        fits = self.capacity - start
         view = memoryview(buffer)
         self._memory[start:] = view[:fits]
-        self._memory[: length - fits] = view[fits:]
+        self._memory[: end - self.capacity] = view[fits:]
 
     def get(self, position: int, length: int) -> bytes:
         """A copy of the bytes there; the caller checks that they were not overwritten meanwhile."""

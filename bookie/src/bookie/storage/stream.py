@@ -19,53 +19,22 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
 from bookie.storage.disk import Disk
 from bookie.storage.file_writer import FileWriter, block_ceil, block_floor
 from bookie.storage.log_files import HEADER_BYTES, FileHeader, FileKind, LogSettings
+from bookie.storage.places import Begin, Place, StreamFile
 from bookie.storage.ring import Ring
 
 WRITE_BYTES_MAX: Final = 1024 * 1024
 """One write of the flusher; room is made in the ring after each."""
 
 _NONCE_BYTES: Final = 8
-
-
-class Place(NamedTuple):
-    """Where a record goes, told before its bytes are made."""
-
-    file_id: int
-    offset: int
-    nonce: int
-    number: int
-    """How many records this stream took before this one."""
-    synced: int
-    """How many of those are known to be durable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """What the header of a new file says beside its own id."""
-
-    previous_id: int
-    previous_end: int
-    first_sequence: int = 0
-    first_needed: int = 0
-
-
-@dataclass(slots=True)
-class _StreamFile:
-    header: FileHeader
-    base: int
-    """Stream position of the file's offset 0."""
-    end: int | None = None
-    """Stream position behind its last record; None while it is the last file."""
 
 
 class _Spare(Enum):
@@ -102,12 +71,15 @@ class AppendStream:
         self._writer = FileWriter(directory, disk=disk, kind=kind, settings=settings)
         self._ring = Ring(settings.ring_bytes)
         self._lock = threading.Lock()
-        self._files: deque[_StreamFile] = deque()
+        self._files: deque[StreamFile] = deque()
         """Files whose bytes may still be in the ring; the last one is appended to."""
-        self._current: _StreamFile | None = None
+        self._current: StreamFile | None = None
         """The file the flusher writes; the flusher's alone."""
         self._head = 0
         """End of what was appended. Invariant: synced <= written <= head <= reserved."""
+        self._easy_end = 0
+        """Up to here the last file and the ring have room, as they were when last looked at; 0 when
+        the next append must look, above all after a failure and at the end."""
         self._reserved = 0
         """End of what appends may have overwritten in the ring; readers check against it."""
         self._written = 0
@@ -132,13 +104,10 @@ class AppendStream:
         None: no room now, `notify` will be called when there is. Raises the sticky failure,
         DiskFullError when no file is left, FrameError when the record could never fit.
         """
-        self._refuse_oversize(length)
         with self._lock:
-            start = self._find_room(length)
+            start = self._find_place(length)
             if start is None:
                 return None
-            if self._needs_file(length):
-                self._roll(start)
             file = self._files[-1]
             place = Place(
                 file.header.file_id,
@@ -149,6 +118,22 @@ class AppendStream:
             )
             self._fill(start, length, render(place))
             return place
+
+    def append_verbatim(self, record: Buffer) -> tuple[int, int] | None:
+        """The same of a record that is made already; file id and offset of where it went."""
+        length = len(record)
+        with self._lock:
+            start = self._head
+            if start + length > self._easy_end or length > self._append_bytes_max:
+                found = self._find_place(length)
+                if found is None:
+                    return None
+                start = found
+            self._reserved = end = start + length
+            self._ring.put(start, record)
+            self._appended(end)
+            file = self._files[-1]
+            return file.header.file_id, start - file.base
 
     def has_room(self, length: int) -> bool:
         """True when an append of that length, made next, will be taken; else `notify` will come.
@@ -165,6 +150,19 @@ class AppendStream:
                 f"a record of {length} bytes exceeds {self._append_bytes_max}, which "
                 "half the ring and one file must hold; raise ring_bytes or file_bytes"
             )
+
+    def _find_place(self, length: int) -> int | None:
+        """Stream position for a record, in a new file where it needs one; None = no room now."""
+        self._refuse_oversize(length)
+        start = self._find_room(length)
+        if start is not None:
+            if self._needs_file(length):
+                self._roll(start)
+            self._easy_end = min(
+                self._files[-1].base + self._settings.file_bytes,
+                block_floor(self._written) + self._ring.capacity,
+            )
+        return start
 
     def _needs_file(self, length: int) -> bool:
         """True when the last file cannot take a record of that length."""
@@ -204,7 +202,7 @@ class AppendStream:
             begin = self._begin(self._next_id, ended)
         except StorageError as error:
             # Nothing may follow an end that cannot be told: every append would fail, for ever.
-            self._failure = error
+            self._failure, self._easy_end = error, 0
             self._flusher.tell()
             raise
         header = FileHeader(
@@ -215,7 +213,7 @@ class AppendStream:
             first_sequence=begin.first_sequence,
             first_needed=begin.first_needed,
         )
-        self._files.append(_StreamFile(header, start - HEADER_BYTES))
+        self._files.append(StreamFile(header, start - HEADER_BYTES))
         self._next_id += 1
         self._spare = _Spare.WANTED
         self._forget_files(start)
@@ -233,6 +231,9 @@ class AppendStream:
             self._ring.put(position, part)
             position += len(part)
         assert position == self._reserved
+        self._appended(position)
+
+    def _appended(self, position: int) -> None:
         self._head = position
         self._appends += 1
         if position - self._written >= self._ring.capacity // 2:
@@ -411,7 +412,7 @@ class AppendStream:
                 self._written = stop
             self._announce(always=False)
 
-    def _file_to_write(self) -> _StreamFile:
+    def _file_to_write(self) -> StreamFile:
         """The file `_written` lies in, put into service when its turn has come."""
         current = self._current
         if current is not None and (current.end is None or self._written < current.end):
@@ -425,7 +426,7 @@ class AppendStream:
         self._find_spare()
         return following
 
-    def _follows(self, file: _StreamFile) -> bool:
+    def _follows(self, file: StreamFile) -> bool:
         current = self._current
         return current is None or file.header.file_id == current.header.file_id + 1
 
@@ -458,7 +459,7 @@ class AppendStream:
     def _fail(self, error: StorageError, cause: Exception | None = None) -> None:
         error.__cause__ = cause or error.__cause__
         with self._lock:
-            self._failure = error
+            self._failure, self._easy_end = error, 0
             self._flusher.tell()
         with contextlib.suppress(Exception):  # the failure is kept, whatever `notify` makes of it
             self._notify()
@@ -469,7 +470,7 @@ class AppendStream:
         Closing again does nothing more than raising again.
         """
         with self._lock:
-            self._closing = True
+            self._closing, self._easy_end = True, 0
             self._flusher.wake()
             self._flusher.tell()
         self._flusher.join()
