@@ -55,9 +55,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "adds are acknowledged while an ensemble change is not committed",
         stands_for=("S17 local-only ensembles",),
         file=WRITER,
-        old="if self._change is not None or self.phase is not Phase.OPEN:\n            return []\n"
+        old="if self._change is not None or self.phase is not _OPEN:\n            return []\n"
         "        quorum",
-        new="if self.phase is not Phase.OPEN:\n            return []\n        quorum",
+        new="if self.phase is not _OPEN:\n            return []\n        quorum",
         model="acks-while-changing",
         tests=(
             WRITES

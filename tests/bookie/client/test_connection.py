@@ -85,6 +85,29 @@ async def test_adds_arrive_in_the_order_of_their_calls(bench: Bench) -> None:
     assert bench.server.connections == 1
 
 
+async def test_a_run_sent_twice_to_one_bookie_is_answered_twice(bench: Bench) -> None:
+    ids: list[int] = []
+
+    def noted(request: Envelope) -> Any:
+        ids.append(request.request_id)
+        return reply_to(request, Status.OK)
+
+    bench.server.script = noted
+    frame = bytes(99)
+    assert await asyncio.gather(*[bench.add(frame) for _ in range(4)]) == [Status.OK] * 4
+    assert len(set(ids)) == 4
+
+
+async def test_a_run_for_two_bookies_is_made_once_and_goes_to_both(bench: Bench) -> None:
+    other, frame = RunServer(), bytes(99)
+    await register(bench.store, BookieId("b1"), await other.start())
+    both = (B0, BookieId("b1"))
+    for _ in range(2):  # the first ones connect
+        assert await asyncio.gather(*[bench.add(frame, one) for one in both]) == [Status.OK] * 2
+    assert bench.server.requests == other.requests == [(Op.ADD_RUN, KEY + frame)] * 2
+    await other.stop()
+
+
 async def test_replies_in_any_order_find_their_requests(bench: Bench) -> None:
     held: list[Envelope] = []
 

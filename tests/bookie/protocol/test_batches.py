@@ -31,7 +31,7 @@ def gatherer(
 
 def batches_of(made: Gatherer) -> list[Batch]:
     found = []
-    while not made.is_empty:
+    while made.queued:
         found.append(made.take(lac=LAC))
     return found
 

@@ -17,9 +17,6 @@ from bookie.wire.native import Envelope, next_message
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
 LENT_BYTES_MIN: Final = 256 * 1024
 """From here on another buffer is cheaper than a copy."""
-JOIN_BYTES_MAX: Final = 16 * 1024
-"""Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
-_VECTORED_HIGH_BYTES: Final = 4 * 1024 * 1024
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -56,12 +53,14 @@ class Channel(asyncio.BufferedProtocol):
 
     # Outgoing
 
-    def send(self, head: bytes, body: Buffer) -> None:
-        """Queue one message; `body` must not change afterwards. Nothing is sent once lost."""
-        if len(head) + len(body) <= JOIN_BYTES_MAX:
-            self._outbox.append(b"".join((head, body)))
-        else:
-            self._outbox.extend((head, body))
+    def send(self, *message: Buffer) -> None:
+        """Queue one message; it must not change afterwards. Nothing is sent once lost."""
+        transport = self._transport
+        if len(message) == 1 and not (self._outbox or self._is_paused or transport is None):
+            if not transport.is_closing():
+                transport.write(message[0])
+            return
+        self._outbox.extend(message)
         if not self._is_paused:
             self._flush()
 
@@ -99,7 +98,9 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = transport
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_vectored = is_uvloop or sys.version_info >= (3, 12)
-        transport.set_write_buffer_limits(high=_VECTORED_HIGH_BYTES if self._is_vectored else 0)
+        # What the socket does not take at once stays here; and without a limit above nothing,
+        # uvloop would send at the end of the loop's turn, when the next run might be in the making.
+        transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._outbox.clear()
@@ -107,20 +108,28 @@ class Channel(asyncio.BufferedProtocol):
         self._on_lost(self, self._error or exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer[self._filled :]
+        return self._buffer[self._filled :] if self._filled else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_at = self._loop.time()
-        self._filled += nbytes
+        self._filled = end = self._filled + nbytes
+        at = size = 0
         try:
-            consumed, needed = self._take_messages()
+            while at < end:
+                size, envelope = next_message(self._buffer, at, end)
+                if envelope is None:
+                    break
+                if size >= LENT_BYTES_MIN:
+                    self._is_lent = True
+                self.on_message(envelope)
+                at += size
         except FrameError as error:
             self.abort(error)
             return
-        if consumed == self._filled and not self._is_lent:
+        if at == end and not self._is_lent:
             self._filled = 0
         else:
-            self._keep(consumed, needed)
+            self._keep(at, size if at < end else 0)
 
     def _keep(self, consumed: int, needed: int) -> None:
         """The first bytes of a message of `needed` bytes (0 = unknown) wait for the rest."""
@@ -131,15 +140,3 @@ class Channel(asyncio.BufferedProtocol):
             self._is_lent = False
         self._buffer[:rest] = kept  # they may overlap: copied as if in one go
         self._filled = rest
-
-    def _take_messages(self) -> tuple[int, int]:
-        """Bytes consumed, and the size of the message that is not whole yet (0 = unknown)."""
-        at, end = 0, self._filled
-        while at < end:
-            size, envelope = next_message(self._buffer, at, end)
-            if envelope is None:
-                return at, size
-            self._is_lent |= size >= LENT_BYTES_MIN
-            self.on_message(envelope)
-            at += size
-        return at, 0

@@ -58,19 +58,43 @@ class PoolSettings:
 
 Reply = TypeVar("Reply")
 OnAnswer = Callable[[Status, memoryview], None]
+Told = Callable[[Status], None] | OnAnswer
+"""Who sent an add is told the status alone."""
 _NOTHING: Final = memoryview(b"")
 _STATUSES: Final = {int(status): status for status in Status}
+_ADD_RUN: Final = Op.ADD_RUN
+"""A member of an enum is dear to name, and these are asked for at every add."""
+_UNREACHABLE: Final = Status.UNREACHABLE
+JOIN_BYTES_MAX: Final = 16 * 1024
+"""Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
 WORDS_BYTES_MAX: Final = 1024
 """Of a refused greeting, for the log."""
 
 
+Message = tuple[Buffer, ...]
+
+
 @dataclass(slots=True, eq=False)
 class _Request:
-    on_answer: OnAnswer
+    """One message, to one bookie or, as runs do, to several; `size` without its envelope."""
+
     op: Op
+    request_id: int
+    message: Message
     size: int
     sent_at: float
     deadline: float
+
+
+@dataclass(slots=True, eq=False)
+class _SmallAdd:
+    """A run that goes to several bookies, one right after the other: its message is made once."""
+
+    frame: Buffer
+    master_key: bytes
+    request: _Request
+    links: "list[_Link]"
+    """Where it went. To none of them twice: answers to one connection are told apart by the id."""
 
 
 class _Link:
@@ -91,10 +115,11 @@ class _Link:
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._unsent: list[tuple[bytes, Buffer]] = []
-        self._requests: dict[int, _Request] = {}
+        self._unsent: list[Message] = []
+        self._requests: dict[int, tuple[_Request, Callable[..., None]]] = {}
+        """What is under way and who is told of its answer, by request id."""
+        self._connected_at = 0.0
         self._in_flight_bytes = 0
-        self._next_id = 0
         self._backoff_s = settings.backoff_min_s
         self._retry_at = 0.0
         self._has_failed = False
@@ -103,40 +128,28 @@ class _Link:
     def is_idle(self) -> bool:
         return not self._requests
 
-    def request(
-        self,
-        op: Op,
-        *,
-        flags: int = 0,
-        prefix: bytes = b"",
-        body: Buffer,
-        timeout_s: float,
-        on_answer: OnAnswer,
-    ) -> None:
+    def send(self, request: _Request, told: Told) -> None:
         """Send, or queue while connecting; the answer comes later, exactly once."""
-        size, now = len(prefix) + len(body), self._loop.time()
-        if self._refuses(size, now):
-            self._loop.call_soon(on_answer, Status.UNREACHABLE, _NOTHING)
+        settings, requests = self._settings, self._requests
+        if (
+            len(requests) >= settings.in_flight_requests_max
+            or self._in_flight_bytes + request.size > settings.in_flight_bytes_max
+            or (self._channel is None and self._rests(request.sent_at))
+        ):
+            self._loop.call_soon(_fail, request, told)
             return
-        self._next_id += 1
-        head = envelope_header(op, flags, self._next_id, size) + prefix
-        self._requests[self._next_id] = _Request(on_answer, op, size, now, now + timeout_s)
-        self._in_flight_bytes += size
+        requests[request.request_id] = request, told
+        self._in_flight_bytes += request.size
         if self._channel is not None:
-            self._channel.send(head, body)
+            self._channel.send(*request.message)
             return
-        self._unsent.append((head, body))
+        self._unsent.append(request.message)
         if self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _refuses(self, size: int, now: float) -> bool:
-        if self._channel is None and self._connecting is None and now < self._retry_at:
-            return True
-        settings = self._settings
-        return (
-            len(self._requests) >= settings.in_flight_requests_max
-            or self._in_flight_bytes + size > settings.in_flight_bytes_max
-        )
+    def _rests(self, now: float) -> bool:
+        """After a failed attempt the next one is not due yet."""
+        return self._connecting is None and now < self._retry_at
 
     # Connecting
 
@@ -152,12 +165,10 @@ class _Link:
             self._lost("connection lost at once")
             return
         self._channel = channel
-        now = self._loop.time()
-        for request in self._requests.values():
-            request.sent_at = now
+        self._connected_at = self._loop.time()
         unsent, self._unsent = self._unsent, []
-        for head, body in unsent:
-            channel.send(head, body)
+        for message in unsent:
+            channel.send(*message)
 
     async def _open(self) -> Channel:
         endpoint = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
@@ -218,8 +229,8 @@ class _Link:
         self._unsent.clear()
         requests, self._requests = self._requests, {}
         self._in_flight_bytes = 0
-        for request in requests.values():
-            self._loop.call_soon(request.on_answer, Status.UNREACHABLE, _NOTHING)
+        for request, told in requests.values():
+            self._loop.call_soon(_fail, request, told)
 
     async def close(self) -> None:
         """Cut the connection; whatever is under way is answered UNREACHABLE."""
@@ -234,31 +245,44 @@ class _Link:
     # Answers
 
     def _answered(self, envelope: Envelope) -> None:
-        request = self._requests.get(envelope.request_id)
-        if request is None:
+        under_way = self._requests.get(envelope.request_id)
+        if under_way is None:
             return  # timed out before
+        request, told = under_way
         if envelope.op is not request.op:
             raise FrameError(
                 f"bookie {self._bookie_id} answered {envelope.op.name} to a {request.op.name}"
             )
-        self._forget(envelope.request_id)
-        self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
-        request.on_answer(_STATUSES.get(envelope.code, Status.UNREACHABLE), envelope.body)
-
-    def _forget(self, request_id: int) -> None:
-        self._in_flight_bytes -= self._requests.pop(request_id).size
+        del self._requests[envelope.request_id]
+        self._in_flight_bytes -= request.size
+        if self._has_failed:
+            self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
+        status = _STATUSES.get(envelope.code, _UNREACHABLE)
+        if request.op is _ADD_RUN:
+            told(status)
+        else:
+            told(status, envelope.body)
 
     def sweep(self, now: float) -> None:
         """Answer what has waited too long; cut a connection that has been silent meanwhile."""
-        late = [(key, one) for key, one in self._requests.items() if one.deadline <= now]
-        for request_id, request in late:
-            self._forget(request_id)
-            request.on_answer(Status.UNREACHABLE, _NOTHING)
+        late = [one for one in self._requests.values() if one[0].deadline <= now]
+        for request, told in late:
+            del self._requests[request.request_id]
+            self._in_flight_bytes -= request.size
+            _fail(request, told)
         channel = self._channel
         if late and channel is not None:
             heard_at = channel.received_at
-            if heard_at is None or any(one.sent_at >= heard_at for _key, one in late):
+            sent_at = max(self._connected_at, *(request.sent_at for request, _told in late))
+            if heard_at is None or sent_at >= heard_at:
                 channel.abort(TimeoutError("no answer in time"))
+
+
+def _fail(request: _Request, told: Callable[..., None]) -> None:
+    if request.op is _ADD_RUN:
+        told(_UNREACHABLE)
+    else:
+        told(_UNREACHABLE, _NOTHING)
 
 
 class BookiePool:
@@ -266,9 +290,14 @@ class BookiePool:
 
     def __init__(self, store: MetadataStore, *, settings: PoolSettings | None = None) -> None:
         self._settings = settings or PoolSettings()
+        self._loop = asyncio.get_running_loop()
         self._addresses = AddressBook(store, ttl_s=self._settings.address_ttl_s)
         self._links: dict[BookieId, _Link] = {}
         self._buffers = FrameBuffers()
+        self._next_id = 0
+        """Of the request made last; no two have the same, but for one run to several bookies."""
+        self._small_add: _SmallAdd | None = None
+        """The last one sent."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -291,13 +320,21 @@ class BookiePool:
         on_reply: Callable[[Status], None],
     ) -> None:
         """See Peers."""
-        self._request(
-            bookie_id,
-            Op.ADD_RUN,
-            prefix=master_key,
-            body=frame,
-            on_answer=lambda status, _body: on_reply(status),
-        )
+        link = self._links.get(bookie_id)
+        if link is None or len(frame) > JOIN_BYTES_MAX or self._is_closed:
+            self._request(bookie_id, _ADD_RUN, prefix=master_key, body=frame, told=on_reply)
+            return
+        add = self._small_add
+        if (
+            add is None or add.frame is not frame or link in add.links
+            or add.master_key != master_key
+        ):  # fmt: skip
+            request = self._new_request(_ADD_RUN, 0, master_key, frame)
+            add = self._small_add = _SmallAdd(frame, master_key, request, [])
+        add.links.append(link)
+        link.send(add.request, on_reply)
+        if self._sweeper is None:
+            self._schedule_sweep()
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
@@ -344,52 +381,53 @@ class BookiePool:
         prefix: bytes = b"",
         body: Buffer,
         extra_s: float = 0.0,
-        on_answer: OnAnswer,
+        told: Told,
     ) -> None:
+        request = self._new_request(op, flags, prefix, body, extra_s)
         if self._is_closed:
-            asyncio.get_running_loop().call_soon(on_answer, Status.UNREACHABLE, _NOTHING)
+            self._loop.call_soon(_fail, request, told)
             return
         link = self._links.get(bookie_id)
         if link is None:
-            link = _Link(
-                bookie_id,
-                addresses=self._addresses,
-                settings=self._settings,
-                buffers=self._buffers,
+            link = self._links[bookie_id] = _Link(
+                bookie_id, addresses=self._addresses, settings=self._settings, buffers=self._buffers
             )
-            self._links[bookie_id] = link
-        link.request(
-            op,
-            flags=flags,
-            prefix=prefix,
-            body=body,
-            timeout_s=self._settings.request_timeout_s + extra_s,
-            on_answer=on_answer,
-        )
+        link.send(request, told)
         if self._sweeper is None:
             self._schedule_sweep()
+
+    def _new_request(
+        self, op: Op, flags: int, prefix: bytes, body: Buffer, extra_s: float = 0.0
+    ) -> _Request:
+        self._next_id += 1
+        now, size = self._loop.time(), len(prefix) + len(body)
+        head = envelope_header(op, flags, self._next_id, size)
+        message: Message = (head + prefix, body)
+        if size <= JOIN_BYTES_MAX:
+            message = (b"".join((head, prefix, body)),)
+        deadline = now + self._settings.request_timeout_s + extra_s
+        return _Request(op, self._next_id, message, size, now, deadline)
 
     async def _ask(
         self, bookie_id: BookieId, op: Op, *, flags: int = 0, body: Buffer, extra_s: float = 0.0
     ) -> tuple[Status, memoryview]:
         answer: asyncio.Future[tuple[Status, memoryview]]
-        answer = asyncio.get_running_loop().create_future()
+        answer = self._loop.create_future()
 
         def resolve(status: Status, reply: memoryview) -> None:
             if not answer.done():  # the caller may have been cancelled
                 is_ours = len(reply) >= LENT_BYTES_MIN
                 answer.set_result((status, reply if is_ours else memoryview(bytes(reply))))
 
-        self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, on_answer=resolve)
+        self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, told=resolve)
         return await answer
 
     def _schedule_sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._sweeper = loop.call_later(self._settings.sweep_interval_s, self._sweep)
+        self._sweeper = self._loop.call_later(self._settings.sweep_interval_s, self._sweep)
 
     def _sweep(self) -> None:
         self._sweeper = None
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for link in list(self._links.values()):  # an answer may make its receiver ask another
             link.sweep(now)
         if self._sweeper is None and any(not link.is_idle for link in self._links.values()):

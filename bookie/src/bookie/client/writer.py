@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 LacFuture = asyncio.Future[EntryId]
 
+_OK: Final = Status.OK
+"""A member of an enum is dear to name, and this one is asked for at every answer."""
 NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
 """Refusals that say nothing against the bookie that gave them."""
 
@@ -137,14 +139,20 @@ class LedgerWriter:
         The future fails with LedgerFencedError (outcome unknown) and the like; BadRequestError and
         a writer that has ended, or is being closed, are raised at once: nothing was sent then.
         """
-        self._check_open()
-        entry_id = self._core.append_one(payload)
+        if self._is_closing:
+            self._check_open()
+        core = self._core
+        sends = core.append_alone(payload)
+        entry_id = core.append_one(payload) if sends is None else core.last_appended
         future: LacFuture = self._loop.create_future()
         self._waiting.append((entry_id, future))
-        if self._core.sends_one_by_one:
-            self._pump()
-        else:
+        if sends is None:
             self._pump_soon()
+        else:
+            try:
+                self._perform(sends)
+            except Exception as error:
+                self._broke(error)
         return future
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:
@@ -241,8 +249,13 @@ class LedgerWriter:
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendRun():
-                    self._send(effect)
+                case SendRun(bookie_id, _position, _generation, _run_id, frame):
+                    self._peers.add_run(
+                        bookie_id,
+                        master_key=self._key,
+                        frame=frame,
+                        on_reply=partial(self._replied, effect),
+                    )
                 case Acked():
                     self._acked()
                 case NeedReplacement():
@@ -254,19 +267,12 @@ class LedgerWriter:
                 case Closed(last):
                     self._closed(last)
 
-    def _send(self, effect: SendRun) -> None:
-        self._peers.add_run(
-            effect.bookie_id,
-            master_key=self._key,
-            frame=effect.frame,
-            on_reply=partial(self._replied, effect),
-        )
-
     def _replied(self, sent: SendRun, status: Status) -> None:
-        if status is not Status.OK and status not in NOT_THE_BOOKIES_FAULT:
+        if status is not _OK and status not in NOT_THE_BOOKIES_FAULT:
             self._placement.note_failure(sent.bookie_id)
         try:
-            self._perform(self._core.replied(sent, status))
+            if effects := self._core.replied(sent, status):
+                self._perform(effects)
         except Exception as error:
             self._broke(error)
 
@@ -276,7 +282,8 @@ class LedgerWriter:
             entry_id, future = self._waiting.popleft()
             if not future.done():
                 future.set_result(entry_id)
-        self._make_room()
+        if self._rooms:
+            self._make_room()
         if self._lac_timer is None:
             self._lac_timer = self._loop.call_later(self._settings.explicit_lac_s, self._tell_lac)
 

@@ -99,7 +99,8 @@ class Gatherer:
         self.queued_bytes = 0
         self.was_lone = False
         """The last batch taken was one entry."""
-        self._queued = 0
+        self.queued = 0
+        """Payloads that no batch has taken yet."""
         self._ledger_id = metadata.ledger_id
         self._batch_bytes = batch_bytes
         self._buffers = buffers or FrameBuffers()
@@ -127,16 +128,12 @@ class Gatherer:
     @property
     def last_appended(self) -> EntryId:
         """The id of the newest payload, pushed or still queued."""
-        return EntryId(self.last_pushed + self._queued)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._queue
+        return EntryId(self.last_pushed + self.queued)
 
     @property
     def is_full(self) -> bool:
         """True when the queue fills a batch."""
-        return self.queued_bytes >= self._batch_bytes or self._queued >= RUN_ENTRIES_MAX
+        return self.queued_bytes >= self._batch_bytes or self.queued >= RUN_ENTRIES_MAX
 
     def append(self, payloads: Sequence[bytes]) -> None:
         """All or none: BadRequestError when one is too large for an entry, or not bytes."""
@@ -155,7 +152,7 @@ class Gatherer:
             )
         for start in range(0, len(payloads), QUEUE_LIST_MAX):
             self._queue.append(list(payloads[start : start + QUEUE_LIST_MAX]))
-        self._queued += len(payloads)
+        self.queued += len(payloads)
         self.queued_bytes += sum(lengths)
 
     def append_one(self, payload: bytes) -> None:
@@ -168,19 +165,21 @@ class Gatherer:
             queue[-1].append(payload)
         else:
             queue.append([payload])
-        self._queued += 1
+        self.queued += 1
         self.queued_bytes += len(payload)
 
     def clear(self) -> None:
         self._queue.clear()
-        self._queued = self.queued_bytes = 0
+        self.queued = self.queued_bytes = 0
 
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
         first = EntryId(self.last_pushed + 1)
-        self.was_lone = self._queued == 1
+        self.was_lone = self.queued == 1
         if self.was_lone:
-            return self._take_one(first, lac)
+            (payload,) = self._queue.popleft()
+            self.queued = self.queued_bytes = 0
+            return self.take_alone(payload, lac=lac)
         payloads = self._take_payloads()
         few = len(payloads) <= FEW_ENTRIES_MAX
         runs = (self._few if few else self._many)(first, payloads, lac)
@@ -188,9 +187,13 @@ class Gatherer:
         self.last_pushed = EntryId(first + len(payloads) - 1)
         return Batch(self.last_pushed, self.length_pushed, runs)
 
-    def _take_one(self, entry_id: EntryId, lac: EntryId) -> Batch:
-        (payload,) = self._queue.popleft()
-        self._queued = self.queued_bytes = 0
+    def has_room_alone(self, payload: bytes) -> bool:
+        """True when `take_alone` may have it: nothing is queued before, and it fits an entry."""
+        return not self.queued and type(payload) is bytes and len(payload) <= self.payload_bytes_max
+
+    def take_alone(self, payload: bytes, *, lac: EntryId) -> Batch:
+        """The batch of this payload alone, which was not queued."""
+        entry_id = EntryId(self.last_pushed + 1)
         length = self.length_pushed + len(payload)
         head = self._codec.head(entry_id, payload, lac=lac, length=length)
         frame = lone_run(self._ledger_id, entry_id, head, payload, lac=lac)
@@ -212,7 +215,7 @@ class Gatherer:
                 size = sum(map(len, queued))
             payloads += queued
             taken += size
-        self._queued -= len(payloads)
+        self.queued -= len(payloads)
         self.queued_bytes -= taken
         self._put_back_what_does_not_fit(payloads, taken)
         return payloads
@@ -228,7 +231,7 @@ class Gatherer:
             last = payloads.pop()
             taken -= len(last)
             self._queue.appendleft([last])
-            self._queued += 1
+            self.queued += 1
             self.queued_bytes += len(last)
         assert payloads, "one entry always fits a frame"
 

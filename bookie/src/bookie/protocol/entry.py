@@ -102,6 +102,11 @@ class EntryCodec:
     ledger_id: LedgerId
     digest_type: DigestType
     password: bytes = field(repr=False)
+    _digest: Callable[[bytes, Buffer], bytes] = field(init=False, repr=False, compare=False)
+    """Of header and payload; made once, since an HMAC's key is dear."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_digest", digest_function(self.digest_type, self.password))
 
     def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
         """One entry; `length` is the ledger's payload bytes including this payload."""
@@ -127,13 +132,10 @@ class EntryCodec:
         headers = list(map(ENTRY_HEADER.pack, repeat(self.ledger_id), ids, repeat(lac), lengths))
         return headers, list(self._digests(headers, payloads))
 
-    def _digest(self, header: bytes, payload: Buffer) -> bytes:
-        return digest_function(self.digest_type, self.password)(header, payload)
-
     def _digests(self, headers: Sequence[bytes], payloads: Sequence[bytes]) -> Iterator[bytes]:
         if self.digest_type is DigestType.CRC32C:
             return map(_CRC32C.pack, map(crc32c, payloads, map(crc32c, headers)))
-        return map(digest_function(self.digest_type, self.password), headers, payloads)
+        return map(self._digest, headers, payloads)
 
     def are_right(
         self, headers: Sequence[bytes], digests: Sequence[bytes], payloads: Sequence[bytes]

@@ -40,10 +40,17 @@ FEW_ENTRIES_MAX: Final = 16
 """Up to here Python looks at each entry: a run of one is parsed in a third of the time so."""
 _CRC_START: Final = 4
 _CRC_END: Final = 8
-_LONE: Final = struct.Struct(FRAME_HEADER.format + "I")
-"""The header of a run of one entry, and the entry's length."""
-_LONE_HEAD: Final = struct.Struct(_LONE.format + "qq")
-"""The same, and the ids that the entry says."""
+_START: Final = struct.Struct(">HBBI")
+"""Magic, version, flags and the checksum: of all other bytes of the frame."""
+_START_CRCS: Final = tuple(
+    crc32c(_START.pack(FRAME_MAGIC, FRAME_VERSION, flags, 0)[:_CRC_START]) for flags in range(256)
+)
+"""Of what stands before the checksum, by flags."""
+_LONE_TAIL: Final = struct.Struct(">qqqIHHIII")
+"""The rest of the header of a run of one entry, and the entry's length."""
+_LONE_BYTES: Final = _START.size + _LONE_TAIL.size
+_LONE_HEAD: Final = struct.Struct(FRAME_HEADER.format + "Iqq")
+"""The whole header of such a run, the entry's length, and the ids that the entry says."""
 _LENGTHS: Final = np.dtype(">u4")
 _IDS: Final = np.dtype(">i8")
 _HEAD: Final = struct.Struct(">qq")
@@ -172,12 +179,10 @@ def lone_run(
     Whoever appends entry by entry sends one of these for each: nothing is made for a column of one.
     """
     size = len(head) + len(payload)
-    top = _LONE.pack(
-        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, entry_id, lac, 1, 0, 0, size, 0, size
-    )
-    start, top = top[:_CRC_START], top[_CRC_END:]
-    found = crc32c(payload, crc32c(head, crc32c(top, crc32c(start))))
-    return b"".join((start, found.to_bytes(4, "big"), top, head, payload))
+    tail = _LONE_TAIL.pack(ledger_id, entry_id, lac, 1, 0, 0, size, 0, size)
+    found = crc32c(payload, crc32c(head, crc32c(tail, _START_CRCS[flags])))
+    start = _START.pack(FRAME_MAGIC, FRAME_VERSION, flags, found)
+    return b"".join((start, tail, head, payload))
 
 
 def join_run(
@@ -376,7 +381,7 @@ def _lone_frame(buffer: Buffer) -> RunFrame | None:
         magic, version, flags, crc, ledger, first, lac, count, size, period, body, _r,
         length, own_ledger, own_entry,
     ) = _LONE_HEAD.unpack_from(buffer)  # fmt: skip
-    total = _LONE.size + body
+    total = _LONE_BYTES + body
     if (
         count != 1 or magic != FRAME_MAGIC or version != FRAME_VERSION or size or period
         or length != body or body < ENTRY_HEADER_BYTES or total > FRAME_BYTES_MAX
@@ -387,7 +392,7 @@ def _lone_frame(buffer: Buffer) -> RunFrame | None:
     view = memoryview(buffer)
     if total < len(buffer):
         view = view[:total]
-    if crc32c(view[_CRC_END:], crc32c(view[:_CRC_START])) != crc:
+    if crc32c(view[_CRC_END:], _START_CRCS[flags]) != crc:
         return None
     return RunFrame(ledger, first, lac, 1, CONSECUTIVE, flags, view)
 

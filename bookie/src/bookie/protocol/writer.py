@@ -62,6 +62,11 @@ class Phase(Enum):
     STOPPED = "stopped"
 
 
+_OPEN: Final = Phase.OPEN
+"""A member of an enum is dear to name, and these are asked for at every answer."""
+_OK: Final = Status.OK
+
+
 @dataclass(slots=True)
 class _Change:
     """An ensemble change under way; `proposed` is None until replacements are known."""
@@ -88,6 +93,8 @@ class Writer:
         if metadata.state is not LedgerState.OPEN:
             raise LedgerClosedError(metadata.ledger_id)
         self.metadata = metadata
+        self._ensemble = metadata.last_fragment.ensemble
+        """Of the committed metadata."""
         self.version = version
         self.phase = Phase.OPEN
         self.error: BookieError | None = None
@@ -115,13 +122,6 @@ class Writer:
         """Payload bytes appended and not yet acknowledged."""
         gathered = self._gathered
         return gathered.queued_bytes + gathered.length_pushed - self._length_acked
-
-    @property
-    def sends_one_by_one(self) -> bool:
-        """Nothing is under way and what went last was one entry alone: its caller waits for each,
-        so that nothing would be gathered by waiting for more.
-        """
-        return not self._batches and self._gathered.was_lone
 
     @property
     def is_changing(self) -> bool:
@@ -165,43 +165,61 @@ class Writer:
         self._gathered.append_one(payload)
         return self._gathered.last_appended
 
+    def append_alone(self, payload: bytes) -> list[Effect] | None:
+        """Queue and send one payload at once where its caller waits for each.
+
+        That is so when nothing is under way and what went last was one entry alone: nothing would
+        be gathered by waiting for more. None when it is not, or not now: then nothing happened.
+        """
+        gathered = self._gathered
+        if (
+            self._batches
+            or not gathered.was_lone
+            or not gathered.has_room_alone(payload)
+            or not self._may_push()
+        ):
+            return None
+        return self._push(gathered.take_alone(payload, lac=self.lac))
+
     def _check_open(self) -> None:
         if self.error is not None:
             raise self.error
-        if self.phase is not Phase.OPEN:
+        if self.phase is not _OPEN:
             raise LedgerClosedError(self.metadata.ledger_id)
 
     def pump(self) -> list[Effect]:
         """Send what is queued as far as the limits let it."""
-        if self._gathered.is_empty:
-            return []
         effects: list[Effect] = []
-        while self._may_push():
-            batch = self._gathered.take(lac=self.lac)
-            self._batches.append(batch)
-            for run in batch.runs:
-                self._runs[run.run_id] = run
-                self._lag_bytes += run.frame_bytes
-                effects += self._send(run, run.members & ~self._down)
+        while self._gathered.queued and self._may_push():
+            effects += self._push(self._gathered.take(lac=self.lac))
+        return effects
+
+    def _push(self, batch: Batch) -> list[Effect]:
+        effects: list[Effect] = []
+        self._batches.append(batch)
+        for run in batch.runs:
+            self._runs[run.run_id] = run
+            self._lag_bytes += run.frame_bytes
+            self._send(run, run.members & ~self._down, effects)
         return effects
 
     def _may_push(self) -> bool:
         limits, in_flight = self._limits, len(self._batches)
-        if self.phase is not Phase.OPEN or self._change is not None or self._gathered.is_empty:
+        if self.phase is not _OPEN or self._change is not None:
             return False
         if self._lag_bytes > limits.lag_bytes_max or in_flight >= limits.in_flight_batches:
             return False
         return in_flight < limits.gather_batches or self._gathered.is_full
 
-    def _send(self, run: PendingRun, positions: int) -> list[Effect]:
+    def _send(self, run: PendingRun, positions: int, effects: list[Effect]) -> None:
         run.waiting |= positions
         ensemble, generations, run_id, frame = (
             self._ensemble, self._generations, run.run_id, run.frame,
         )  # fmt: skip
-        return [
-            SendRun(ensemble[position], position, generations[position], run_id, frame)
-            for position in positions_of(positions)
-        ]
+        for position in positions_of(positions):
+            effects.append(
+                SendRun(ensemble[position], position, generations[position], run_id, frame)
+            )
 
     # Events: replies of bookies
 
@@ -210,20 +228,21 @@ class Writer:
         bit = 1 << sent.position
         run = self._runs.get(sent.run_id)
         if (
-            self.phase is not Phase.OPEN
+            self.phase is not _OPEN
             or run is None
             or sent.generation != self._generations[sent.position]
             or not run.waiting & bit
         ):
             return []
-        if status is Status.OK:
+        if status is _OK:
             run.waiting &= ~bit
             run.stored |= bit
-            if not run.is_acked:
+            if run.is_acked:
+                self._forget_if_done(run)
+            elif run.stored.bit_count() >= self.metadata.ack_quorum:
                 return self._advance()
-            # Acknowledged before: all that this answer may bring is room for more.
-            self._forget_if_done(run)
-            return self.pump()
+            # All that this answer may bring is room for more.
+            return self.pump() if self._gathered.queued else []
         if status is Status.FENCED:
             return self.fail(LedgerFencedError(self.metadata.ledger_id))
         if status is Status.UNAUTHORIZED:
@@ -239,18 +258,18 @@ class Writer:
 
     def _advance(self) -> list[Effect]:
         """Acknowledge in order, as far as the committed ensemble stores it, and send more."""
-        if self._change is not None or self.phase is not Phase.OPEN:
+        if self._change is not None or self.phase is not _OPEN:
             return []
         quorum, before = self.metadata.ack_quorum, self.lac
-        while self._batches and self._batches[0].is_stored(quorum):
-            batch = self._batches.popleft()
+        batches = self._batches
+        while batches and batches[0].is_stored(quorum):
+            batch = batches.popleft()
             self.lac, self._length_acked = batch.last, batch.length
             for run in batch.runs:
                 run.is_acked, run.frame = True, b""
                 self._forget_if_done(run)
-        if self.lac == before:
-            return self.pump()
-        return [Acked(self.lac), *self.pump()]
+        acked: list[Effect] = [] if self.lac == before else [Acked(self.lac)]
+        return acked + self.pump() if self._gathered.queued else acked
 
     def _forget_if_done(self, run: PendingRun) -> None:
         if run.is_acked and not run.waiting:
@@ -277,7 +296,7 @@ class Writer:
         return self._begin_change()
 
     def _begin_change(self) -> list[Effect]:
-        if self._change is not None or not self._down or self.phase is not Phase.OPEN:
+        if self._change is not None or not self._down or self.phase is not _OPEN:
             return []
         self._change = _Change(EntryId(self.lac + 1))
         return [NeedReplacement(self._ensemble, self.missing)]
@@ -317,10 +336,6 @@ class Writer:
             return []
         self._change = None
         return self._advance()
-
-    @property
-    def _ensemble(self) -> tuple[BookieId, ...]:
-        return self.metadata.last_fragment.ensemble
 
     def store_answered(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
         """What the store holds after a WriteMetadata: our value, or, re-read, anyone's.
@@ -377,6 +392,7 @@ class Writer:
             if old != new
         )
         self.metadata, self.version, self._change = metadata, version, None
+        self._ensemble = metadata.last_fragment.ensemble
         self._drop_answers(replaced)
         self._down &= ~replaced
         if self.phase is Phase.CLOSING:
@@ -384,14 +400,14 @@ class Writer:
         sends: list[Effect] = []
         for run in (run for batch in self._batches for run in batch.runs):
             run.stored &= ~replaced
-            sends += self._send(run, run.members & replaced)
+            self._send(run, run.members & replaced, sends)
         return sends + self._advance() + self._begin_change()
 
     # Events: the end
 
     def close(self) -> list[Effect]:
         """Close the ledger at the LAC (R21). Adds above it fail, their outcome unknown."""
-        if self.phase is not Phase.OPEN:
+        if self.phase is not _OPEN:
             return []
         self.phase = Phase.CLOSING
         effects: list[Effect] = []
