@@ -147,7 +147,8 @@ class LedgerWriter:
         future: LacFuture = self._loop.create_future()
         self._waiting.append((entry_id, future))
         if sends is None:
-            self._pump_soon()
+            if not self._pump_due:
+                self._pump_soon()
         else:
             try:
                 self._perform(sends)

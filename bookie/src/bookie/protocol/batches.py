@@ -155,18 +155,19 @@ class Gatherer:
         self.queued += len(payloads)
         self.queued_bytes += sum(lengths)
 
-    def append_one(self, payload: bytes) -> None:
-        """The same of one: most of what a future for each entry costs is here."""
-        if type(payload) is not bytes or len(payload) > self.payload_bytes_max:
+    def append_one(self, payload: bytes) -> EntryId:
+        """The same of one, and its id: most of what a future for each entry costs is here."""
+        if type(payload) is not bytes or (size := len(payload)) > self.payload_bytes_max:
             self.append((payload,))
-            return
+            return self.last_appended
         queue = self._queue
-        if queue and len(queue[-1]) < QUEUE_LIST_MAX:
-            queue[-1].append(payload)
+        if queue and len(latest := queue[-1]) < QUEUE_LIST_MAX:
+            latest.append(payload)
         else:
             queue.append([payload])
-        self.queued += 1
-        self.queued_bytes += len(payload)
+        self.queued = queued = self.queued + 1
+        self.queued_bytes += size
+        return EntryId(self.last_pushed + queued)
 
     def clear(self) -> None:
         self._queue.clear()
@@ -223,7 +224,7 @@ class Gatherer:
     def _fitting(self, queued: list[bytes], taken: int) -> int:
         """How many of them go into a batch that has `taken` bytes: until it is full."""
         before = accumulate(map(len, queued), initial=taken)
-        return sum(1 for _ in takewhile(self._batch_bytes.__gt__, before))
+        return len(list(takewhile(self._batch_bytes.__gt__, before)))
 
     def _put_back_what_does_not_fit(self, payloads: list[bytes], taken: int) -> None:
         per_entry = self._overhead + 4

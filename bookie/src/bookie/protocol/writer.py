@@ -161,9 +161,9 @@ class Writer:
 
     def append_one(self, payload: bytes) -> EntryId:
         """The same of one payload."""
-        self._check_open()
-        self._gathered.append_one(payload)
-        return self._gathered.last_appended
+        if self.phase is not _OPEN or self.error is not None:
+            self._check_open()
+        return self._gathered.append_one(payload)
 
     def append_alone(self, payload: bytes) -> list[Effect] | None:
         """Queue and send one payload at once where its caller waits for each.
