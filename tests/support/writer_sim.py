@@ -103,8 +103,12 @@ class Cluster:
         return len(self.fenced) > self.store.ensemble_size - self.store.ack_quorum
 
     def append(self, *payloads: bytes) -> None:
-        self.writer.append(payloads)
-        self.perform(self.writer.pump())
+        """As the shell does: what can go alone does, the rest is queued first."""
+        sends = self.writer.append_alone(payloads[0]) if len(payloads) == 1 else None
+        if sends is None:
+            self.writer.append(payloads)
+            sends = self.writer.pump()
+        self.perform(sends)
 
     def arrive(self, send: SendRun, *, keep: bool = False) -> None:
         """The run reaches its bookie, which stores it (or is fenced) and replies."""

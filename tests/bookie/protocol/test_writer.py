@@ -56,6 +56,55 @@ def test_gathers_payloads_while_two_batches_are_in_flight() -> None:
     assert [parse_run(s.frame).count for s in cluster.sends if s.position == 0] == [8]
 
 
+def alone() -> Cluster:
+    """A writer whose caller waits for each entry; the first is acknowledged."""
+    cluster = Cluster.of(3, 3, 2, limits=WriterLimits())
+    cluster.append(b"a")
+    for bookie in ("b0", "b1", "b2"):
+        cluster.answer(bookie)
+    return cluster
+
+
+def test_where_each_entry_is_waited_for_the_next_one_goes_to_all_members_at_once() -> None:
+    cluster = alone()
+    sends = cluster.writer.append_alone(b"b")
+    assert sends is not None
+    cluster.perform(sends)
+    assert [send.bookie_id for send in cluster.sends] == ["b0", "b1", "b2"]
+    assert {parse_run(send.frame).first_entry_id for send in cluster.sends} == {1}
+    assert len({id(send.frame) for send in cluster.sends}) == 1
+    cluster.answer("b1")
+    cluster.answer("b2")
+    assert cluster.acked == 1
+
+
+def test_nothing_goes_alone_beside_what_is_under_way_or_queued() -> None:
+    cluster = alone()
+    cluster.append(b"b")
+    assert cluster.writer.append_alone(b"c") is None
+    cluster = alone()
+    cluster.writer.append([b"b"])
+    assert cluster.writer.append_alone(b"c") is None
+    assert cluster.writer.last_appended == 1
+
+
+def test_nothing_goes_alone_during_an_ensemble_change_or_after_the_end() -> None:
+    cluster = alone()
+    cluster.append(b"b")
+    for bookie, status in (("b1", Status.OK), ("b2", Status.OK), ("b0", Status.UNREACHABLE)):
+        cluster.answer(bookie, status)
+    assert cluster.acked == 1 and cluster.needs
+    assert cluster.writer.append_alone(b"c") is None
+    cluster = alone()
+    cluster.perform(cluster.writer.close())
+    assert cluster.writer.append_alone(b"c") is None
+
+
+def test_what_is_no_payload_does_not_go_alone() -> None:
+    for payload in (bytes(PAYLOAD_BYTES_MAX + 1), bytearray(b"b")):
+        assert alone().writer.append_alone(payload) is None  # type: ignore[arg-type]
+
+
 def test_full_batches_go_beyond_the_gathering_limit_up_to_the_flight_limit() -> None:
     limits = WriterLimits(batch_bytes=100, gather_batches=2, in_flight_batches=5)
     cluster = Cluster.of(3, 3, 2, limits=limits)

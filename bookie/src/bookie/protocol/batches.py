@@ -181,10 +181,12 @@ class Gatherer:
             (payload,) = self._queue.popleft()
             self.queued = self.queued_bytes = 0
             return self.take_alone(payload, lac=lac)
+        payload_bytes = self.queued_bytes
         payloads = self._take_payloads()
+        payload_bytes -= self.queued_bytes
         few = len(payloads) <= FEW_ENTRIES_MAX
         runs = (self._few if few else self._many)(first, payloads, lac)
-        self.length_pushed += sum(map(len, payloads))
+        self.length_pushed += payload_bytes
         self.last_pushed = EntryId(first + len(payloads) - 1)
         return Batch(self.last_pushed, self.length_pushed, runs)
 

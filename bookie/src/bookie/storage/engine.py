@@ -235,7 +235,10 @@ class Storage:
             self._upkeep.is_short |= isinstance(error, DiskFullError)
             self._call_later([(done, error)])
             return True
-        if self._is_much(index):
+        if (
+            self._directories[index].pending_rows >= self._settings.checkpoint_rows
+            or self._upkeep.unflushed_bytes >= self._settings.checkpoint_bytes
+        ):
             self._hasten()
         if taken and self._acks_from_memory:
             done(None)
@@ -365,15 +368,8 @@ class Storage:
         """
         self._upkeep.checkpoint()
 
-    def _is_much(self, index: int) -> bool:
-        """So much has piled up that the next checkpoint should not wait for its time."""
-        settings = self._settings
-        return (
-            self._directories[index].pending_rows >= settings.checkpoint_rows
-            or self._upkeep.unflushed_bytes >= settings.checkpoint_bytes
-        )
-
     def _hasten(self) -> None:
+        """So much has piled up that the next checkpoint should not wait for its time."""
         if self._early is None or not self._early.is_alive():
             self._early = self._disk.aside("early checkpoint", self._checkpoint_early)
 
