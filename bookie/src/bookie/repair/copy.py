@@ -17,6 +17,7 @@ import numpy as np
 
 from bookie.client.peers import Peers
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.checked import check_run, lac_of
 from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader, master_key
 from bookie.protocol.errors import DigestError, FrameError
 from bookie.protocol.ids import BookieId, EntryId
@@ -34,7 +35,6 @@ from bookie.protocol.runs import (
     recovery_add,
 )
 from bookie.protocol.status import Status
-from bookie.protocol.verified import verify_run
 from bookie.repair.expect import Holding
 from bookie.repair.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
@@ -274,10 +274,9 @@ def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> memoryview | No
     first, last = run.first_entry_id, run.last_entry_id
     if len(run.buffer) < WHOLE_BYTES_MIN or not _is_wanted(run, wanted):
         return None
-    entries = verify_run(run, codec, first=first, last=last)
-    if entries.corrupt:
+    if check_run(run, codec, first=first, last=last).corrupt:
         return None
-    return recovery_add(run, lac=entries.lac)  # never more than its own entries carry (R16)
+    return recovery_add(run, lac=lac_of(run))  # never more than its own entries carry (R16)
 
 
 def verified(
