@@ -398,7 +398,8 @@ def _check_each(frame: RunFrame, body_bytes: int) -> None:
 
 def _check_together(frame: RunFrame, body_bytes: int) -> None:
     offsets = frame.offset_vector()
-    _check_lengths(int(offsets[-1] - offsets[0]), body_bytes, int(np.diff(offsets).min()))
+    shortest = int((offsets[1:] - offsets[:-1]).min())
+    _check_lengths(int(offsets[-1] - offsets[0]), body_bytes, shortest)
     heads = _heads(np.frombuffer(frame.buffer, np.uint8), offsets)
     index = np.arange(frame.count, dtype=np.int64)
     pattern = frame.pattern
@@ -412,7 +413,7 @@ def _check_together(frame: RunFrame, body_bytes: int) -> None:
 
 def _heads(octets: Octets, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Ledger id and entry id that each entry says."""
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     if (lengths == lengths[0]).all():  # a rectangle: nothing to gather
         rows = octets[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
         return np.ascontiguousarray(rows[:, : _HEAD.size]).view(_IDS)
