@@ -6,6 +6,7 @@ import random
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.entry import DigestType, EntryCodec
+from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import (
     CONSECUTIVE,
@@ -14,6 +15,7 @@ from bookie.protocol.runs import (
     RunFrame,
     build_run,
     parse_run,
+    recovery_add,
 )
 from bookie.protocol.status import Status
 from bookie.repair.audit import Auditor
@@ -165,6 +167,13 @@ def test_a_frame_that_is_wanted_in_full_goes_on_as_a_recovery_add(pattern: Patte
     sent = parse_run(frame)
     assert list(sent.entries()) == list(run.entries()) and sent.pattern == pattern
     assert sent.is_recovery and sent.lac == 7, "never a LAC beyond what its entries carry"
+
+
+def test_what_spoils_a_frame_after_its_check_is_found_by_whoever_gets_it() -> None:
+    run = frame_of(100)
+    run.buffer[-1] ^= 1
+    with pytest.raises(FrameError, match="checksum"):
+        parse_run(recovery_add(run, lac=EntryId(7)))
 
 
 def test_a_frame_is_cut_when_one_entry_is_not_wanted_or_it_is_small() -> None:

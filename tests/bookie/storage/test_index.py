@@ -17,7 +17,7 @@ from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow
+from bookie.storage.pieces import RunRow, row_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import DatabaseFile, sqlite_error
 from hypothesis import given, settings
@@ -319,3 +319,28 @@ def test_a_full_disk_is_told_apart_from_a_failed_one() -> None:
     other.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
     found = sqlite_error("commit", Path("/d/index.sqlite"), other)
     assert type(found) is StorageError
+
+
+def test_a_read_is_given_as_many_rows_as_fill_it(index: Index) -> None:
+    commit(index, {n: run(7, 10 * n, 10) for n in range(9)})
+    length = index.all_rows(L7)[0].length
+    found = index.rows_to_read(L7, first=15, last=80, bytes_max=2 * length)
+    assert ([row.first for row in found[0]], found[1]) == ([10, 20], 29)
+
+
+def test_a_read_is_given_all_rows_that_begin_before_it(index: Index) -> None:
+    striped = {n: run(7, n, 10, pattern=Pattern(1, 9)) for n in range(9)}
+    commit(index, striped)
+    found = index.rows_to_read(L7, first=30, last=80, bytes_max=1)
+    assert (len(found[0]), found[1]) == (9, 80)
+
+
+@given(st.lists(adds, max_size=12), st.integers(0, 60), st.integers(0, 30), st.integers(0, 9))
+def test_no_row_that_a_part_of_a_read_needs_is_left_out(
+    found: list[Add], first: int, more: int, frames: int
+) -> None:
+    rows = sorted(row_of(add.frame(), Position(1, n, 100)) for n, add in enumerate(found))
+    rows = [row for row in rows if row.last >= first and row.first <= first + more]
+    taken, through = rows_to_read(rows, first=first, last=first + more, bytes_max=100 * frames)
+    assert first <= through <= first + more
+    assert {row for row in rows if row.first <= through} <= set(taken)

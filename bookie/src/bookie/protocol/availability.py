@@ -181,10 +181,14 @@ class EntrySet:
 
     def clip(self, first: int, last: int) -> "EntrySet":
         """The ids within `first`..`last` inclusive; empty when last < first."""
-        low, high = max(first, 0), min(last, ENTRY_ID_MAX)
-        if high < low:
+        if not self or (first <= self.starts[0] and self.ends[-1] <= last):
+            return self
+        low, high = self.ends.searchsorted(first), self.starts.searchsorted(last, "right")
+        if low >= high or last < first:
             return EMPTY
-        return self & EntrySet(np.array([low], np.int64), np.array([high], np.int64))
+        starts, ends = self.starts[low:high].copy(), self.ends[low:high].copy()
+        starts[0], ends[-1] = max(int(starts[0]), first), min(int(ends[-1]), last)
+        return EntrySet(starts, ends)
 
     def _complement(self) -> "EntrySet":
         starts = np.concatenate(([0], self.ends + 1))

@@ -1,19 +1,15 @@
 """What stands before the payloads of a batch, header and digest of each entry, as one array.
 
 From `batches` to `runs`. A writer's hot path: numbers go into columns, and the checksum of a header
-is looked up instead of computed. A crc is affine: over GF(2) the checksum of 32 bytes is that of 32
-zeros xor one table entry for each byte. Of a batch's headers only the low bytes of entry id and
-length differ.
+is looked up instead of computed (`header_checksums`). Of a batch's headers only the low bytes of
+entry id and length differ.
 """
 
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from bookie.protocol.entry import (
@@ -23,16 +19,14 @@ from bookie.protocol.entry import (
     DigestType,
     digest_function,
 )
+from bookie.protocol.header_checksums import CHECKSUMS, STORED, Octets, of_similar
 from bookie.protocol.ids import EntryId, LedgerId
 
-Octets = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
 _IDS: Final = slice(8, 16)
 _LENGTHS: Final = slice(24, 32)
 _NUMBER: Final = np.dtype(">i8")
-_CHECKSUMS: Final = {DigestType.CRC32C: crc32c, DigestType.CRC32: zlib.crc32}
-_STORED: Final = {DigestType.CRC32C: ">u4", DigestType.CRC32: ">i8"}
 
 
 class EntryHeads:
@@ -70,12 +64,13 @@ class EntryHeads:
         return heads
 
     def _digests(self, heads: Octets, common: bytes, payloads: Sequence[bytes]) -> Octets:
-        checksum = _CHECKSUMS.get(self._digest_type)
+        checksum = CHECKSUMS.get(self._digest_type)
         if checksum is None:
             return self._other_digests(heads, payloads)
-        begun = _of_headers(heads, common, checksum)
+        places = chain(_differing(heads, _IDS), _differing(heads, _LENGTHS))
+        begun = of_similar(heads, places, checksum(common, 0), checksum)
         found = np.fromiter(map(checksum, payloads, begun.tolist()), np.uint32, len(payloads))
-        return _octets(found.astype(_STORED[self._digest_type]))
+        return _octets(found.astype(STORED[self._digest_type]))
 
     def _other_digests(self, heads: Octets, payloads: Sequence[bytes]) -> Octets:
         digest = digest_function(self._digest_type, self._password)
@@ -89,31 +84,7 @@ def _octets(numbers: NDArray[np.generic]) -> Octets:
     return numbers.view(np.uint8).reshape(len(numbers), numbers.dtype.itemsize)
 
 
-def _of_headers(
-    heads: Octets, common: bytes, checksum: Callable[[bytes, int], int]
-) -> NDArray[np.uint32]:
-    """The checksum of each header; `common`: the header with neither id nor length."""
-    found = np.full(len(heads), checksum(common, 0), np.uint32)
-    tables = _tables(checksum)
-    for at in chain(_differing(heads, _IDS), _differing(heads, _LENGTHS)):
-        found ^= tables[at][heads[:, at]]
-    return found
-
-
 def _differing(heads: Octets, column: slice) -> Iterator[int]:
     """Places of a rising number's bytes that are not zero in all rows."""
     zeros = next((at for at, octet in enumerate(heads[-1, column].tolist()) if octet), None)
     return iter(()) if zeros is None else iter(range(column.start + zeros, column.stop))
-
-
-@cache
-def _tables(checksum: Callable[[bytes, int], int]) -> dict[int, NDArray[np.uint32]]:
-    """For each place of id and length: what a byte there adds to the checksum of zeros."""
-    zeros = bytes(ENTRY_HEADER_BYTES)
-    plain = checksum(zeros, 0)
-
-    def added(at: int, octet: int) -> int:
-        return checksum(zeros[:at] + bytes((octet,)) + zeros[at + 1 :], 0) ^ plain
-
-    places = chain(range(_IDS.start, _IDS.stop), range(_LENGTHS.start, _LENGTHS.stop))
-    return {at: np.array([added(at, octet) for octet in range(256)], np.uint32) for at in places}

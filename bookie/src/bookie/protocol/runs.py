@@ -24,6 +24,7 @@ from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.frame_buffers import FrameBuffers
 from bookie.protocol.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.reseal import resealed
 
 Octets = NDArray[np.uint8]
 
@@ -258,18 +259,25 @@ def gather_run(
 
 
 def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
-    """The same entries under a header that says so, its checksum made anew.
+    """The same entries under a header that says so; its checksum follows from the one it had.
 
     In the frame's own memory where that can be written: a MiB is dear to copy, and whoever asked a
     bookie for a frame has it to themselves. `run` is not to be used any more.
     """
     frame = memoryview(bytearray(run.buffer)) if run.buffer.readonly else run.buffer
-    start = FRAME_HEADER_BYTES + 4 * run.count
-    frame[:FRAME_HEADER_BYTES] = _header(
-        run.ledger_id, run.first_entry_id, run.count, len(frame) - start, lac, run.pattern,
+    old, entries_at = bytes(frame[:FRAME_HEADER_BYTES]), FRAME_HEADER_BYTES + 4 * run.count
+    new = _header(
+        run.ledger_id, run.first_entry_id, run.count, len(frame) - entries_at, lac, run.pattern,
         FLAG_RECOVERY,
     )  # fmt: skip
-    _seal(frame)
+    found = resealed(
+        int.from_bytes(old[_CRC_START:_CRC_END], "big"),
+        old[:_CRC_START] + old[_CRC_END:],
+        new[:_CRC_START] + new[_CRC_END:],
+        behind=len(frame) - FRAME_HEADER_BYTES,
+    )
+    frame[:FRAME_HEADER_BYTES] = new
+    frame[_CRC_START:_CRC_END] = found.to_bytes(4, "big")
     return frame
 
 
@@ -423,7 +431,8 @@ def _check_each(frame: RunFrame, body_bytes: int) -> None:
 
 def _check_together(frame: RunFrame, body_bytes: int) -> None:
     offsets = frame.offset_vector()
-    _check_lengths(int(offsets[-1] - offsets[0]), body_bytes, int(np.diff(offsets).min()))
+    shortest = int((offsets[1:] - offsets[:-1]).min())
+    _check_lengths(int(offsets[-1] - offsets[0]), body_bytes, shortest)
     heads = _heads(np.frombuffer(frame.buffer, np.uint8), offsets)
     index = np.arange(frame.count, dtype=np.int64)
     pattern = frame.pattern
@@ -437,7 +446,7 @@ def _check_together(frame: RunFrame, body_bytes: int) -> None:
 
 def _heads(octets: Octets, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Ledger id and entry id that each entry says."""
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     if (lengths == lengths[0]).all():  # a rectangle: nothing to gather
         rows = octets[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
         return np.ascontiguousarray(rows[:, : _HEAD.size]).view(_IDS)

@@ -9,17 +9,11 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
-
-import numpy as np
 
 from bookie.protocol.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, EntryCodec
 from bookie.protocol.errors import DigestError
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.protocol.ids import EntryId
 from bookie.protocol.runs import RunFrame
-
-_LAC_OCTETS: Final = np.arange(16, 24)
-"""Where an entry's header has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +31,6 @@ class VerifiedRun:
         """Verbatim, as long as the frame's buffer is there."""
         return list(map(self._buffer.__getitem__, map(slice, self._starts, self._ends)))
 
-    @property
-    def lac(self) -> EntryId:
-        """The highest LAC that one of them carries."""
-        if not self._starts:
-            return NO_ENTRY
-        octets = np.frombuffer(self._buffer, np.uint8)
-        at = np.asarray(self._starts)[:, None] + _LAC_OCTETS
-        return EntryId(int(octets[at].view(">i8").max()))
-
 
 def payloads_of(run: VerifiedRun) -> Sequence[bytes]:
     """What readers keep of a copy."""
@@ -59,7 +44,7 @@ def entries_of(run: VerifiedRun) -> Sequence[memoryview]:
 
 def verify_run(run: RunFrame, codec: EntryCodec, *, first: int, last: int) -> VerifiedRun:
     """The run's entries with ids `first`..`last`, each digest looked at."""
-    ids = _ids(run)
+    ids = ids_of(run)
     low, high = bisect_left(ids, first), bisect_right(ids, last)
     ids = ids[low:high]
     if not ids or run.ledger_id != codec.ledger_id:
@@ -71,7 +56,8 @@ def verify_run(run: RunFrame, codec: EntryCodec, *, first: int, last: int) -> Ve
     return VerifiedRun(ids, payloads, (), run.buffer, bounds[:-1], bounds[1:])
 
 
-def _ids(run: RunFrame) -> Sequence[int]:
+def ids_of(run: RunFrame) -> Sequence[int]:
+    """All ids of a run, rising."""
     first = run.first_entry_id
     return list(run.entry_ids()) if run.pattern.period else range(first, first + run.count)
 

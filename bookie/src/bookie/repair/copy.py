@@ -17,6 +17,7 @@ import numpy as np
 
 from bookie.client.peers import Peers
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.checked import check_run, lac_of
 from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader, master_key
 from bookie.protocol.errors import DigestError, FrameError
 from bookie.protocol.ids import BookieId, EntryId
@@ -34,7 +35,6 @@ from bookie.protocol.runs import (
     recovery_add,
 )
 from bookie.protocol.status import Status
-from bookie.protocol.verified import verify_run
 from bookie.repair.expect import Holding
 from bookie.repair.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
@@ -172,8 +172,9 @@ class Copier:
                 await storing[0]
                 storing.popleft()
             await self._budget.enter()
+            asked = wanted.clip(at, wanted.last)
             try:
-                reply = await self._read(job, source, wanted.clip(at, wanted.last))
+                reply = await self._read(job, source, asked)
             except BaseException:
                 self._budget.leave()
                 raise
@@ -181,9 +182,7 @@ class Copier:
             if reply is None or reply.answered_through < at:
                 self._budget.leave()
                 return False
-            store = asyncio.create_task(
-                self._store(job, source, reply, wanted.clip(at, wanted.last))
-            )
+            store = asyncio.create_task(self._store(job, source, reply, asked))
             store.add_done_callback(lambda _task: self._budget.leave())
             storing.append(store)
             at = EntryId(reply.answered_through + 1)
@@ -205,13 +204,22 @@ class Copier:
     async def _store(self, job: _Job, source: BookieId, reply: ReadReply, wanted: EntrySet) -> None:
         wanted = wanted.clip(0, reply.answered_through)
         rest: list[RunFrame] = []
+        gone: RunFrame | None = None
         for run in _parsed(reply):
+            # Taken away before the next frame is looked at: most replies are one frame.
+            wanted, gone = _without(wanted, gone), None
             frame = whole(run, wanted, job.codec)
             if frame is None:
                 rest.append(run)
                 continue
-            wanted -= _ids_of(run)
+            gone = run
             await self._send(job, frame, (run.first_entry_id, run.count, run.pattern))
+        if rest:
+            await self._store_rest(job, source, rest, _without(wanted, gone))
+
+    async def _store_rest(
+        self, job: _Job, source: BookieId, rest: Iterable[RunFrame], wanted: EntrySet
+    ) -> None:
         found, corrupt = verified(rest, wanted, job.codec)
         if corrupt:
             job.corrupt.update({(source, entry_id): None for entry_id in corrupt})
@@ -274,10 +282,9 @@ def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> memoryview | No
     first, last = run.first_entry_id, run.last_entry_id
     if len(run.buffer) < WHOLE_BYTES_MIN or not _is_wanted(run, wanted):
         return None
-    entries = verify_run(run, codec, first=first, last=last)
-    if entries.corrupt:
+    if check_run(run, codec, first=first, last=last).corrupt:
         return None
-    return recovery_add(run, lac=entries.lac)  # never more than its own entries carry (R16)
+    return recovery_add(run, lac=lac_of(run))  # never more than its own entries carry (R16)
 
 
 def verified(
@@ -308,6 +315,10 @@ def _is_wanted(run: RunFrame, wanted: EntrySet) -> bool:
 
 def _ids_of(run: RunFrame) -> EntrySet:
     return EntrySet.from_runs([(run.first_entry_id, run.count, run.pattern)])
+
+
+def _without(wanted: EntrySet, run: RunFrame | None) -> EntrySet:
+    return wanted if run is None else wanted - _ids_of(run)
 
 
 def _asked_of(run: RunFrame, wanted: EntrySet) -> set[int]:

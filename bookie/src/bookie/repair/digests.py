@@ -16,13 +16,13 @@ import numpy as np
 
 from bookie.client.peers import Peers
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.checked import check_run
 from bookie.protocol.entry import EntryCodec, master_key
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
-from bookie.protocol.verified import verify_run
 from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
 from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
@@ -135,7 +135,7 @@ def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesR
         except FrameError:
             continue  # garbled on its way: its bookie has verified this frame
         if asked:
-            entries = verify_run(run, codec, first=asked.first, last=asked.last)
+            entries = check_run(run, codec, first=asked.first, last=asked.last)
             right += entries.ids
             wrong += entries.corrupt
     good = _set_of(right) & asked

@@ -16,12 +16,12 @@ import numpy as np
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.entry import EntryCodec
+from bookie.protocol.checked import check_run
+from bookie.protocol.entry import Buffer, EntryCodec
 from bookie.protocol.errors import BadRequestError, FrameError, NoSuchLedgerError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
-from bookie.protocol.verified import verify_run
 from bookie.storage.engine import Storage
 
 log = logging.getLogger(__name__)
@@ -77,12 +77,12 @@ def _wrong(storage: Storage, metadata: LedgerMetadata, entries: EntrySet) -> Ent
     return found & entries
 
 
-def _corrupt(runs: tuple[bytes, ...], codec: EntryCodec, *, first: int, last: int) -> EntrySet:
+def _corrupt(runs: tuple[Buffer, ...], codec: EntryCodec, *, first: int, last: int) -> EntrySet:
     """Ids of which a copy is wrong, and none is right."""
     right, wrong = list[int](), list[int]()
     for buffer in runs:
         try:
-            verified = verify_run(parse_run(buffer), codec, first=first, last=last)
+            verified = check_run(parse_run(buffer), codec, first=first, last=last)
         except FrameError:
             continue  # not readable, so there is nothing to reject
         right += verified.ids

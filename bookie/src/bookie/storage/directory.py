@@ -11,11 +11,13 @@ only; all others take that lock themselves, for moments, and may block on the di
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from bookie.points import passing
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import CorruptError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import RunFrame, parse_run
@@ -24,12 +26,9 @@ from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow, entries_of
+from bookie.storage.pieces import RunRow, entries_of, rows_to_read
 from bookie.storage.reading import RangeRead, StoredRead, cut, part_of, read_frame
 from bookie.storage.records import LedgerRecord
-
-ROWS_PER_READ: Final = 1024
-"""Rows one read looks at; a range with more is answered in parts."""
 
 ASIDE_SUFFIX: Final = ".old"
 FRESH_SUFFIX: Final = ".new"
@@ -170,9 +169,9 @@ class LedgerDirectory:
 
     def read(self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: int) -> StoredRead:
         """See Storage.read."""
-        rows, horizon = self._lookup(ledger_id, first, last)
+        rows, horizon = self._lookup(ledger_id, first, last, bytes_max=bytes_max)
 
-        def fetch(row: RunRow) -> bytes | None:
+        def fetch(row: RunRow) -> Buffer | None:
             frame = self._fetch(ledger_id, row)
             if frame is not None and row.is_part_only:
                 frame = parse_run(part_of(frame, row))
@@ -181,20 +180,21 @@ class LedgerDirectory:
         reading = RangeRead(first=first, last=horizon, bytes_max=bytes_max, fetch=fetch)
         return reading.collect(rows)
 
-    def _lookup(self, ledger_id: LedgerId, first: int, last: int) -> tuple[list[RunRow], int]:
+    def _lookup(
+        self, ledger_id: LedgerId, first: int, last: int, *, bytes_max: float = inf
+    ) -> tuple[list[RunRow], int]:
         """Rows that may hold ids of the range, and the id up to which they are all of them."""
         # Memory before index: a row that a checkpoint moves meanwhile is then seen twice, not lost.
         with self._lock:
             rows = self._active.overlapping(ledger_id, first=first, last=last)
             if self._frozen is not None:
                 rows += self._frozen.overlapping(ledger_id, first=first, last=last)
-        limit = ROWS_PER_READ
-        stored = self.index.rows(ledger_id, first=first, last=last, limit=limit)
-        while len(stored) == limit and stored[-1].first <= first:
-            limit *= 2  # all of them begin before the range: no part of it is complete yet
-            stored = self.index.rows(ledger_id, first=first, last=last, limit=limit)
-        horizon = stored[-1].first - 1 if len(stored) == limit else last
-        return rows + stored, horizon
+        # Of either as much as fills the read: a long range is read in many parts.
+        rows, horizon = rows_to_read(sorted(rows), first=first, last=last, bytes_max=bytes_max)
+        stored, indexed = self.index.rows_to_read(
+            ledger_id, first=first, last=horizon, bytes_max=bytes_max
+        )
+        return rows + stored, indexed
 
     def _fetch(self, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
         for _ in range(_MOVED_RETRIES):

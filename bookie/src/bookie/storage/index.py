@@ -8,7 +8,8 @@ row that may hold an id.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import FLAG_RECOVERY
 from bookie.storage.disk import Disk
 from bookie.storage.memtable import LedgerRows
-from bookie.storage.pieces import RunRow, rows_of
+from bookie.storage.pieces import RunRow, rows_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import Database
 
@@ -47,7 +48,7 @@ _INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, 
 _SELECT_RUNS: Final = f"""
 SELECT {_ROW} FROM runs WHERE ledger = :ledger AND last >= :first AND first <= :last
 AND first >= :first - coalesce((SELECT span FROM tails WHERE ledger = :ledger), 0)
-ORDER BY first LIMIT :limit
+ORDER BY first
 """
 _SELECT_FILE: Final = f"""
 SELECT ledger, {_ROW} FROM runs WHERE file = ? AND (ledger, first) > (?, ?)
@@ -138,10 +139,18 @@ class Index:
 
     # ---- reading --------------------------------------------------------------------------------
 
-    def rows(self, ledger_id: LedgerId, *, first: int, last: int, limit: int = -1) -> list[RunRow]:
-        """Rows whose span touches `first`..`last`, by first id; at most `limit` of them if >= 0."""
+    def rows(self, ledger_id: LedgerId, *, first: int, last: int) -> list[RunRow]:
+        """Rows whose span touches `first`..`last`, by first id."""
         with self._database.reading("read rows of the index") as connection:
-            return _select_rows(connection, ledger_id, first=first, last=last, limit=limit)
+            return list(_select_rows(connection, ledger_id, first=first, last=last))
+
+    def rows_to_read(
+        self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
+    ) -> tuple[list[RunRow], int]:
+        """The same, no more than one read needs; see `pieces.rows_to_read`."""
+        with self._database.reading("read rows of the index") as connection:
+            rows = _select_rows(connection, ledger_id, first=first, last=last)
+            return rows_to_read(rows, first=first, last=last, bytes_max=bytes_max)
 
     def all_rows(self, ledger_id: LedgerId) -> list[RunRow]:
         """Every row of the ledger, by first id."""
@@ -241,7 +250,8 @@ class Index:
         Their ids stay, so that nobody is told that they were never here.
         """
         with self._database.transaction("reject copies in the index") as connection:
-            for row in _select_rows(connection, ledger_id, first=entries.first, last=entries.last):
+            rows = list(_select_rows(connection, ledger_id, first=entries.first, last=entries.last))
+            for row in rows:
                 bad = row.entries() & entries
                 if not bad or row.is_rejected:
                     continue
@@ -305,7 +315,7 @@ class _Insertion:
         self._plain.clear()
 
     def _insert_among(self, ledger_id: LedgerId, row: RunRow) -> None:
-        others = _select_rows(self._connection, ledger_id, first=row.first, last=row.last)
+        others = list(_select_rows(self._connection, ledger_id, first=row.first, last=row.last))
         missing = row.entries()
         for other in others:
             shared = other.entries() & missing
@@ -334,12 +344,12 @@ def _place(row: RunRow) -> tuple[int, int]:
 
 
 def _select_rows(
-    connection: sqlite3.Connection, ledger_id: LedgerId, *, first: int, last: int, limit: int = -1
-) -> list[RunRow]:
-    found = connection.execute(
-        _SELECT_RUNS, {"ledger": ledger_id, "first": first, "last": last, "limit": limit}
-    )
-    return [RunRow(*row) for row in found]
+    connection: sqlite3.Connection, ledger_id: LedgerId, *, first: int, last: int
+) -> Iterator[RunRow]:
+    """By first id, from the index as they are asked for."""
+    asked = {"ledger": ledger_id, "first": first, "last": last}
+    with closing(connection.execute(_SELECT_RUNS, asked)) as found:
+        yield from map(RunRow._make, found)
 
 
 def _create(database: Database) -> None:

@@ -13,6 +13,8 @@ from bookie.storage.log_scan import Position
 
 PART_ONLY: Final = 1 << 16
 """A flag of rows beside those of frames, which are a byte."""
+ROWS_PER_READ: Final = 1024
+"""Rows one read looks at; a range with more is answered in parts."""
 REJECTED_FILE: Final = -1
 """Where rejected copies lie: no log file has this number."""
 
@@ -110,3 +112,19 @@ def rows_of(entries: EntrySet, origin: RunRow) -> list[RunRow]:
 def entries_of(rows: Iterable[RunRow]) -> EntrySet:
     """The union of what the rows cover."""
     return EntrySet.from_runs((row.first, row.entry_count, row.pattern) for row in rows)
+
+
+def rows_to_read(
+    rows: Iterable[RunRow], *, first: int, last: int, bytes_max: float
+) -> tuple[list[RunRow], int]:
+    """So many of these, rising, as fill one read of `first`..`last`, and the id up to which they
+    are all of them: `first` at least.
+    """
+    found: list[RunRow] = []
+    size = 0
+    for row in rows:
+        if (size >= bytes_max or len(found) >= ROWS_PER_READ) and row.first > first:
+            return found, row.first - 1
+        found.append(row)
+        size += row.length
+    return found, last

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import RunFrame, build_run, parse_run
@@ -30,7 +31,7 @@ class StoredRead:
     read. All else up to there is absent.
     """
 
-    runs: tuple[bytes, ...]
+    runs: tuple[Buffer, ...]
     answered_through: EntryId
     unreadable: tuple[tuple[int, int], ...]
 
@@ -39,14 +40,14 @@ class RangeRead:
     """Collects frames for the ids `first`..`last` in their order until the budget is used up."""
 
     def __init__(
-        self, *, first: int, last: int, bytes_max: int, fetch: Callable[[RunRow], bytes | None]
+        self, *, first: int, last: int, bytes_max: int, fetch: Callable[[RunRow], Buffer | None]
     ) -> None:
         """`fetch` gives what to send of the checked frame of a row, None if it cannot be read."""
         self._first = first
         self._last = last
         self._bytes_max = bytes_max
         self._fetch = fetch
-        self._runs: list[bytes] = []
+        self._runs: list[Buffer] = []
         self._bytes = 0
         self._covered = EMPTY
         self._bad = EMPTY
@@ -126,48 +127,44 @@ def _are_apart(rows: Sequence[RunRow]) -> bool:
     return all(row.last < following.first for row, following in itertools.pairwise(rows))
 
 
-def cut(frame: RunFrame, *, first: int, last: int) -> bytes:
+def cut(frame: RunFrame, *, first: int, last: int) -> Buffer:
     """The frame; or, when it is long and at most half of it is wanted, one of these entries alone.
 
     A writer's runs are long: without this a reader at random is sent a thousand entries for each.
     """
     if len(frame.buffer) < CUT_BYTES_MIN:
-        return bytes(frame.buffer)
+        return frame.buffer
     size = frame.pattern.size or 1
     # Down to the start of a stripe, so that the pattern fits what is left.
     low = _index_from(frame, first) // size * size
     high = min(_index_from(frame, last + 1), frame.count)
     if not 0 < (high - low) * 2 <= frame.count:
-        return bytes(frame.buffer)
+        return frame.buffer
     offsets = frame.offset_vector()[low : high + 1].tolist()
-    return bytes(
-        build_run(
-            frame.ledger_id,
-            EntryId(frame.pattern.id_at(frame.first_entry_id, low)),
-            [frame.buffer[start:end] for start, end in itertools.pairwise(offsets)],
-            lac=frame.lac,
-            pattern=frame.pattern,
-            flags=frame.flags,
-        )
+    return build_run(
+        frame.ledger_id,
+        EntryId(frame.pattern.id_at(frame.first_entry_id, low)),
+        [frame.buffer[start:end] for start, end in itertools.pairwise(offsets)],
+        lac=frame.lac,
+        pattern=frame.pattern,
+        flags=frame.flags,
     )
 
 
-def part_of(frame: RunFrame, row: RunRow) -> bytes:
+def part_of(frame: RunFrame, row: RunRow) -> Buffer:
     """The row's own entries of the frame, as a frame of their own."""
     offsets = frame.offset_vector().tolist()
     ids = (row.pattern.id_at(row.first, number) for number in range(row.entry_count))
     found = [frame.pattern.index_of(frame.first_entry_id, EntryId(i)) for i in ids]
     places = [place for place in found if place is not None]
     assert len(places) == row.entry_count
-    return bytes(
-        build_run(
-            frame.ledger_id,
-            EntryId(row.first),
-            [frame.buffer[offsets[place] : offsets[place + 1]] for place in places],
-            lac=frame.lac,
-            pattern=row.pattern,
-            flags=frame.flags,
-        )
+    return build_run(
+        frame.ledger_id,
+        EntryId(row.first),
+        [frame.buffer[offsets[place] : offsets[place + 1]] for place in places],
+        lac=frame.lac,
+        pattern=row.pattern,
+        flags=frame.flags,
     )
 
 
