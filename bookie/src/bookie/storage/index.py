@@ -8,7 +8,7 @@ row that may hold an id.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,8 +148,10 @@ class Index:
         self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
     ) -> tuple[list[RunRow], int]:
         """The same, no more than one read needs; see `pieces.rows_to_read`."""
-        with self._database.reading("read rows of the index") as connection:
-            rows = _select_rows(connection, ledger_id, first=first, last=last)
+        with (
+            self._database.reading("read rows of the index") as connection,
+            closing(_select_rows(connection, ledger_id, first=first, last=last)) as rows,
+        ):
             return rows_to_read(rows, first=first, last=last, bytes_max=bytes_max)
 
     def all_rows(self, ledger_id: LedgerId) -> list[RunRow]:
@@ -345,7 +347,7 @@ def _place(row: RunRow) -> tuple[int, int]:
 
 def _select_rows(
     connection: sqlite3.Connection, ledger_id: LedgerId, *, first: int, last: int
-) -> Iterator[RunRow]:
+) -> Generator[RunRow, None, None]:
     """By first id, from the index as they are asked for."""
     asked = {"ledger": ledger_id, "first": first, "last": last}
     with closing(connection.execute(_SELECT_RUNS, asked)) as found:
