@@ -5,6 +5,7 @@ from typing import Final
 from mutant import Mutant, planted
 
 AUDIT: Final = "bookie/src/bookie/repair/audit.py"
+CHECKED: Final = "bookie/src/bookie/protocol/checked.py"
 COPY: Final = "bookie/src/bookie/repair/copy.py"
 EXPECT: Final = "bookie/src/bookie/repair/expect.py"
 LOSSES: Final = "bookie/src/bookie/repair/losses.py"
@@ -29,6 +30,17 @@ PLAN: Final = "tests/bookie_operator/plan/test_plan.py::"
 LEAVE: Final = "tests/bookie_operator/plan/test_drains.py::"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    planted(
+        "a run of which one entry verifies is copied whole",
+        stands_for=("S10 corruption copied",),
+        file=CHECKED,
+        old="[:, 0] == found).all())",
+        new="[:, 0] == found).any())",
+        tests=(
+            "tests/bookie/protocol/test_checked.py::"
+            "test_any_flipped_bit_is_found_and_spoils_its_entry_only",
+        ),
+    ),
     planted(
         "repair copies what does not verify",
         stands_for=("S10 corruption copied",),
