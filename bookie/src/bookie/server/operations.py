@@ -118,20 +118,6 @@ class Operations:
             last_entry_id=last,
         )
 
-    def _add_facts(self, ledger_id: LedgerId) -> LedgerFacts:
-        """As much of them as `rule_add` looks at: asked for each run that comes."""
-        record, boundary = self._storage.record(ledger_id), self._storage.boundary()
-        is_behind = boundary is not None and boundary.covers(ledger_id)
-        if record is None:
-            return LedgerFacts(behind_boundary=is_behind)
-        return LedgerFacts(
-            master_key=record.master_key,
-            fenced=record.fenced,
-            limbo=record.limbo,
-            deleted=record.deleted,
-            behind_boundary=is_behind,
-        )
-
     def lac_of(self, ledger_id: LedgerId) -> LacReply:
         """The LAC and the last entry, as far as they are known here."""
         return LacReply(self._storage.lac(ledger_id), self._storage.last_entry_id(ledger_id))
@@ -187,8 +173,10 @@ class Operations:
         )
 
     def _rule_add(self, ledger_id: LedgerId, master_key: bytes, is_recovery: bool) -> Ruling:
+        # Looked up once: other threads change them, and what is kept must be what was ruled on.
+        record, boundary = self._storage.record(ledger_id), self._storage.boundary()
         ruling = rule_add(
-            self._add_facts(ledger_id),
+            _add_facts(ledger_id, record, boundary),
             master_key=master_key,
             is_recovery=is_recovery,
             is_writable=self.state.is_writable,
@@ -196,7 +184,6 @@ class Operations:
         if ruling is TAKEN and not is_recovery:
             if len(self._standing) >= STANDING_MAX:
                 self._standing.clear()
-            record, boundary = self._storage.record(ledger_id), self._storage.boundary()
             self._standing[ledger_id] = (record, boundary, master_key)
         return ruling
 
@@ -464,3 +451,19 @@ class Operations:
         waiting, self._waiting = self._waiting, {}
         for asker in waiting:
             asker.resume()
+
+
+def _add_facts(
+    ledger_id: LedgerId, record: LedgerRecord | None, boundary: Boundary | None
+) -> LedgerFacts:
+    """As much of them as `rule_add` looks at."""
+    is_behind = boundary is not None and boundary.covers(ledger_id)
+    if record is None:
+        return LedgerFacts(behind_boundary=is_behind)
+    return LedgerFacts(
+        master_key=record.master_key,
+        fenced=record.fenced,
+        limbo=record.limbo,
+        deleted=record.deleted,
+        behind_boundary=is_behind,
+    )
