@@ -108,6 +108,19 @@ async def test_a_run_for_two_bookies_is_made_once_and_goes_to_both(bench: Bench)
     await other.stop()
 
 
+async def test_a_run_sent_to_another_bookie_later_has_its_own_time(quick: Bench) -> None:
+    other, frame, loop = RunServer(), bytes(99), asyncio.get_running_loop()
+    await register(quick.store, BookieId("b1"), await other.start())
+    for bookie in (B0, BookieId("b1")):
+        assert await quick.add(b"connects", bookie) is Status.OK
+    quick.server.script = other.script = lambda _request: None
+    assert await quick.add(frame) is Status.UNREACHABLE
+    began = loop.time()
+    assert await quick.add(frame, BookieId("b1")) is Status.UNREACHABLE
+    assert loop.time() - began >= QUICK.request_timeout_s
+    await other.stop()
+
+
 async def test_replies_in_any_order_find_their_requests(bench: Bench) -> None:
     held: list[Envelope] = []
 

@@ -76,7 +76,7 @@ Message = tuple[Buffer, ...]
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """One message, to one bookie or, as runs do, to several; `size` without its envelope."""
+    """One message to one bookie; `size` without its envelope."""
 
     op: Op
     request_id: int
@@ -85,10 +85,17 @@ class _Request:
     sent_at: float
     deadline: float
 
+    def again(self, now: float) -> "_Request":
+        """The same message to another bookie, with as much time from now on."""
+        deadline = now + self.deadline - self.sent_at
+        return _Request(self.op, self.request_id, self.message, self.size, now, deadline)
+
 
 @dataclass(slots=True, eq=False)
 class _SmallAdd:
-    """A run that goes to several bookies, one right after the other: its message is made once."""
+    """A run that goes to several bookies, mostly one right after the other: its message is made
+    once. A replacement may get it much later.
+    """
 
     frame: Buffer
     master_key: bytes
@@ -330,9 +337,11 @@ class BookiePool:
             or add.master_key != master_key
         ):  # fmt: skip
             request = self._new_request(_ADD_RUN, 0, master_key, frame)
-            add = self._small_add = _SmallAdd(frame, master_key, request, [])
-        add.links.append(link)
-        link.send(add.request, on_reply)
+            self._small_add = _SmallAdd(frame, master_key, request, [link])
+        else:
+            add.links.append(link)
+            request = add.request.again(self._loop.time())
+        link.send(request, on_reply)
         if self._sweeper is None:
             self._schedule_sweep()
 
