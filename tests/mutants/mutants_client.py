@@ -80,7 +80,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a late answer of a replaced member counts for its successor",
         stands_for=("S18 acks of replaced members", "S22 ABA on index"),
         file=WRITER,
-        old="            or sent.generation != self._generations[sent.position]\n",
+        old="            or generation != self._generations[position]\n",
         new="",
         tests=(
             WRITES
@@ -155,7 +155,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a slow OK counts for whatever is pending when it comes",
         stands_for=("S43 answer attributed to the wrong entry",),
         file=WRITER,
-        old="run = self._runs.get(sent.run_id)",
+        old="run = self._runs.get(run_id)",
         new="run = next((r for b in self._batches for r in b.runs), None)",
         tests=(WRITES + "test_s43_a_slow_ok_counts_for_its_own_entry_only",),
     ),

@@ -96,7 +96,7 @@ def test_s17_an_attempt_of_unknown_outcome_may_still_land() -> None:
 def test_s18_an_ack_of_a_replaced_member_does_not_count(late_ok: str) -> None:
     cluster = with_acked(5, 2, 2, 1)
     cluster.append(b"e5", b"e6", b"e7")
-    sends = [send for send in cluster.sends if send.bookie_id == "b0" and send.run_id != 8]
+    sends = [send for send in cluster.sends if send.to.bookie_id == "b0" and send.run_id != 8]
     for send in sends:
         cluster.arrive(send)
     cluster.answer("b0", Status.UNREACHABLE, entry=7)
@@ -195,7 +195,7 @@ def test_s21_an_ensemble_change_that_meets_a_recovery_stops_the_writer() -> None
 def test_s22_a_member_that_returns_to_its_position_stores_what_is_attributed_to_it() -> None:
     cluster = with_acked(1, 3, 3, 2)
     cluster.append(b"e1")
-    old = next(send for send in cluster.sends if send.bookie_id == "b0")
+    old = next(send for send in cluster.sends if send.to.bookie_id == "b0")
     cluster.answer("b0", Status.UNREACHABLE)
     cluster.choose(p0="b3")
     cluster.apply_write()
@@ -205,7 +205,8 @@ def test_s22_a_member_that_returns_to_its_position_stores_what_is_attributed_to_
     cluster.apply_write()  # lost: versions conflict; adopted, planned again
     cluster.choose(p0="b0")
     cluster.apply_write()
-    cluster.perform(cluster.writer.replied(old, Status.OK))  # the first life of b0 at position 0
+    # The first life of b0 at position 0.
+    cluster.perform(cluster.writer.replied(old.run_id, old.to, Status.OK))
     cluster.answer("b1")
     assert cluster.acked == 0
     cluster.answer("b0")
@@ -227,7 +228,7 @@ def test_s22_adopts_a_replacement_someone_else_made_and_sends_to_it() -> None:
     )
     cluster.held[BookieId("b5")] = dict(cluster.held[BookieId("b1")])
     cluster.apply_write()
-    assert {send.bookie_id for send in cluster.sends} >= {"b5"}
+    assert {send.to.bookie_id for send in cluster.sends} >= {"b5"}
     cluster.answer("b1")
     cluster.choose()
     cluster.answer("b2")
@@ -296,7 +297,7 @@ def test_s43_a_slow_ok_counts_for_its_own_entry_only() -> None:
     cluster.answer("b2")
     cluster.append(b"e4")
     cluster.answer("b1")
-    cluster.perform(cluster.writer.replied(slow, Status.OK))
+    cluster.perform(cluster.writer.replied(slow.run_id, slow.to, Status.OK))
     assert cluster.acked == 0
     cluster.answer("b2")
     assert cluster.acked == 1

@@ -25,6 +25,7 @@ from bookie.protocol.writer_effects import (
     Effect,
     Failed,
     NeedReplacement,
+    Recipient,
     SendRun,
     WriteMetadata,
 )
@@ -88,12 +89,12 @@ class FleetWriter:
                     assert self._closing is not None
                     self._closing.set_result(last)
 
-    def _send(self, effect: SendRun) -> None:
-        def on_reply(status: Status) -> None:
-            self._perform(self.core.replied(effect, status))
+    def _send(self, run: SendRun) -> None:
+        def on_reply(sender: Recipient, status: Status) -> None:
+            self._perform(self.core.replied(run.run_id, sender, status))
 
-        self._fleet.add_run(
-            effect.bookie_id, master_key=self._key, frame=effect.frame, on_reply=on_reply
+        self._fleet.add_run_to(
+            run.recipients, master_key=self._key, frame=run.frame, on_reply=on_reply
         )
 
     def _settle(self, last: EntryId) -> None:

@@ -7,9 +7,10 @@ the invariants of S15..S23 are checked against what the *store* says, not what t
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import DigestType
+from bookie.protocol.entry import Buffer, DigestType
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
@@ -22,6 +23,7 @@ from bookie.protocol.writer_effects import (
     Effect,
     Failed,
     NeedReplacement,
+    Recipient,
     SendRun,
     WriteMetadata,
 )
@@ -46,6 +48,14 @@ def metadata(ensemble_size: int, write_quorum: int, ack_quorum: int) -> LedgerMe
     )
 
 
+class Send(NamedTuple):
+    """A run on its way to one bookie."""
+
+    run_id: int
+    frame: Buffer
+    to: Recipient
+
+
 @dataclass(slots=True)
 class Cluster:
     """The writer, its bookies and the store; effects wait in lists until the test delivers them."""
@@ -55,10 +65,10 @@ class Cluster:
     version: int = 0
     held: dict[BookieId, dict[int, bytes]] = field(default_factory=dict)
     fenced: set[BookieId] = field(default_factory=set)
-    sends: list[SendRun] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
     writes: list[WriteMetadata] = field(default_factory=list)
     needs: list[NeedReplacement] = field(default_factory=list)
-    replies: list[tuple[SendRun, Status]] = field(default_factory=list)
+    replies: list[tuple[Send, Status]] = field(default_factory=list)
     acked: EntryId = NO_ENTRY
     failed: Failed | None = None
     closed: Closed | None = None
@@ -71,8 +81,8 @@ class Cluster:
     def perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendRun():
-                    self.sends.append(effect)
+                case SendRun(run_id, frame, recipients):
+                    self.sends += [Send(run_id, frame, recipient) for recipient in recipients]
                 case WriteMetadata():
                     assert not self.writes, "two writes of metadata at once"
                     self.writes.append(effect)
@@ -104,32 +114,33 @@ class Cluster:
 
     def append(self, *payloads: bytes) -> None:
         """As the shell does: what can go alone does, the rest is queued first."""
-        sends = self.writer.append_alone(payloads[0]) if len(payloads) == 1 else None
-        if sends is None:
+        alone = self.writer.append_alone(payloads[0]) if len(payloads) == 1 else None
+        if alone is not None:
+            self.perform(alone[1])
+        else:
             self.writer.append(payloads)
-            sends = self.writer.pump()
-        self.perform(sends)
+            self.perform(self.writer.pump())
 
-    def arrive(self, send: SendRun, *, keep: bool = False) -> None:
+    def arrive(self, send: Send, *, keep: bool = False) -> None:
         """The run reaches its bookie, which stores it (or is fenced) and replies."""
         if not keep:
             self.sends.remove(send)
-        if send.bookie_id in self.fenced:
+        if send.to.bookie_id in self.fenced:
             self.replies.append((send, Status.FENCED))
             return
         frame = parse_run(send.frame)
-        held = self.held.setdefault(send.bookie_id, {})
+        held = self.held.setdefault(send.to.bookie_id, {})
         for entry_id, entry in zip(frame.entry_ids(), frame.entries(), strict=True):
             assert held.setdefault(entry_id, bytes(entry)) == bytes(entry)
         self.replies.append((send, Status.OK))
 
     def reply(self, index: int = 0, *, keep: bool = False) -> None:
         send, status = self.replies[index] if keep else self.replies.pop(index)
-        self.perform(self.writer.replied(send, status))
+        self.perform(self.writer.replied(send.run_id, send.to, status))
 
     def answer(self, bookie: str, status: Status = Status.OK, *, entry: int | None = None) -> None:
         """Deliver the sends to this bookie (of one entry id, or all) and their replies."""
-        for send in [s for s in self.sends if s.bookie_id == bookie]:
+        for send in [s for s in self.sends if s.to.bookie_id == bookie]:
             if entry is not None and parse_run(send.frame).first_entry_id != entry:
                 continue
             if status is Status.OK:
@@ -137,7 +148,7 @@ class Cluster:
                 self.reply(-1)
             else:
                 self.sends.remove(send)
-                self.perform(self.writer.replied(send, status))
+                self.perform(self.writer.replied(send.run_id, send.to, status))
 
     def choose(self, **replacements: str) -> None:
         """`p0="b3"` replaces position 0 by b3; none = there is no bookie to be had."""
@@ -185,11 +196,11 @@ def step(cluster: Cluster, rng: random.Random, spare: Sequence[BookieId]) -> Non
         rng.choice(actions)()
 
 
-def _fail(cluster: Cluster, send: SendRun, *, arrives: bool) -> None:
+def _fail(cluster: Cluster, send: Send, *, arrives: bool) -> None:
     """A time-out: the run may have arrived, or may arrive later."""
     if arrives:
         cluster.arrive(send, keep=True)
-    cluster.perform(cluster.writer.replied(send, Status.UNREACHABLE))
+    cluster.perform(cluster.writer.replied(send.run_id, send.to, Status.UNREACHABLE))
 
 
 def _choose(cluster: Cluster, rng: random.Random, spare: Sequence[BookieId]) -> None:

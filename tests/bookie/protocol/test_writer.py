@@ -12,7 +12,7 @@ from bookie.protocol.entry import (
     EntryCodec,
 )
 from bookie.protocol.errors import BadRequestError, LedgerClosedError
-from bookie.protocol.ids import EntryId
+from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.runs import RUN_ENTRIES_MAX, parse_run
@@ -49,11 +49,11 @@ def test_gathers_payloads_while_two_batches_are_in_flight() -> None:
     cluster = Cluster.of(3, 3, 2, limits=WriterLimits())
     for index in range(10):
         cluster.append(b"%d" % index)
-    assert [parse_run(s.frame).count for s in cluster.sends if s.position == 0] == [1, 1]
+    assert [parse_run(s.frame).count for s in cluster.sends if s.to.position == 0] == [1, 1]
     cluster.answer("b0")
     cluster.answer("b1")
     assert cluster.writer.last_appended == 9
-    assert [parse_run(s.frame).count for s in cluster.sends if s.position == 0] == [8]
+    assert [parse_run(s.frame).count for s in cluster.sends if s.to.position == 0] == [8]
 
 
 def alone() -> Cluster:
@@ -67,10 +67,10 @@ def alone() -> Cluster:
 
 def test_where_each_entry_is_waited_for_the_next_one_goes_to_all_members_at_once() -> None:
     cluster = alone()
-    sends = cluster.writer.append_alone(b"b")
-    assert sends is not None
+    entry_id, sends = cluster.writer.append_alone(b"b") or (NO_ENTRY, [])
     cluster.perform(sends)
-    assert [send.bookie_id for send in cluster.sends] == ["b0", "b1", "b2"]
+    assert entry_id == 1
+    assert [send.to.bookie_id for send in cluster.sends] == ["b0", "b1", "b2"]
     assert {parse_run(send.frame).first_entry_id for send in cluster.sends} == {1}
     assert len({id(send.frame) for send in cluster.sends}) == 1
     cluster.answer("b1")
@@ -109,7 +109,7 @@ def test_full_batches_go_beyond_the_gathering_limit_up_to_the_flight_limit() -> 
     limits = WriterLimits(batch_bytes=100, gather_batches=2, in_flight_batches=5)
     cluster = Cluster.of(3, 3, 2, limits=limits)
     cluster.append(*[b"x" * 50] * 100)
-    assert [parse_run(s.frame).count for s in cluster.sends if s.position == 0] == [2] * 5
+    assert [parse_run(s.frame).count for s in cluster.sends if s.to.position == 0] == [2] * 5
     assert cluster.writer.unacked_bytes == 100 * 50
 
 
@@ -194,7 +194,7 @@ def test_goes_on_with_the_ack_quorum_when_no_replacement_is_to_be_had() -> None:
     assert cluster.acked == 0
     assert cluster.writer.is_degraded and not cluster.writer.is_stalled
     cluster.append(b"b")
-    assert {send.bookie_id for send in cluster.sends} == {"b1", "b2"}
+    assert {send.to.bookie_id for send in cluster.sends} == {"b1", "b2"}
 
 
 def test_is_stalled_without_an_ack_quorum_of_reachable_members() -> None:

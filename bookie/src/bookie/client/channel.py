@@ -6,21 +6,28 @@ Below `client.connection`, above the event loop's transport; knows nothing of re
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.wire.native import Envelope, next_message
+from bookie.wire.native import ENVELOPE, ENVELOPE_BYTES, Op, next_message
 
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
 LENT_BYTES_MIN: Final = 256 * 1024
 """From here on another buffer is cheaper than a copy."""
 
 
+OnMessage = Callable[[int, int, int, memoryview], None]
+"""Given op, code, request id and body of an envelope."""
+_ADD_OP: Final = int(Op.ADD_RUN)
+_NOTHING: Final = memoryview(b"")
+
+
 class Channel(asyncio.BufferedProtocol):
-    """Calls `on_message` for each whole message and `on_lost` once at the end.
+    """Calls `on_message` for each whole message, which may raise FrameError when it makes no sense,
+    and `on_lost` once at the end.
 
     A message's body is valid only during the call, since the buffer is used again; but a body of
     `LENT_BYTES_MIN` or more is the receiver's to keep: what follows it lands in another buffer.
@@ -29,7 +36,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(
         self,
         *,
-        on_message: Callable[[Envelope], None],
+        on_message: OnMessage,
         on_lost: Callable[["Channel", Exception | None], None],
         buffers: FrameBuffers,
     ) -> None:
@@ -46,6 +53,8 @@ class Channel(asyncio.BufferedProtocol):
         self._is_paused = False
         self._is_vectored = False
         self._transport: asyncio.Transport | None = None
+        self.write_now: Callable[[Buffer], None] | None = None
+        """Sends a message of one buffer as `send` does, when nothing waits to be sent before it."""
         self._loop = asyncio.get_running_loop()
         self._error: Exception | None = None
         self.is_lost = False
@@ -53,13 +62,8 @@ class Channel(asyncio.BufferedProtocol):
 
     # Outgoing
 
-    def send(self, *message: Buffer) -> None:
+    def send(self, message: Sequence[Buffer]) -> None:
         """Queue one message; it must not change afterwards. Nothing is sent once lost."""
-        transport = self._transport
-        if len(message) == 1 and not (self._outbox or self._is_paused or transport is None):
-            if not transport.is_closing():
-                transport.write(message[0])
-            return
         self._outbox.extend(message)
         if not self._is_paused:
             self._flush()
@@ -77,16 +81,20 @@ class Channel(asyncio.BufferedProtocol):
             transport.write(outbox.popleft())
 
     def pause_writing(self) -> None:
-        self._is_paused = True
+        self._is_paused, self.write_now = True, None
 
     def resume_writing(self) -> None:
         self._is_paused = False
         self._flush()
+        # Again paused, or else all is sent.
+        if self._transport is not None and not self._is_paused:
+            self.write_now = self._transport.write
 
     def abort(self, error: Exception) -> None:
         """Cut the connection; `on_lost` follows with this error."""
         self._error = self._error or error
         self._outbox.clear()
+        self.write_now = None
         if self._transport is not None:
             self._transport.abort()
 
@@ -95,7 +103,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No isinstance check: uvloop's transports are no subclasses of asyncio's.
         transport = cast(asyncio.Transport, transport)
-        self._transport = transport
+        self._transport, self.write_now = transport, transport.write
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_vectored = is_uvloop or sys.version_info >= (3, 12)
         # What the socket does not take at once stays here; and without a limit above nothing,
@@ -104,7 +112,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._outbox.clear()
-        self.is_lost = True
+        self.is_lost, self.write_now = True, None
         self._on_lost(self, self._error or exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -112,16 +120,21 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_at = self._loop.time()
-        self._filled = end = self._filled + nbytes
-        at = size = 0
+        at, size, end = 0, 0, self._filled + nbytes
         try:
+            if end == nbytes == ENVELOPE_BYTES:
+                body_bytes, op, code, _zero, request_id = ENVELOPE.unpack_from(self._buffer)
+                if op == _ADD_OP and not body_bytes:
+                    self.on_message(op, code, request_id, _NOTHING)
+                    return
+            self._filled = end
             while at < end:
                 size, envelope = next_message(self._buffer, at, end)
                 if envelope is None:
                     break
                 if size >= LENT_BYTES_MIN:
                     self._is_lent = True
-                self.on_message(envelope)
+                self.on_message(*envelope)
                 at += size
         except FrameError as error:
             self.abort(error)

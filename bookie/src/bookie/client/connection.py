@@ -9,10 +9,10 @@ another bookie there, cut off, timed out, garbage) is answered UNREACHABLE: unkn
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from bookie.client.addresses import AddressBook
 from bookie.client.channel import LENT_BYTES_MIN, Channel
@@ -20,11 +20,14 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError, UnavailableError
 from bookie.protocol.frame_buffers import FrameBuffers
+from bookie.protocol.from_fields import from_fields
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
+from bookie.protocol.writer_effects import Recipient
 from bookie.wire.native import (
+    ENVELOPE,
     FLAG_FENCE,
-    Envelope,
+    MESSAGE_BYTES_MAX,
     LacReply,
     LacRequest,
     Op,
@@ -74,9 +77,8 @@ WORDS_BYTES_MAX: Final = 1024
 Message = tuple[Buffer, ...]
 
 
-@dataclass(slots=True, eq=False)
-class _Request:
-    """One message to one bookie; `size` without its envelope."""
+class _Request(NamedTuple):
+    """One message, to one bookie or to several at once; `size` without its envelope."""
 
     op: Op
     request_id: int
@@ -85,23 +87,8 @@ class _Request:
     sent_at: float
     deadline: float
 
-    def again(self, now: float) -> "_Request":
-        """The same message to another bookie, with as much time from now on."""
-        deadline = now + self.deadline - self.sent_at
-        return _Request(self.op, self.request_id, self.message, self.size, now, deadline)
 
-
-@dataclass(slots=True, eq=False)
-class _SmallAdd:
-    """A run that goes to several bookies, mostly one right after the other: its message is made
-    once. A replacement may get it much later.
-    """
-
-    frame: Buffer
-    master_key: bytes
-    request: _Request
-    links: "list[_Link]"
-    """Where it went. To none of them twice: answers to one connection are told apart by the id."""
+_request: Final = from_fields(_Request)
 
 
 class _Link:
@@ -147,8 +134,12 @@ class _Link:
             return
         requests[request.request_id] = request, told
         self._in_flight_bytes += request.size
-        if self._channel is not None:
-            self._channel.send(*request.message)
+        channel = self._channel
+        if channel is not None:
+            if channel.write_now is not None and len(request.message) == 1:
+                channel.write_now(request.message[0])
+            else:
+                channel.send(request.message)
             return
         self._unsent.append(request.message)
         if self._connecting is None:
@@ -175,7 +166,7 @@ class _Link:
         self._connected_at = self._loop.time()
         unsent, self._unsent = self._unsent, []
         for message in unsent:
-            channel.send(*message)
+            channel.send(message)
 
     async def _open(self) -> Channel:
         endpoint = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
@@ -198,7 +189,7 @@ class _Link:
     async def _greet(self, channel: Channel, greeting: "asyncio.Future[None]") -> None:
         """Nothing is sent before the other side has said that it is the bookie meant."""
         body = encode_hello(self._bookie_id)
-        channel.send(envelope_header(Op.HELLO, 0, 0, len(body)), body)
+        channel.send((envelope_header(Op.HELLO, 0, 0, len(body)), body))
         try:
             await greeting
             channel.on_message = self._answered
@@ -206,13 +197,20 @@ class _Link:
             channel.abort(UnavailableError("not greeted"))
             raise
 
-    def _heard(self, greeting: "asyncio.Future[None]", envelope: Envelope) -> None:
+    def _heard(
+        self,
+        greeting: "asyncio.Future[None]",
+        op: int,
+        code: int,
+        request_id: int,
+        body: memoryview,
+    ) -> None:
         if greeting.done():
-            self._answered(envelope)
-        elif envelope.op is Op.HELLO and envelope.code == Status.OK:
+            self._answered(op, code, request_id, body)
+        elif op == Op.HELLO and code == Status.OK:
             greeting.set_result(None)
         else:
-            words = bytes(envelope.body[:WORDS_BYTES_MAX]).decode(errors="replace")
+            words = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace")
             greeting.set_exception(UnavailableError(f"another answers at its address: {words}"))
 
     def _ended(
@@ -251,24 +249,24 @@ class _Link:
 
     # Answers
 
-    def _answered(self, envelope: Envelope) -> None:
-        under_way = self._requests.get(envelope.request_id)
+    def _answered(self, op: int, code: int, request_id: int, body: memoryview) -> None:
+        under_way = self._requests.get(request_id)
         if under_way is None:
             return  # timed out before
         request, told = under_way
-        if envelope.op is not request.op:
+        if op != request.op:
             raise FrameError(
-                f"bookie {self._bookie_id} answered {envelope.op.name} to a {request.op.name}"
+                f"bookie {self._bookie_id} answered {Op(op).name} to a {request.op.name}"
             )
-        del self._requests[envelope.request_id]
+        del self._requests[request_id]
         self._in_flight_bytes -= request.size
         if self._has_failed:
             self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
-        status = _STATUSES.get(envelope.code, _UNREACHABLE)
+        status = _STATUSES.get(code, _UNREACHABLE)
         if request.op is _ADD_RUN:
             told(status)
         else:
-            told(status, envelope.body)
+            told(status, body)
 
     def sweep(self, now: float) -> None:
         """Answer what has waited too long; cut a connection that has been silent meanwhile."""
@@ -302,9 +300,7 @@ class BookiePool:
         self._links: dict[BookieId, _Link] = {}
         self._buffers = FrameBuffers()
         self._next_id = 0
-        """Of the request made last; no two have the same, but for one run to several bookies."""
-        self._small_add: _SmallAdd | None = None
-        """The last one sent."""
+        """Of the request made last; no two have the same."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -327,22 +323,26 @@ class BookiePool:
         on_reply: Callable[[Status], None],
     ) -> None:
         """See Peers."""
-        link = self._links.get(bookie_id)
-        if link is None or len(frame) > JOIN_BYTES_MAX or self._is_closed:
-            self._request(bookie_id, _ADD_RUN, prefix=master_key, body=frame, told=on_reply)
-            return
-        add = self._small_add
-        if (
-            add is None or add.frame is not frame or link in add.links
-            or add.master_key != master_key
-        ):  # fmt: skip
-            request = self._new_request(_ADD_RUN, 0, master_key, frame)
-            self._small_add = _SmallAdd(frame, master_key, request, [link])
-        else:
-            add.links.append(link)
-            request = add.request.again(self._loop.time())
-        link.send(request, on_reply)
-        if self._sweeper is None:
+        self._request(bookie_id, _ADD_RUN, prefix=master_key, body=frame, told=on_reply)
+
+    def add_run_to(
+        self,
+        recipients: Sequence[Recipient],
+        *,
+        master_key: bytes,
+        frame: Buffer,
+        on_reply: Callable[[Recipient, Status], None],
+    ) -> None:
+        """See Peers. One message for all; none has the id of another on its connection."""
+        request = self._new_request(_ADD_RUN, 0, master_key, frame)
+        for recipient in recipients:
+            told = partial(on_reply, recipient)
+            link = self._links.get(recipient.bookie_id)
+            if link is None or self._is_closed:
+                self._send(recipient.bookie_id, request, told)
+            else:
+                link.send(request, told)
+        if self._sweeper is None and not self._is_closed:
             self._schedule_sweep()
 
     async def read(
@@ -392,7 +392,11 @@ class BookiePool:
         extra_s: float = 0.0,
         told: Told,
     ) -> None:
-        request = self._new_request(op, flags, prefix, body, extra_s)
+        self._send(bookie_id, self._new_request(op, flags, prefix, body, extra_s), told)
+        if self._sweeper is None and not self._is_closed:
+            self._schedule_sweep()
+
+    def _send(self, bookie_id: BookieId, request: _Request, told: Told) -> None:
         if self._is_closed:
             self._loop.call_soon(_fail, request, told)
             return
@@ -402,20 +406,19 @@ class BookiePool:
                 bookie_id, addresses=self._addresses, settings=self._settings, buffers=self._buffers
             )
         link.send(request, told)
-        if self._sweeper is None:
-            self._schedule_sweep()
 
     def _new_request(
         self, op: Op, flags: int, prefix: bytes, body: Buffer, extra_s: float = 0.0
     ) -> _Request:
         self._next_id += 1
         now, size = self._loop.time(), len(prefix) + len(body)
-        head = envelope_header(op, flags, self._next_id, size)
-        message: Message = (head + prefix, body)
-        if size <= JOIN_BYTES_MAX:
-            message = (b"".join((head, prefix, body)),)
+        assert size <= MESSAGE_BYTES_MAX
+        head = ENVELOPE.pack(size, op, flags, 0, self._next_id)
+        message: Message = (
+            (b"".join((head, prefix, body)),) if size <= JOIN_BYTES_MAX else (head + prefix, body)
+        )
         deadline = now + self._settings.request_timeout_s + extra_s
-        return _Request(op, self._next_id, message, size, now, deadline)
+        return _request((op, self._next_id, message, size, now, deadline))
 
     async def _ask(
         self, bookie_id: BookieId, op: Op, *, flags: int = 0, body: Buffer, extra_s: float = 0.0

@@ -5,12 +5,13 @@ bookie is an answer, never an exception: unreachable, timed out, refused come ba
 is neither OK nor a denial (R7).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
+from bookie.protocol.writer_effects import Recipient
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
 
@@ -29,6 +30,16 @@ class Peers(Protocol):
 
         Adds to one bookie arrive in the order of these calls. No task and no future per run.
         """
+
+    def add_run_to(
+        self,
+        recipients: Sequence[Recipient],
+        *,
+        master_key: bytes,
+        frame: Buffer,
+        on_reply: Callable[[Recipient, Status], None],
+    ) -> None:
+        """The same to several bookies, none of them twice: `on_reply` is called once for each."""
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False

@@ -39,6 +39,7 @@ from bookie.protocol.writer_effects import (
     Effect,
     Failed,
     NeedReplacement,
+    Recipient,
     SendRun,
     WriteMetadata,
 )
@@ -141,19 +142,19 @@ class LedgerWriter:
         """
         if self._is_closing:
             self._check_open()
-        core = self._core
-        sends = core.append_alone(payload)
-        entry_id = core.append_one(payload) if sends is None else core.last_appended
         future: LacFuture = self._loop.create_future()
-        self._waiting.append((entry_id, future))
-        if sends is None:
-            if not self._pump_due:
-                self._pump_soon()
-        else:
+        if alone := self._core.append_alone(payload):
+            entry_id, sends = alone
+            self._waiting.append((entry_id, future))
             try:
-                self._perform(sends)
+                for run in sends:
+                    self._send(run)
             except Exception as error:
                 self._broke(error)
+        else:
+            self._waiting.append((self._core.append_one(payload), future))
+            if not self._pump_due:
+                self._pump_soon()
         return future
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:
@@ -250,13 +251,8 @@ class LedgerWriter:
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendRun(bookie_id, _position, _generation, _run_id, frame):
-                    self._peers.add_run(
-                        bookie_id,
-                        master_key=self._key,
-                        frame=frame,
-                        on_reply=partial(self._replied, effect),
-                    )
+                case SendRun():
+                    self._send(effect)
                 case Acked():
                     self._acked()
                 case NeedReplacement():
@@ -268,11 +264,19 @@ class LedgerWriter:
                 case Closed(last):
                     self._closed(last)
 
-    def _replied(self, sent: SendRun, status: Status) -> None:
+    def _send(self, run: SendRun) -> None:
+        self._peers.add_run_to(
+            run.recipients,
+            master_key=self._key,
+            frame=run.frame,
+            on_reply=partial(self._replied, run.run_id),
+        )
+
+    def _replied(self, run_id: int, sender: Recipient, status: Status) -> None:
         if status is not _OK and status not in NOT_THE_BOOKIES_FAULT:
-            self._placement.note_failure(sent.bookie_id)
+            self._placement.note_failure(sender.bookie_id)
         try:
-            if effects := self._core.replied(sent, status):
+            if effects := self._core.replied(run_id, sender, status):
                 self._perform(effects)
         except Exception as error:
             self._broke(error)

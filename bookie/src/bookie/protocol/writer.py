@@ -47,8 +47,10 @@ from bookie.protocol.writer_effects import (
     Effect,
     Failed,
     NeedReplacement,
+    Recipient,
     SendRun,
     WriteMetadata,
+    send_run,
 )
 
 CONFLICTS_MAX: Final = 32
@@ -106,6 +108,8 @@ class Writer:
         self._runs: dict[int, PendingRun] = {}
         self._lag_bytes = 0
         self._generations = [0] * metadata.ensemble_size
+        self._recipients: dict[int, tuple[Recipient, ...]] = {}
+        """By positions, of this ensemble and these generations."""
         self._down = 0
         self._change: _Change | None = None
         self._conflicts = 0
@@ -165,8 +169,8 @@ class Writer:
             self._check_open()
         return self._gathered.append_one(payload)
 
-    def append_alone(self, payload: bytes) -> list[Effect] | None:
-        """Queue and send one payload at once where its caller waits for each.
+    def append_alone(self, payload: bytes) -> tuple[EntryId, list[SendRun]] | None:
+        """Send one payload at once where its caller waits for each; its id and what is to be sent.
 
         That is so when nothing is under way and what went last was one entry alone: nothing would
         be gathered by waiting for more. None when it is not, or not now: then nothing happened.
@@ -179,7 +183,8 @@ class Writer:
             or not self._may_push()
         ):
             return None
-        return self._push(gathered.take_alone(payload, lac=self.lac))
+        batch = gathered.take_alone(payload, lac=self.lac)
+        return batch.last, self._push(batch)
 
     def _check_open(self) -> None:
         if self.error is not None:
@@ -194,14 +199,15 @@ class Writer:
             effects += self._push(self._gathered.take(lac=self.lac))
         return effects
 
-    def _push(self, batch: Batch) -> list[Effect]:
-        effects: list[Effect] = []
+    def _push(self, batch: Batch) -> list[SendRun]:
+        sends: list[SendRun] = []
         self._batches.append(batch)
         for run in batch.runs:
             self._runs[run.run_id] = run
             self._lag_bytes += run.frame_bytes
-            self._send(run, run.members & ~self._down, effects)
-        return effects
+            if positions := run.members & ~self._down:
+                sends.append(self._sent(run, positions))
+        return sends
 
     def _may_push(self) -> bool:
         limits, in_flight = self._limits, len(self._batches)
@@ -211,26 +217,30 @@ class Writer:
             return False
         return in_flight < limits.gather_batches or self._gathered.is_full
 
-    def _send(self, run: PendingRun, positions: int, effects: list[Effect]) -> None:
+    def _sent(self, run: PendingRun, positions: int) -> SendRun:
+        """What sends it to the members there, who have yet to answer from now on."""
         run.waiting |= positions
-        ensemble, generations, run_id, frame = (
-            self._ensemble, self._generations, run.run_id, run.frame,
-        )  # fmt: skip
-        for position in positions_of(positions):
-            effects.append(
-                SendRun(ensemble[position], position, generations[position], run_id, frame)
-            )
+        recipients = self._recipients.get(positions) or self._recipients_at(positions)
+        return send_run((run.run_id, run.frame, recipients))
+
+    def _recipients_at(self, positions: int) -> tuple[Recipient, ...]:
+        found = self._recipients[positions] = tuple(
+            Recipient(self._ensemble[position], position, self._generations[position])
+            for position in positions_of(positions)
+        )
+        return found
 
     # Events: replies of bookies
 
-    def replied(self, sent: SendRun, status: Status) -> list[Effect]:
+    def replied(self, run_id: int, sender: Recipient, status: Status) -> list[Effect]:
         """A member answered one send. Late, repeated and replaced members' answers do nothing."""
-        bit = 1 << sent.position
-        run = self._runs.get(sent.run_id)
+        bookie_id, position, generation = sender
+        bit = 1 << position
+        run = self._runs.get(run_id)
         if (
             self.phase is not _OPEN
             or run is None
-            or sent.generation != self._generations[sent.position]
+            or generation != self._generations[position]
             or not run.waiting & bit
         ):
             return []
@@ -250,11 +260,11 @@ class Writer:
         if status is Status.BAD_REQUEST:
             return self.fail(
                 BadRequestError(
-                    f"ledger {self.metadata.ledger_id}: bookie {sent.bookie_id} calls a run of "
-                    f"{len(sent.frame)} bytes malformed; stopped, the outcome of adds is unknown"
+                    f"ledger {self.metadata.ledger_id}: bookie {bookie_id} calls a run of "
+                    f"{run.frame_bytes} bytes malformed; stopped, the outcome of adds is unknown"
                 )
             )
-        return self._member_failed(sent.position)
+        return self._member_failed(position)
 
     def _advance(self) -> list[Effect]:
         """Acknowledge in order, as far as the committed ensemble stores it, and send more."""
@@ -283,6 +293,7 @@ class Writer:
 
     def _drop_answers(self, positions: int) -> None:
         """Nothing these positions answer to earlier sends counts from here on."""
+        self._recipients.clear()
         for position in positions_of(positions):
             self._generations[position] += 1
         for run in list(self._runs.values()):
@@ -400,7 +411,8 @@ class Writer:
         sends: list[Effect] = []
         for run in (run for batch in self._batches for run in batch.runs):
             run.stored &= ~replaced
-            self._send(run, run.members & replaced, sends)
+            if positions := run.members & replaced:
+                sends.append(self._sent(run, positions))
         return sends + self._advance() + self._begin_change()
 
     # Events: the end

@@ -4,28 +4,38 @@ From `protocol.writer` to `client.writer`.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import BookieError
+from bookie.protocol.from_fields import from_fields
 from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 
 
-class SendRun(NamedTuple):
-    """Send `frame` to `bookie_id`; hand its status to `replied` together with this effect."""
+class Recipient(NamedTuple):
+    """Who gets a run: a bookie, its position in the ensemble, and how often that has failed."""
 
     bookie_id: BookieId
     position: int
     generation: int
+
+
+class SendRun(NamedTuple):
+    """Send `frame` to all of these; hand each one's status to `replied`, with run and recipient."""
+
     run_id: int
     frame: Buffer
+    recipients: tuple[Recipient, ...]
 
 
 class Acked(NamedTuple):
     """Every entry up to and including `last` is durable on its ack quorum."""
 
     last: EntryId
+
+
+send_run: Final = from_fields(SendRun)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ off is answered UNREACHABLE, as a real pool does after its timeout.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from bookie.metadata.store import BookieInfo, Endpoint, MetadataStore
@@ -16,6 +17,7 @@ from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
+from bookie.protocol.writer_effects import Recipient
 from bookie.testing.fake_bookie import FakeBookie
 from bookie.wire.native import LacReply, LacRequest, Op, ReadReply, ReadRequest
 
@@ -155,6 +157,18 @@ class FakeFleet:
     ) -> None:
         call = _add_call(bookie_id, frame)
         self._send(call, lambda b: b.add_run(master_key, frame), Status.UNREACHABLE, on_reply)
+
+    def add_run_to(
+        self,
+        recipients: Sequence[Recipient],
+        *,
+        master_key: bytes,
+        frame: Buffer,
+        on_reply: Callable[[Recipient, Status], None],
+    ) -> None:
+        for recipient in recipients:
+            told = partial(on_reply, recipient)
+            self.add_run(recipient.bookie_id, master_key=master_key, frame=frame, on_reply=told)
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
