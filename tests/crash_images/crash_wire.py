@@ -36,7 +36,10 @@ class Wire(asyncio.Transport):
         self._on_reply = on_reply
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        view = memoryview(b"".join(list_of_data))
+        self.write(b"".join(list_of_data))
+
+    def write(self, data: Buffer) -> None:
+        view = memoryview(data)
         while view:
             size = message_bytes(view)
             reply = parse_envelope(view[:size])

@@ -18,6 +18,7 @@ UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
 
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
 ASKED: Final = "tests/bookie/server/test_requests.py::"
+AT_ONCE: Final = "tests/bookie/server/test_adds_at_once.py::"
 SERVED: Final = "tests/scenarios/test_boot_served.py::"
 STORED: Final = "tests/bookie/storage/test_engine.py::"
 SETS: Final = "tests/bookie/protocol/test_availability.py::"
@@ -67,9 +68,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what a ledger's adds were taken on is not looked at again",
         stands_for=("fence not durable", "S1 fence in memory only"),
         file=OPERATIONS,
-        old="            and stood[0] is self._storage.record(ledger_id)\n",
+        old="            or stood[0] is not known.records.get(ledger_id)\n",
         new="",
         tests=(ASKED + "test_a_fence_ends_what_many_adds_were_taken_on",),
+    ),
+    planted(
+        "an add taken at once does not wait for a fact on its way to the disk",
+        stands_for=("fence answered before durable",),
+        file=OPERATIONS,
+        old="            or not self._facts.are_settled\n",
+        new="",
+        tests=(AT_ONCE + "test_they_wait_for_facts_of_the_ledger_that_are_on_their_way",),
+    ),
+    planted(
+        "where a sync is promised, adds are acknowledged from memory all the same",
+        stands_for=("limbo cleared before copies are synced",),
+        file=ENGINE,
+        old="            not self._acks_from_memory\n            or upkeep",
+        new="            upkeep",
+        tests=(
+            "tests/bookie/storage/test_add_at_once.py::"
+            "test_where_a_sync_is_promised_nothing_is_done_at_once",
+        ),
     ),
     planted(
         "an add is answered while its ledger's key is on its way to the disk",

@@ -22,6 +22,7 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.runs import FLAG_RECOVERY, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.operations import Operations
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
 from bookie.storage.boot import BootSettings
@@ -296,6 +297,19 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerLab]:
     await lab.start()
     yield lab
     await lab.end()
+
+
+@pytest.fixture
+def taken_at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each add that is tried to be taken at once, whether it was."""
+    taken, add_at_once = list[bool](), Operations.add_at_once
+
+    def noted(*args: Any, **more: Any) -> bool:
+        taken.append(add_at_once(*args, **more))
+        return taken[-1]
+
+    monkeypatch.setattr(Operations, "add_at_once", noted)
+    return taken
 
 
 @pytest.fixture

@@ -18,7 +18,16 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.entry import ENTRY_HEADER
 from bookie.protocol.errors import StorageError
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame, build_run, parse_run
+from bookie.protocol.runs import (
+    CONSECUTIVE,
+    FLAG_RECOVERY,
+    LoneRun,
+    Pattern,
+    RunFrame,
+    build_run,
+    parse_lone_run,
+    parse_run,
+)
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
 from bookie.storage.space import SpaceMarks
@@ -48,6 +57,13 @@ def run(
         LedgerId(ledger_id), EntryId(first), entries, lac=EntryId(lac), pattern=pattern, flags=flags
     )
     return parse_run(frame)
+
+
+def lone(ledger_id: int, entry_id: int, *, lac: int = -1, fill: bytes = b"x" * 20) -> LoneRun:
+    """The same of one entry."""
+    found = parse_lone_run(run(ledger_id, entry_id, lac=lac, fill=fill).buffer)
+    assert found is not None
+    return found
 
 
 def ids(*ranges: tuple[int, int]) -> EntrySet:
@@ -118,6 +134,10 @@ class StorageKit:
         """Runs callbacks until the condition holds; a hang ends in queue.Empty."""
         while not until():
             self._calls.get(timeout=WAIT_S)()
+
+    def next_call(self) -> Callable[[], None]:
+        """Waits for the next callback from the disks, which is not run."""
+        return self._calls.get(timeout=WAIT_S)
 
     def drain(self) -> None:
         """Runs the callbacks that are there and waits for none."""

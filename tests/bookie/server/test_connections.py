@@ -51,6 +51,10 @@ class EchoService:
         connection.reply(envelope.op, Status.OK, envelope.request_id, (body,))
         return True
 
+    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
+        """All that says "at once"."""
+        return b"done" if bytes(buffer[:size]).endswith(b"at once") else None
+
     def opened(self, connection: RunConnection) -> None:
         self.connections.add(connection)
 
@@ -81,6 +85,27 @@ class Client:
     async def ended(self) -> bytes:
         """What still comes until the other side hangs up."""
         return await self.reader.read()
+
+
+class Line(asyncio.Transport):
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[list[bytes]] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def write(self, data: Buffer) -> None:
+        self.writes.append([bytes(data)])
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        self.writes.append(list(map(bytes, list_of_data)))
 
 
 NARROW_BYTES = 64 * 1024
@@ -140,26 +165,56 @@ async def test_replies_leave_in_one_write_before_the_loop_turns() -> None:
     assert [write[1::2] for write in line.writes] == [[b"a", b"b"]]
 
 
+def greeted(service: EchoService) -> tuple[Line, RunConnection]:
+    line, connection = Line(), RunConnection(service)
+    connection.connection_made(line)
+    connection.is_greeted = True
+    return line, connection
+
+
+def hear(connection: RunConnection, stream: bytes) -> None:
+    connection.get_buffer(-1)[: len(stream)] = stream
+    connection.buffer_updated(len(stream))
+
+
+async def test_what_is_done_at_once_is_answered_at_once_and_is_over() -> None:
+    line, connection = greeted(service := EchoService())
+    hear(connection, message(1, b"at once"))
+    assert (line.writes, service.taken, connection.bytes_held) == ([[b"done"]], [], 0)
+
+
+async def test_before_the_greeting_nothing_is_done_at_once() -> None:
+    _line, connection = greeted(service := EchoService())
+    connection.is_greeted = False
+    hear(connection, message(1, b"at once"))
+    assert service.taken == [1]
+
+
+async def test_behind_half_a_message_nothing_is_done_at_once() -> None:
+    _line, connection = greeted(service := EchoService())
+    whole = message(1, b"at once")
+    hear(connection, whole[:5])
+    hear(connection, whole[5:])
+    assert service.taken == [1]
+
+
+async def test_nothing_overtakes_what_found_no_room() -> None:
+    line, connection = greeted(service := EchoService())
+    service.room = 0
+    hear(connection, message(1, b"waits"))
+    hear(connection, message(2, b"at once"))
+    assert not line.writes
+    service.room = 2
+    connection.resume()
+    assert service.taken == [1, 2]
+
+
 async def test_messages_larger_than_the_buffer_come_whole() -> None:
     async with connected(EchoService()) as client:
         bodies = [bytes([i]) * size for i, size in enumerate((BUFFER_BYTES + 5, MESSAGE_BYTES_MAX))]
         for i, body in enumerate(bodies):
             client.send(message(i, body))
         assert [bytes((await client.receive()).body) for _ in bodies] == bodies
-
-
-class Line(asyncio.Transport):
-    """Keeps what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[list[bytes]] = []
-
-    def is_closing(self) -> bool:
-        return False
-
-    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        self.writes.append(list(map(bytes, list_of_data)))
 
 
 class Recorder:
@@ -171,6 +226,9 @@ class Recorder:
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         self.bodies.append(bytes(envelope.body))
         return True
+
+    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
+        return None
 
     def opened(self, connection: RunConnection) -> None: ...
 

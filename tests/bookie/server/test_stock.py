@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from bookie.metadata.store import RPC_ENDPOINT
-from bookie.protocol.runs import RunFrame
+from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.protocol.status import Status
 from bookie.server.connections import DataServer
 from bookie.server.operations import Operations, Then
@@ -79,6 +79,19 @@ async def test_ids_that_come_twice_or_fall_are_answered_each(stock: StockLab, co
     answers = await stock.ask(*[stock.frames.add(ledger, i, payload=b"x") for i in ids])
     assert sorted(a.entry_id for a in answers) == sorted(ids) and outcomes(answers) == {OK}
     assert await stock.server.held(ledger, 0, MANY) == list(range(count))
+
+
+async def test_who_waits_for_each_add_has_them_taken_at_once(
+    stock: StockLab, taken_at_once: list[bool]
+) -> None:
+    ledger, client = await stock.server.ledger(), await stock.client()
+    for number in range(5):
+        assert outcomes(await client.ask(stock.frames.add(ledger, number))) == {OK}
+    assert taken_at_once == [False, True, True, True]
+    assert await stock.server.held(ledger, 0, MANY) == [0, 1, 2, 3, 4]
+    await stock.server.fence(ledger)
+    assert outcomes(await client.ask(stock.frames.add(ledger, 5))) == {Outcome.FENCED}
+    await client.close()
 
 
 async def test_the_highest_lac_of_the_entries_is_that_of_the_ledger(stock: StockLab) -> None:
@@ -259,6 +272,9 @@ class Storeroom:
         self.taken.append(frame.first_entry_id)
         then(Status.OK, None, "")
         return True
+
+    def add_at_once(self, run: LoneRun, *, master_key: bytes) -> bool:
+        return False
 
     def forget(self, asker: Any) -> None: ...
 

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from crc32c import crc32c
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.frame_buffers import FrameBuffers
+from bookie.protocol.from_fields import from_fields
 from bookie.protocol.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.reseal import resealed
 
@@ -145,6 +146,25 @@ class RunFrame:
             return None
         offsets = self.offsets()
         return self.buffer[offsets[index] : offsets[index + 1]]
+
+
+class LoneRun(NamedTuple):
+    """A verified frame of one entry over `frame`, which it does not copy."""
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    lac: EntryId
+    flags: int
+    frame: memoryview
+
+    def as_frame(self) -> RunFrame:
+        """The same as every other run."""
+        return RunFrame(
+            self.ledger_id, self.entry_id, self.lac, 1, CONSECUTIVE, self.flags, self.frame
+        )
+
+
+_lone_run: Final = from_fields(LoneRun)
 
 
 def build_run(
@@ -357,8 +377,8 @@ def parse_run(buffer: Buffer) -> RunFrame:
     Checks: limits, crc32c, the length column against the body, and that every entry says the ledger
     and entry id that the header claims for it. No work per entry in Python where there are many.
     """
-    if (lone := _lone_frame(buffer)) is not None:
-        return lone
+    if (lone := parse_lone_run(buffer)) is not None:
+        return lone.as_frame()
     header = _header_of(buffer)
     total = _total_bytes(header)
     if len(buffer) < total:
@@ -378,10 +398,10 @@ def parse_run(buffer: Buffer) -> RunFrame:
     return frame
 
 
-def _lone_frame(buffer: Buffer) -> RunFrame | None:
+def parse_lone_run(buffer: Buffer) -> LoneRun | None:
     """A run of one entry if that is what comes first and all is right with it, by one look.
 
-    None of anything else, good or not: the long way finds what it is, or what is wrong.
+    None of anything else, good or not: `parse_run` finds what it is, or what is wrong.
     """
     if len(buffer) < _LONE_HEAD.size:
         return None
@@ -402,7 +422,7 @@ def _lone_frame(buffer: Buffer) -> RunFrame | None:
         view = view[:total]
     if crc32c(view[_CRC_END:], _START_CRCS[flags]) != crc:
         return None
-    return RunFrame(ledger, first, lac, 1, CONSECUTIVE, flags, view)
+    return _lone_run((ledger, first, lac, flags, view))
 
 
 def checked_run(buffer: Buffer) -> RunFrame:

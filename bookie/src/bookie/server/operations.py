@@ -28,13 +28,13 @@ from bookie.protocol.admission import (
 )
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import DiskFullError, StorageError
-from bookie.protocol.ids import LedgerId
-from bookie.protocol.runs import RunFrame
+from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.protocol.status import Status
 from bookie.server.durable import DurableFacts
 from bookie.server.later import Later
 from bookie.server.pacing import Pacing
-from bookie.server.state import BookieState
+from bookie.server.state import BookieState, Phase
 from bookie.server.waits import LacWaits
 from bookie.storage.engine import Boundary, DirectoryUsage, Storage, StoredRead
 from bookie.storage.records import LedgerRecord
@@ -45,6 +45,9 @@ READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
 READS_PER_CONNECTION_MAX: Final = 16
 STANDING_MAX: Final = 4096
 """Ledgers whose last ruling on an add is kept."""
+
+_SERVING: Final = Phase.SERVING
+"""Nothing makes the bookie read-only. A member of an enum is dear to name."""
 
 Then = Callable[[Status, Any, str], None]
 """Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
@@ -78,6 +81,7 @@ class Operations:
         self._reader = reader
         self._pacing = pacing
         self._later = Later()
+        self._known = storage.known
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(state.traffic)
         self._reads_in_flight = 0
@@ -140,12 +144,11 @@ class Operations:
     def add(self, asker: Asker, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
         """Store a run. FrameError when it is too long for the log."""
         ledger_id, is_recovery = frame.ledger_id, frame.is_recovery
-        if not self._still_stands(ledger_id, master_key):
-            ruling = self._rule_add(ledger_id, master_key, is_recovery)
-            if not ruling.is_ok:
-                self._refuse(then, ruling.status, ledger_id)
-                return True
-            self._apply(ledger_id, ruling, master_key)
+        ruling = self._rule_add(ledger_id, master_key, is_recovery)
+        if not ruling.is_ok:
+            self._refuse(then, ruling.status, ledger_id)
+            return True
+        self._apply(ledger_id, ruling, master_key)
         bulk_bytes = len(frame.buffer) if is_recovery else 0
         stored = partial(self._added, then, ledger_id, bulk_bytes)
         if not self._storage.add_run(frame, done=stored):
@@ -153,24 +156,34 @@ class Operations:
             return False
         if not is_recovery:
             self._pacing.normal_add()
-        self._count_add(frame)
-        self._waits.lac_moved(ledger_id, frame.lac)
+        self._taken(ledger_id, lac=frame.lac, entries=frame.count, size=len(frame.buffer))
         return True
 
-    def _still_stands(self, ledger_id: LedgerId, master_key: bytes) -> bool:
-        """True when an add of this key was taken and nothing that its ruling saw has changed.
+    def add_at_once(self, run: LoneRun, *, master_key: bytes) -> bool:
+        """Take a client's add of one entry if it is stored, and may be answered, on return.
 
-        Records and boundaries are values, put anew when they change: the same ones rule the same.
-        What takes a normal add takes one of recovery as well.
+        That is so where memory is what the mode promises, nothing that the ruling on the ledger's
+        last add saw has changed (records and boundaries are values, put anew when they change: the
+        same ones rule the same), and no fact is on its way to a disk. False of any other: nothing
+        happened, and `add` is to be asked.
         """
-        stood = self._standing.get(ledger_id)
-        return (
-            stood is not None
-            and stood[0] is self._storage.record(ledger_id)
-            and stood[1] is self._storage.boundary()
-            and stood[2] == master_key
-            and self.state.is_writable
-        )
+        ledger_id, _entry_id, lac, flags, frame = run
+        state, known, stood = self.state, self._known, self._standing.get(ledger_id)
+        if (
+            flags
+            or stood is None
+            or stood[0] is not known.records.get(ledger_id)
+            or stood[1] is not known.fence
+            or stood[2] != master_key
+            or state.phase is not _SERVING
+            or not self._facts.are_settled
+            or not self._storage.add_at_once(run)
+        ):
+            return False
+        passing("add: stored, not answered")
+        self._pacing.normal_add()
+        self._taken(ledger_id, lac=lac, entries=1, size=len(frame))
+        return True
 
     def _rule_add(self, ledger_id: LedgerId, master_key: bytes, is_recovery: bool) -> Ruling:
         # Looked up once: other threads change them, and what is kept must be what was ruled on.
@@ -207,11 +220,13 @@ class Operations:
         else:
             self._facts.when_durable(ledger_id, partial(self._answer, then))
 
-    def _count_add(self, frame: RunFrame) -> None:
+    def _taken(self, ledger_id: LedgerId, *, lac: EntryId, entries: int, size: int) -> None:
+        """Count a run, and tell those who wait for its LAC."""
         traffic = self.state.traffic
         traffic.runs_added += 1
-        traffic.entries_added += frame.count
-        traffic.bytes_added += len(frame.buffer)
+        traffic.entries_added += entries
+        traffic.bytes_added += size
+        self._waits.lac_moved(ledger_id, lac)
 
     # Reads
     def read(self, asker: Asker, request: ReadRequest, *, fence: bool, then: Then) -> bool:

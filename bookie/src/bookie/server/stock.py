@@ -16,11 +16,12 @@ from typing import Any
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.frame_buffers import FrameBuffers
+from bookie.protocol.ids import ENTRY_ID_MAX
 from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
-from bookie.server.stock_adds import AddGather, Answers, Run, run_of
+from bookie.server.stock_adds import AddGather, Answers, Run, lone_of
 from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
@@ -258,7 +259,15 @@ class StockService:
 
     def add_lone(self, origin: Origin, add: Add) -> bool:
         """Store an add that came alone, now. False: no room, nothing happened."""
-        return self._add(origin, run_of(origin.wire, add))
+        run, answers = lone_of(add), partial(origin.wire.answer_add, add)
+        if (
+            add.entry_id <= ENTRY_ID_MAX
+            and self._refusal(origin) is None
+            and self._operations.add_at_once(run, master_key=add.master_key)
+        ):
+            _answer_adds(origin, answers, Status.OK, None, "")
+            return True
+        return self._add(origin, Run(run.as_frame(), add.master_key, answers))
 
     # Work
     def _add(self, origin: Origin, run: Run) -> bool:

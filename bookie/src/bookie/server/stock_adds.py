@@ -24,6 +24,7 @@ from bookie.protocol.runs import (
     FRAME_BYTES_MAX,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
+    LoneRun,
     Pattern,
     RunFrame,
     build_run,
@@ -58,14 +59,13 @@ class Run(NamedTuple):
         return self.frame.last_entry_id <= ENTRY_ID_MAX
 
 
-def run_of(wire: Wire, add: Add) -> Run:
+def lone_of(add: Add) -> LoneRun:
     """The run of an add that came alone: nothing is gathered."""
-    ledger_id, entry_id, master_key, entry, _recovery, _deferred, _tag = add
+    ledger_id, entry_id, _master_key, entry, is_recovery, _deferred, _tag = add
     lac = EntryId(max(NO_ENTRY, _LAC.unpack_from(entry)[0]))
-    flags = FLAG_RECOVERY if add.is_recovery else 0
-    buffer = memoryview(lone_run(ledger_id, entry_id, b"", entry, lac=lac, flags=flags))
-    frame = RunFrame(ledger_id, entry_id, lac, 1, CONSECUTIVE, flags, buffer)
-    return Run(frame, master_key, partial(wire.answer_add, add))
+    flags = FLAG_RECOVERY if is_recovery else 0
+    frame = memoryview(lone_run(ledger_id, entry_id, b"", entry, lac=lac, flags=flags))
+    return LoneRun(ledger_id, entry_id, lac, flags, frame)
 
 
 class AddGather:

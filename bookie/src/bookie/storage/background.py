@@ -103,3 +103,8 @@ class InThreads:
         thread = threading.Thread(target=work, name=name)
         thread.start()
         return thread
+
+
+def is_orphaned() -> bool:
+    """The process is ending, and nobody has closed what flushers still hold."""
+    return not threading.main_thread().is_alive()

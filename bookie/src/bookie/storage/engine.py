@@ -15,11 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import DiskFullError, StorageError
 from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import RunFrame
+from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.storage.acks import AckQueue, Done
 from bookie.storage.background import Aside
 from bookie.storage.collect import CompactReport
@@ -27,7 +28,7 @@ from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal, RecordKind
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.ledgers import Ledgers
+from bookie.storage.ledgers import Known, Ledgers
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.progress import CallSoon, Progress
@@ -82,6 +83,10 @@ class Storage:
         self._directories = directories
         self._journal = journal
         self._ledgers = Ledgers()
+        self.known: Final[Known] = self._ledgers
+        """Records and fence boundary, to be looked up without a call."""
+        self._lone_rows_max = settings.checkpoint_rows - 1
+        """Below it an add of one entry brings no checkpoint forward; 0 after a failure."""
         self._log_acks: list[AckQueue[tuple[int, int]]] = [AckQueue() for _ in directories]
         self._journal_acks: AckQueue[int] = AckQueue()
         self._unwritten: dict[LedgerId, list[Done]] = {}
@@ -243,6 +248,29 @@ class Storage:
         if taken and self._acks_from_memory:
             done(None)
         return taken
+
+    def add_at_once(self, run: LoneRun) -> bool:
+        """Takes a run of one entry if it is as durable as the mode promises when this returns.
+
+        False: nothing happened; `add_run` takes it, refuses it or says what is wrong. So it always
+        is but in memory mode, and now and then there: when a file is full, a checkpoint is due.
+        """
+        upkeep, size = self._upkeep, len(run.frame)
+        if (
+            not self._acks_from_memory
+            or upkeep.own_failure is not None
+            or self._journal.failure() is not None
+            or upkeep.unflushed_bytes + size >= self._settings.checkpoint_bytes
+        ):
+            return False
+        directory = self._directory_of(run.ledger_id)
+        with self._lock:
+            if not directory.add_lone(
+                run, pending_max=self._lone_rows_max, rows_max=self._settings.rows_max
+            ):
+                return False
+            upkeep.unflushed_bytes += size
+        return True
 
     def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
         """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
@@ -445,6 +473,8 @@ class Storage:
                 ready += [(done, failure) for done in self._journal_acks.take_all()]
             ready += self._write_records()
             starved, self._starved = self._starved, False
+        if self._upkeep.failure is not None:
+            self._lone_rows_max = 0
         for done, error in ready:
             done(error)
         if starved:

@@ -71,6 +71,8 @@ class LedgerLog:
             begin=self._begin_file,
             notify=notify,
         )
+        self.append_easily: Final = self._stream.append_easily
+        """See AppendStream: file id and offset, or None when it takes more than a copy."""
 
     @classmethod
     def open(

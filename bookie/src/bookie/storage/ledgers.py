@@ -4,13 +4,24 @@ Lookups come from any thread without a lock (one read of a dict each); changes a
 storage with its lock held.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ids import LedgerId
 from bookie.storage.index import Loss
 from bookie.storage.records import Boundary, LedgerRecord, union
+
+
+class Known(Protocol):
+    """What any thread may look at. Records and boundaries are values: never changed, put anew."""
+
+    @property
+    def records(self) -> Mapping[LedgerId, LedgerRecord]: ...
+
+    @property
+    def fence(self) -> Boundary | None: ...
 
 
 class Ledgers:

@@ -60,14 +60,17 @@ class Memtable:
         self.ledgers: dict[LedgerId, LedgerRows] = {}
         self.count = 0
 
-    def add(self, frame: RunFrame, position: Position) -> RunRow:
-        rows = self.ledgers.get(frame.ledger_id)
+    def add(self, frame: RunFrame, position: Position) -> None:
+        """Takes the row of a frame that lies there."""
+        self.put(frame.ledger_id, row_of(frame, position), frame.lac)
+
+    def put(self, ledger_id: LedgerId, row: RunRow, lac: EntryId) -> None:
+        """Takes the row of a run that says this LAC."""
+        rows = self.ledgers.get(ledger_id)
         if rows is None:
-            rows = self.ledgers[frame.ledger_id] = LedgerRows()
-        row = row_of(frame, position)
-        rows.add(row, frame.lac)
+            rows = self.ledgers[ledger_id] = LedgerRows()
+        rows.add(row, lac)
         self.count += 1
-        return row
 
     def overlapping(self, ledger_id: LedgerId, *, first: int, last: int) -> list[RunRow]:
         rows = self.ledgers.get(ledger_id)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.from_fields import from_fields
 from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.storage.log_scan import Position
 
@@ -77,6 +78,9 @@ class RunRow(NamedTuple):
         return self._replace(
             file_id=position.file_id, offset=position.offset, length=position.length
         )
+
+
+row_from: Final = from_fields(RunRow)
 
 
 def row_of(frame: RunFrame, position: Position) -> RunRow:

@@ -25,6 +25,7 @@ from typing import Final
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
+from bookie.storage.background import is_orphaned
 from bookie.storage.disk import Disk
 from bookie.storage.file_writer import FileWriter, block_ceil, block_floor
 from bookie.storage.log_files import HEADER_BYTES, FileHeader, FileKind, LogSettings
@@ -65,6 +66,8 @@ class AppendStream:
     ) -> None:
         self._settings = settings
         self._append_bytes_max = settings.append_bytes_max
+        self._hasty_bytes = settings.ring_bytes // 2
+        """So much that is not written yet is written without waiting for a sync."""
         self._next_id = next_id
         self._begin = begin
         self._notify = notify
@@ -89,7 +92,8 @@ class AppendStream:
         self._sync_wanted = False
         self._starved = False
         self._closing = False
-        self._failure: StorageError | None = None
+        self.failure: StorageError | None = None
+        """Sticky; for others to read."""
         self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
         self._flusher = disk.flusher(
             f"flush {directory}", lock=self._lock, has_work=self._has_work, step=self._step
@@ -121,15 +125,25 @@ class AppendStream:
 
     def append_verbatim(self, record: Buffer) -> tuple[int, int] | None:
         """The same of a record that is made already; file id and offset of where it went."""
+        if (place := self.append_easily(record)) is not None:
+            return place
+        with self._lock:
+            start = self._find_place(len(record))
+            if start is None:
+                return None
+            self._fill(start, len(record), (record,))
+            file = self._files[-1]
+            return file.header.file_id, start - file.base
+
+    def append_easily(self, record: Buffer) -> tuple[int, int] | None:
+        """The same where last file and ring are known to have room; None: nothing happened."""
         length = len(record)
         with self._lock:
             start = self._head
-            if start + length > self._easy_end or length > self._append_bytes_max:
-                found = self._find_place(length)
-                if found is None:
-                    return None
-                start = found
-            self._reserved = end = start + length
+            end = start + length
+            if end > self._easy_end or length > self._append_bytes_max:
+                return None
+            self._reserved = end
             self._ring.put(start, record)
             self._appended(end)
             file = self._files[-1]
@@ -171,8 +185,8 @@ class AppendStream:
 
     def _find_room(self, length: int) -> int | None:
         """Stream position for a record, at the start of a new file where it needs one."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if self._closing:
             raise StorageError(f"{self._writer.directory}: closed; open it again to append")
         start = self._head
@@ -202,7 +216,7 @@ class AppendStream:
             begin = self._begin(self._next_id, ended)
         except StorageError as error:
             # Nothing may follow an end that cannot be told: every append would fail, for ever.
-            self._failure, self._easy_end = error, 0
+            self.failure, self._easy_end = error, 0
             self._flusher.tell()
             raise
         header = FileHeader(
@@ -236,7 +250,7 @@ class AppendStream:
     def _appended(self, position: int) -> None:
         self._head = position
         self._appends += 1
-        if position - self._written >= self._ring.capacity // 2:
+        if position - self._written >= self._hasty_bytes:
             self._flusher.wake()
 
     def request_sync(self) -> None:
@@ -254,17 +268,17 @@ class AppendStream:
             self._flusher.wake()
             self._flusher.wait_until(
                 lambda: (
-                    self._synced_appends >= target or self._failure is not None or self._is_over()
+                    self._synced_appends >= target or self.failure is not None or self._is_over()
                 )
             )
             if self._synced_appends < target:
-                raise self._failure or StorageError(f"{self._writer.directory}: closed")
+                raise self.failure or StorageError(f"{self._writer.directory}: closed")
 
     def wait_for_room(self) -> None:
         """Blocks until a refused append may be tried again (not for the event loop's thread)."""
         with self._lock:
             self._flusher.wait_until(
-                lambda: not self._starved or self._failure is not None or self._is_over()
+                lambda: not self._starved or self.failure is not None or self._is_over()
             )
 
     def look_for_space(self) -> None:
@@ -305,10 +319,6 @@ class AppendStream:
     @property
     def appends(self) -> int:
         return self._appends
-
-    @property
-    def failure(self) -> StorageError | None:
-        return self._failure
 
     @property
     def is_closed(self) -> bool:
@@ -388,7 +398,7 @@ class AppendStream:
     def _check_orphaned(self) -> None:
         # A process that ends without close must end: it was no orderly stop, so nothing is flushed
         # in its name, and its marker stays.
-        if _is_orphaned():
+        if is_orphaned():
             raise StorageError(f"{self._writer.directory}: the process ended without closing it")
 
     def _has_work(self) -> bool:
@@ -396,9 +406,9 @@ class AppendStream:
             self._closing
             or self._sync_wanted
             or self._spare is _Spare.WANTED
-            or self._head - self._written >= self._ring.capacity // 2
+            or self._head - self._written >= self._hasty_bytes
             or (self._starved and self._written < self._head)
-            or _is_orphaned()
+            or is_orphaned()
         )
 
     def _write_until(self, head: int) -> None:
@@ -459,7 +469,7 @@ class AppendStream:
     def _fail(self, error: StorageError, cause: Exception | None = None) -> None:
         error.__cause__ = cause or error.__cause__
         with self._lock:
-            self._failure, self._easy_end = error, 0
+            self.failure, self._easy_end = error, 0
             self._flusher.tell()
         with contextlib.suppress(Exception):  # the failure is kept, whatever `notify` makes of it
             self._notify()
@@ -474,12 +484,7 @@ class AppendStream:
             self._flusher.wake()
             self._flusher.tell()
         self._flusher.join()
-        if self._failure is not None:
+        if self.failure is not None:
             with contextlib.suppress(StorageError):  # the first failure is the one to report
                 self._writer.close()
-            raise self._failure
-
-
-def _is_orphaned() -> bool:
-    """The process is ending, and nobody has closed what flushers still hold."""
-    return not threading.main_thread().is_alive()
+            raise self.failure

@@ -9,16 +9,23 @@ bookie could pass for a denial.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
+from bookie.protocol.from_fields import from_fields
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.runs import FRAME_BYTES_MAX, RunFrame, frame_bytes, parse_run
+from bookie.protocol.runs import (
+    FRAME_BYTES_MAX,
+    LoneRun,
+    RunFrame,
+    frame_bytes,
+    parse_lone_run,
+    parse_run,
+)
 from bookie.protocol.status import Status
 
 ENVELOPE: Final = struct.Struct(">IBBHQ")
@@ -62,10 +69,7 @@ class Envelope(NamedTuple):
     body: memoryview
 
 
-_envelope: Final = cast(
-    Callable[[tuple[Op, int, int, memoryview]], Envelope], partial(tuple.__new__, Envelope)
-)
-"""Made for every message: without a call of Python's in between."""
+_envelope: Final = from_fields(Envelope)
 
 
 def envelope_header(op: Op, code: int, request_id: int, body_bytes: int) -> bytes:
@@ -119,6 +123,26 @@ def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
     if len(body) < MASTER_KEY_BYTES:
         raise FrameError(f"an add needs a {MASTER_KEY_BYTES}-byte master key, found {len(body)}")
     return bytes(body[:MASTER_KEY_BYTES]), parse_run(body[MASTER_KEY_BYTES:])
+
+
+_ADD_HEAD: Final = struct.Struct(f"{ENVELOPE.format}{MASTER_KEY_BYTES}s")
+_ADD_OP: Final = int(Op.ADD_RUN)
+
+
+def parse_lone_add(buffer: memoryview, size: int) -> tuple[int, bytes, LoneRun] | None:
+    """Request id, master key and checked run if the first `size` bytes are one add of one entry.
+
+    None of anything else, good or not: `next_message` and `parse_add` find what it is.
+    """
+    if size < _ADD_HEAD.size:
+        return None
+    body_bytes, op, _flags, _zero, request_id, key = _ADD_HEAD.unpack_from(buffer)
+    if op != _ADD_OP or body_bytes != size - ENVELOPE_BYTES:
+        return None
+    run = parse_lone_run(buffer[_ADD_HEAD.size : size])
+    if run is None or len(run.frame) != size - _ADD_HEAD.size:
+        return None
+    return request_id, key, run
 
 
 def encode_hello(bookie_id: BookieId) -> bytes:
