@@ -25,11 +25,11 @@ from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings
 from bookie_processes import BookieProcess
-from scale_jobs import Killer, RepairJob, stop_all, until_ended, until_said
+from scale_jobs import Killer, RepairJob, killing, stop_all, until_ended, until_said
 from scale_ledgers import BOOKIES, ENTRIES, Kind, Made, Plan, make
 from scale_story import PASSES_MAX, Document, Size, corrupt_copies
 from scale_waiting import cluster_in, until_gone, until_registered, until_serving
-from scale_watch import IN_FLIGHT, POLL_S
+from scale_watch import IN_FLIGHT, looking
 
 LOST: Final = BOOKIES[-1]
 OTHERS: Final = BOOKIES[:-1]
@@ -73,12 +73,6 @@ class MoveWatch:
         self.naming -= moved.keys()
         self.judged += len(moved)
         self.early += await lacking(self.cluster, moved)
-
-    async def watch(self) -> None:
-        """Until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(POLL_S)
 
 
 async def lacking(
@@ -133,11 +127,11 @@ class LostStory:
     async def killed_driver(self) -> None:
         """A job whose driver dies in the middle of its work, and its executors with it."""
         job = self._job("killed")
-        killing = asyncio.create_task(self._killer(1).work(job))
+        killer = asyncio.create_task(self._killer(1).work(job))
         await until_said(job, " ledgers/s")
         processes = psutil.Process(job.process.pid).children(recursive=True)
         job.kill()
-        await killing
+        await killer
         await asyncio.to_thread(psutil.wait_procs, processes, END_WAIT_S)
         await self.watch.look()
         self.saw["moved_by_the_killed_driver"] = self.watch.judged
@@ -149,14 +143,8 @@ class LostStory:
         if has_rival:
             jobs.append(self._job(f"pass-{number}-rival", "inline"))
         killer = self._killer(self.size.kills)
-        tasks = [asyncio.create_task(killer.work(jobs[0])), asyncio.create_task(self.watch.watch())]
-        try:
+        async with looking(self.watch.look), killing(killer, jobs[0]):
             codes = [await until_ended(job) for job in jobs]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        await self.watch.look()
         self.saw["kills"] += len(killer.killed)
         self.saw["passes"].append(
             {

@@ -10,8 +10,8 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,8 @@ MASTER: Final = "local-cluster[2,1,640]"
 EXECUTOR_CLASS: Final = "CoarseGrainedExecutorBackend"
 POLL_S: Final = 0.05
 JOB_WAIT_S: Final = 1200.0
+WORDS_CHARS: Final = 4000
+"""Of a job's words, at each end."""
 AUDITED: Final = " audit: "
 """In the job's words once nothing more is copied; marks may go only after it."""
 
@@ -68,10 +70,18 @@ class RepairJob:
     def said(self) -> str:
         return self.words.read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def last_words(self) -> str:
+        """Both ends: an error's trace is the end, and what led to it was said before."""
+        said = self.said
+        if len(said) <= 2 * WORDS_CHARS:
+            return said
+        return f"{said[:WORDS_CHARS]}\n[...]\n{said[-WORDS_CHARS:]}"
+
     def document(self) -> dict[str, Any]:
         """Its result; whoever asks for one that is not there gets its last words."""
         if not self.result.exists():
-            raise SystemExit(f"{self.name} ended without a result:\n{self.said[-4000:]}")
+            raise SystemExit(f"{self.name} ended without a result:\n{self.last_words}")
         found: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
         return found
 
@@ -116,6 +126,18 @@ class Killer:
             await asyncio.sleep(POLL_S)
 
 
+@asynccontextmanager
+async def killing(killer: Killer, job: RepairJob) -> AsyncIterator[None]:
+    """It works meanwhile."""
+    work = asyncio.create_task(killer.work(job))
+    try:
+        yield
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
 async def until_ended(job: RepairJob) -> int:
     """Its exit code."""
     async with asyncio.timeout(JOB_WAIT_S):
@@ -129,7 +151,7 @@ async def until_said(job: RepairJob, words: str) -> None:
     async with asyncio.timeout(JOB_WAIT_S):
         while words not in job.said:
             if job.has_ended:
-                raise SystemExit(f"{job.name} ended before it said {words!r}:\n{job.said[-4000:]}")
+                raise SystemExit(f"{job.name} ended before it said {words!r}:\n{job.last_words}")
             await asyncio.sleep(POLL_S)
 
 

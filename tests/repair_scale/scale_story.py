@@ -24,10 +24,10 @@ from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.report import counts_json
 from bookie_processes import BookieProcess
-from scale_jobs import Killer, RepairJob, stop_all, until_ended, until_said
+from scale_jobs import Killer, RepairJob, killing, stop_all, until_ended, until_said
 from scale_ledgers import AWAY, BOOKIES, SOUND, UNCLEAN, Kind, Made, closing, make, plans
 from scale_waiting import POLL_S, cluster_in, until_gone, until_registered, until_serving
-from scale_watch import IN_FLIGHT, MarkWatch
+from scale_watch import IN_FLIGHT, MarkWatch, looking
 
 SETTLE_WAIT_S: Final = 300.0
 PASSES_MAX: Final = 4
@@ -137,18 +137,11 @@ class Story:
         rival = self._job(f"{name}-rival", "inline") if has_rival else None
         job = self._job(name, engine)
         killer = self._killer(self.size.kills if engine == "spark-local" else 0)
-        killing = asyncio.create_task(killer.work(job))
-        watching = asyncio.create_task(self.watch.watch())
-        try:
+        async with looking(self.watch.look), killing(killer, job):
             code = await until_ended(job)
             if rival is not None:
                 ended = await until_ended(rival)
                 self.saw["rival"] = _told(rival.document()) | {"exit_code": ended}
-        finally:
-            watching.cancel()
-            killing.cancel()
-            await asyncio.gather(watching, killing, return_exceptions=True)
-        await self.watch.look()
         self.over |= {one.name for one in self.jobs}
         document = job.document()
         self.saw["kills"] += len(killer.killed)
@@ -213,7 +206,7 @@ class Story:
         planted = {copy for made in self.made if (copy := made.corrupt_copy)}
         self.saw["after"] = counts_json(after.counts)
         self.saw["marks_left"] = sum(map(len, self.watch.marked.values()))
-        self.saw["marks"], self.saw["marks_cleared"] = len(self.watch.seen), self.watch.cleared
+        self.saw["marks"], self.saw["marks_cleared"] = self.watch.seen, self.watch.cleared
         self.saw["corrupt"] = {
             "planted": len(planted),
             "found": deep["audit"]["corrupt"],

@@ -6,7 +6,8 @@ when the mark went. Then the ledger must be CLOSED, and the bookie must list all
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,10 +20,33 @@ POLL_S: Final = 0.5
 IN_FLIGHT: Final = 64
 
 
+@asynccontextmanager
+async def looking(look: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Looks again and again meanwhile, and once more at the end.
+
+    No look is cut off: what it has noted as gone nobody would judge any more.
+    """
+    over = asyncio.Event()
+    watching = asyncio.create_task(_look_until(over, look))
+    try:
+        yield
+    finally:
+        over.set()
+        await watching
+
+
+async def _look_until(over: asyncio.Event, look: Callable[[], Awaitable[None]]) -> None:
+    while not over.is_set():
+        await look()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), POLL_S)
+    await look()
+
+
 @dataclass
 class MarkWatch:
     """`early`: marks that went when they must not have; `cleared`: how many went as they may, of
-    all that were `seen`.
+    all that were `seen`; one that comes again after it went counts again.
 
     `may_clear`: asked when a mark is gone, whether marks may go by now.
     """
@@ -33,7 +57,7 @@ class MarkWatch:
     marked: dict[BookieId, set[LedgerId]] = field(default_factory=dict)
     early: list[str] = field(default_factory=list)
     cleared: int = 0
-    seen: set[tuple[BookieId, LedgerId]] = field(default_factory=set)
+    seen: int = 0
 
     async def look(self) -> None:
         """One look at all marks, and at what has lost one since the last."""
@@ -42,17 +66,12 @@ class MarkWatch:
             if found.status.name != "OK":
                 continue
             now = {mark.ledger_id for mark in found.marks}
-            gone = self.marked.get(bookie_id, set()) - now
+            before = self.marked.get(bookie_id, set())
+            gone = before - now
             self.marked[bookie_id] = now
-            self.seen |= {(bookie_id, ledger_id) for ledger_id in now}
+            self.seen += len(now - before)
             if gone:
                 await self._judge(bookie_id, gone)
-
-    async def watch(self) -> None:
-        """Until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(POLL_S)
 
     async def _judge(self, bookie_id: BookieId, gone: Iterable[LedgerId]) -> None:
         if not self.may_clear():

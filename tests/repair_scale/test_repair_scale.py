@@ -1,5 +1,6 @@
 """The repair that loses its executors, on a small scale; and that its judges can say no."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from lost_story import lost_claims, tell_lost
 from repair_lab import RepairLab
 from scale_ledgers import Kind, plans
 from scale_story import Size, claims, failed, tell
-from scale_watch import MarkWatch
+from scale_watch import MarkWatch, looking
 
 SMALL = Size(ledgers=120, kills=1, seed=3, is_whole=False)
 
@@ -60,6 +61,30 @@ async def test_a_mark_that_goes_without_the_entries_is_early() -> None:
     lab.fleet[1].clear(ledger.ledger_id)
     await watch.look()
     assert watch.early == ["bookie-1 ledger 0: 4 not there"]
+
+
+async def test_a_mark_that_comes_again_is_counted_and_held_again() -> None:
+    lab = RepairLab()
+    watch = await watched(lab, may_clear=True)
+    (ledger_id,) = watch.marked[lab.ids[1]]
+    lab.fleet[1].clear(ledger_id)
+    await watch.look()
+    lab.fleet[1].mark(ledger_id, limbo=True)
+    await watch.look()
+    assert watch.seen == 2
+
+
+async def test_what_a_look_has_begun_to_judge_is_judged_though_the_job_has_ended() -> None:
+    begun, judged = asyncio.Event(), list[int]()
+
+    async def look() -> None:
+        begun.set()
+        await asyncio.sleep(0)
+        judged.append(len(judged))
+
+    async with looking(look):
+        await begun.wait()
+    assert judged == [0, 1]
 
 
 def test_every_kind_of_damage_is_planned() -> None:
