@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from bookie.cli.exit_codes import Exit
@@ -62,7 +63,18 @@ def test_a_store_that_does_not_answer_is_given_up_in_time() -> None:
     assert ZooKeeperSettings().connect_timeout_s + CLOSE_WAIT_S <= 20
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Who is started hears interrupts, though this process may have been told to ignore them, as a
+    shell tells what it runs in the background.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.process
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_quietly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"zk://127.0.0.1:{silent.getsockname()[1]}/ledgers"
