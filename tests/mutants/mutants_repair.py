@@ -6,6 +6,7 @@ from mutant import Mutant, planted
 
 AUDIT: Final = "bookie/src/bookie/repair/audit.py"
 CHECKED: Final = "bookie/src/bookie/protocol/checked.py"
+JOINT: Final = "bookie/src/bookie/protocol/joint_digests.py"
 COPY: Final = "bookie/src/bookie/repair/copy.py"
 EXPECT: Final = "bookie/src/bookie/repair/expect.py"
 LOSSES: Final = "bookie/src/bookie/repair/losses.py"
@@ -39,6 +40,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             "tests/bookie/protocol/test_checked.py::"
             "test_any_flipped_bit_is_found_and_spoils_its_entry_only",
+        ),
+    ),
+    planted(
+        "digests of a long run count as right together whatever they say",
+        stands_for=("S10 corruption copied",),
+        file=JOINT,
+        old="    entries = told ^ all_shifted(begun ^ heads, each - _HEAD_BYTES)\n"
+        "    return joined(entries, each=each) == entries_checksum(run)\n",
+        new="    return bool(told.size)\n",
+        tests=(
+            "tests/bookie/protocol/test_joint_digests.py::"
+            "test_up_to_three_flipped_bits_are_always_found",
         ),
     ),
     planted(

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recovery_lab import LEDGER
 
-COUNT = 70
-SIZES = ([1024] * COUNT, [0] + [1000 + number for number in range(COUNT - 1)])
+COUNT = 260
+SIZES = ([300] * COUNT, [0] + [250 + number for number in range(COUNT - 1)])
 """Of payloads: all alike, and all different."""
 
 
@@ -32,7 +32,7 @@ def bodies_of(
     return [
         codec.encode(
             EntryId(pattern.id_at(2**33, i)),
-            bytes([i]) * size,
+            bytes([i % 251]) * size,
             lac=EntryId(i * 3**28),
             length=(i + 1) * 5**21,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from bookie.protocol.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, EntryCodec, parse_header
 from bookie.protocol.header_checksums import CHECKSUMS, STORED, Checksum, Octets, of_headers
 from bookie.protocol.ids import EntryId
+from bookie.protocol.joint_digests import are_all_right
 from bookie.protocol.runs import FRAME_HEADER_BYTES, RunFrame
 from bookie.protocol.verified import ids_of, verify_run
 
@@ -28,10 +29,9 @@ class CheckedRun(NamedTuple):
 
 def check_run(run: RunFrame, codec: EntryCodec, *, first: int, last: int) -> CheckedRun:
     """The run's entries with ids `first`..`last`, each digest looked at."""
-    checksum = CHECKSUMS.get(codec.digest_type)
     is_whole = first <= run.first_entry_id and run.last_entry_id <= last
     is_big = len(run.buffer) >= TOGETHER_BYTES_MIN and run.ledger_id == codec.ledger_id
-    if checksum is not None and is_whole and is_big and _are_right(run, codec, checksum):
+    if is_whole and is_big and _are_right(run, codec):
         return CheckedRun(ids_of(run), ())
     found = verify_run(run, codec, first=first, last=last)
     return CheckedRun(found.ids, found.corrupt)
@@ -44,12 +44,14 @@ def lac_of(run: RunFrame) -> EntryId:
     return parse_header(run.buffer[len(run.buffer) - length :]).lac
 
 
-def _are_right(run: RunFrame, codec: EntryCodec, checksum: Checksum) -> bool:
+def _are_right(run: RunFrame, codec: EntryCodec) -> bool:
     """True when each entry has the digest that it says; False tells nothing of any."""
+    offsets, checksum = run.offset_vector(), CHECKSUMS.get(codec.digest_type)
+    if are_all_right(run, codec, offsets):
+        return True
     ahead = ENTRY_HEADER_BYTES + DIGEST_BYTES[codec.digest_type]
-    offsets = run.offset_vector()
     lengths = offsets[1:] - offsets[:-1]
-    if lengths.min() < ahead:
+    if checksum is None or lengths.min() < ahead:
         return False
     if (lengths == lengths[0]).all():  # rows of an array are cheaper to come by than slices
         rows = np.frombuffer(run.buffer, np.uint8)[offsets[0] :].reshape(run.count, -1)

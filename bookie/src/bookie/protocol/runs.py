@@ -20,6 +20,7 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from bookie.protocol.crc_shift import shifted
 from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.frame_buffers import FrameBuffers
@@ -342,6 +343,14 @@ def _seal(frame: memoryview) -> None:
 def _checksum(start: Buffer, tail: Buffer) -> int:
     """Of all bytes of a frame but the checksum's own four."""
     return crc32c(tail, crc32c(start))
+
+
+def entries_checksum(run: RunFrame) -> int:
+    """That of all entries together, from the frame's own: they are not read."""
+    entries_at = FRAME_HEADER_BYTES + 4 * run.count
+    ahead = _checksum(run.buffer[:_CRC_START], run.buffer[_CRC_END:entries_at])
+    whole = int.from_bytes(run.buffer[_CRC_START:_CRC_END], "big")
+    return whole ^ shifted(ahead, len(run.buffer) - entries_at)
 
 
 def frame_bytes(header: Buffer) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from bookie.protocol.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, EntryCodec
 from bookie.protocol.errors import DigestError
 from bookie.protocol.ids import EntryId
+from bookie.protocol.joint_digests import are_all_right
 from bookie.protocol.runs import RunFrame
 
 
@@ -69,9 +70,11 @@ def _together(run: RunFrame, codec: EntryCodec, bounds: list[int]) -> tuple[byte
     sizes = list(map(operator.sub, bounds[1:], bounds))
     if min(sizes) < ahead:
         return None
+    shortest = min(sizes) - ahead
+    if len(sizes) == run.count and are_all_right(run, codec, run.offset_vector()):
+        return struct.unpack_from(f"{ahead}x{shortest}s" * run.count, run.buffer, bounds[0])
     # Header, digest, payload of each: one call cuts them all.
     each = f"{ENTRY_HEADER_BYTES}s{digest_bytes}s%ds"
-    shortest = min(sizes) - ahead
     if shortest == max(sizes) - ahead:
         shape = each % shortest * len(sizes)
     else:
