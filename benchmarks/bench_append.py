@@ -52,9 +52,11 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Entries of a turn."""
+        """Entries of a turn; one by one in memory for most of a second: at first all caches are
+        cold, and a tenth of it is one whim of the scheduler.
+        """
         if self.depth == 1:
-            return 1000
+            return min(64 * MIB // self.size, 10_000) if self.mode == "memory" else 1000
         payload = 256 * MIB if not self.depth else 64 * MIB if self.depth > 64 else 16 * MIB
         return min(payload // self.size, 100_000 if self.depth else 2_000_000)
 
