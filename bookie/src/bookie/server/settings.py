@@ -84,7 +84,7 @@ class StorageOptions(_Section):
     log_file_bytes: Annotated[int, Field(ge=16 * MIB, le=4096 * MIB)] = 128 * MIB
     direct_io: Literal["auto", "on", "off"] = "auto"
     compaction_interval_seconds: PositiveFloat = 60.0
-    compaction_bytes_per_second_busy: PositiveInt = 32 * MIB
+    compaction_bytes_per_second_busy: PositiveInt = 8 * MIB
     """What compaction copies while normal adds come; without them as much as it can."""
     collect_interval_seconds: PositiveFloat = 60.0
 
@@ -95,7 +95,7 @@ class Limits(_Section):
     connections: PositiveInt = 4096
     read_threads: Annotated[int, Field(ge=1, le=64)] = 4
     reads_in_flight: PositiveInt = 256
-    recovery_bytes_per_second_busy: PositiveInt = 32 * MIB
+    recovery_bytes_per_second_busy: PositiveInt = 8 * MIB
     """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
 
 

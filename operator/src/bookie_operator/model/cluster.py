@@ -375,9 +375,9 @@ class ClusterSpec(Resource):
     ack: AckMode = AckMode.MEMORY
     flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
     compaction_bytes_per_second_busy: BytesPerSecond | None = None
-    """What a bookie's compaction copies while clients append; 32 MiB when nothing is written."""
+    """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
     recovery_bytes_per_second_busy: BytesPerSecond | None = None
-    """What repairs may bring to a bookie while clients append; 32 MiB when nothing is written."""
+    """What repairs may bring to a bookie while clients append; 8 MiB when nothing is written."""
     quorum: Quorum = Quorum()
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
     storage: Storage
