@@ -33,7 +33,9 @@ from bookie.repair.admin_client import AdminClient
 from bookie.repair.engines import INLINE
 from bookie.repair.runs import repair_cluster
 from bookie.repair.steps import RepairRequest
+from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LOG_DIRECTORY
+from bookie.storage.log_files import LOG_FILES, list_files
 
 from benchmarks.bench_repair import lose_disk
 from benchmarks.fleet import BOOKIES, Fleet, lone_fleet, store_of
@@ -198,12 +200,12 @@ class _Bench:
         (began, before), (ended, after) = gone[0], gone[-1]
         return Work(began, ended, (after - before) * LOG_FILE_BYTES * LIVE_SHARE)
 
-    def _log_files(self) -> set[tuple[int, str]]:
-        """Quick, and seldom asked for: this process is the client whose appends are timed."""
-        found = set[tuple[int, str]]()
+    def _log_files(self) -> set[tuple[int, int]]:
+        """By number of bookie. Quick, and seldom: this process is the client that is timed."""
+        disk, found = RealDisk(), set[tuple[int, int]]()
         for number in range(BOOKIES):
-            names = os.listdir(self._fleet.ledger_directory(number) / LOG_DIRECTORY)
-            found |= {(number, name) for name in names if name.endswith(".log")}
+            folder = self._fleet.ledger_directory(number) / LOG_DIRECTORY
+            found |= {(number, file_id) for file_id in list_files(disk, folder, kind=LOG_FILES)}
         return found
 
 
