@@ -31,7 +31,7 @@ def run_of(entries: Sequence[bytearray]) -> RunFrame:
 
 
 def are_right(run: RunFrame, kind: DigestType = DigestType.CRC32C) -> bool:
-    return are_all_right(run, EntryCodec(LEDGER, kind, b""), run.offset_vector())
+    return are_all_right(run, EntryCodec(LEDGER, kind, b""))
 
 
 @pytest.mark.parametrize("count", [COUNT, COUNT + 1, 3 * COUNT + 7])

@@ -336,14 +336,7 @@ class BookiePool:
         """See Peers. One message for all; none has the id of another on its connection."""
         request = self._new_request(_ADD_RUN, 0, master_key, frame)
         for recipient in recipients:
-            told = partial(on_reply, recipient)
-            link = self._links.get(recipient.bookie_id)
-            if link is None or self._is_closed:
-                self._send(recipient.bookie_id, request, told)
-            else:
-                link.send(request, told)
-        if self._sweeper is None and not self._is_closed:
-            self._schedule_sweep()
+            self._send(recipient.bookie_id, request, partial(on_reply, recipient))
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
@@ -393,8 +386,6 @@ class BookiePool:
         told: Told,
     ) -> None:
         self._send(bookie_id, self._new_request(op, flags, prefix, body, extra_s), told)
-        if self._sweeper is None and not self._is_closed:
-            self._schedule_sweep()
 
     def _send(self, bookie_id: BookieId, request: _Request, told: Told) -> None:
         if self._is_closed:
@@ -406,6 +397,8 @@ class BookiePool:
                 bookie_id, addresses=self._addresses, settings=self._settings, buffers=self._buffers
             )
         link.send(request, told)
+        if self._sweeper is None:
+            self._schedule_sweep()
 
     def _new_request(
         self, op: Op, flags: int, prefix: bytes, body: Buffer, extra_s: float = 0.0

@@ -46,12 +46,15 @@ def lac_of(run: RunFrame) -> EntryId:
 
 def _are_right(run: RunFrame, codec: EntryCodec) -> bool:
     """True when each entry has the digest that it says; False tells nothing of any."""
-    offsets, checksum = run.offset_vector(), CHECKSUMS.get(codec.digest_type)
-    if are_all_right(run, codec, offsets):
+    if are_all_right(run, codec):
         return True
+    checksum = CHECKSUMS.get(codec.digest_type)
+    if checksum is None:
+        return False
     ahead = ENTRY_HEADER_BYTES + DIGEST_BYTES[codec.digest_type]
+    offsets = run.offset_vector()
     lengths = offsets[1:] - offsets[:-1]
-    if checksum is None or lengths.min() < ahead:
+    if lengths.min() < ahead:
         return False
     if (lengths == lengths[0]).all():  # rows of an array are cheaper to come by than slices
         rows = np.frombuffer(run.buffer, np.uint8)[offsets[0] :].reshape(run.count, -1)

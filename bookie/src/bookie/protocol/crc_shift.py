@@ -28,20 +28,15 @@ _Table = list[list[int]]
 def shifted(checksum: int, behind: int) -> int:
     """What becomes of a checksum when so many bytes follow: xor that of these bytes alone."""
     assert behind >> _POWERS == 0
-    for power, (first, second, third, fourth) in enumerate(_powers()):
+    for power, table in enumerate(_powers()):
         if behind >> power & 1:
-            checksum = (
-                first[checksum & 255]
-                ^ second[checksum >> 8 & 255]
-                ^ third[checksum >> 16 & 255]
-                ^ fourth[checksum >> 24]
-            )
+            checksum = _looked_up(table, checksum)
     return checksum
 
 
 def all_shifted(checksums: Checksums, behind: int) -> Checksums:
     """The same of each of these."""
-    return _looked_up(_table(behind), checksums)
+    return _all_looked_up(_table(behind), checksums)
 
 
 def joined(checksums: Checksums, *, each: int) -> int:
@@ -52,20 +47,23 @@ def joined(checksums: Checksums, *, each: int) -> int:
         halves = checksums.reshape(-1, 2)
         checksums = all_shifted(np.ascontiguousarray(halves[:, 0]), each) ^ halves[:, 1]
         each *= 2
-    first, second, third, fourth = _lists(each)
-    found = 0
+    table, found = _lists(each), 0
     for checksum in checksums.tolist():
-        found = (
-            first[found & 255]
-            ^ second[found >> 8 & 255]
-            ^ third[found >> 16 & 255]
-            ^ fourth[found >> 24]
-            ^ checksum
-        )
+        found = _looked_up(table, found) ^ checksum
     return found
 
 
-def _looked_up(table: Checksums, checksums: Checksums) -> Checksums:
+def _looked_up(table: _Table, checksum: int) -> int:
+    first, second, third, fourth = table
+    return (
+        first[checksum & 255]
+        ^ second[checksum >> 8 & 255]
+        ^ third[checksum >> 16 & 255]
+        ^ fourth[checksum >> 24]
+    )
+
+
+def _all_looked_up(table: Checksums, checksums: Checksums) -> Checksums:
     octets = checksums.astype("<u4", copy=False).view(np.uint8)
     found: Checksums = table[0].take(octets[0::4])
     for place in (1, 2, 3):
@@ -94,7 +92,7 @@ def _powers() -> list[_Table]:
     for _power in range(_POWERS):
         table = _table_of(bits)
         tables.append(table.tolist())
-        bits = _looked_up(table, bits)  # the same once more: twice as many bytes
+        bits = _all_looked_up(table, bits)  # the same once more: twice as many bytes
     return tables
 
 

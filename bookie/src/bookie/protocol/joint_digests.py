@@ -9,7 +9,6 @@ for right: by chance, once in 2^32.
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bookie.protocol.crc_shift import all_shifted, joined
 from bookie.protocol.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, DigestType, EntryCodec
@@ -22,14 +21,14 @@ _CRC32C: Final = DigestType.CRC32C
 _HEAD_BYTES: Final = ENTRY_HEADER_BYTES + DIGEST_BYTES[_CRC32C]
 
 
-def are_all_right(run: RunFrame, codec: EntryCodec, offsets: NDArray[np.int64]) -> bool:
+def are_all_right(run: RunFrame, codec: EntryCodec) -> bool:
     """True when each entry of a parsed run has the digest that it says; False tells nothing.
 
-    Only of many entries of one length, with this kind of digest, it says True. `offsets`: the run's
-    `offset_vector`.
+    Only of many entries of one length, with this kind of digest, it says True.
     """
     if codec.digest_type is not _CRC32C or run.count < MANY_ENTRIES_MIN:
         return False
+    offsets = run.offset_vector()
     lengths = offsets[1:] - offsets[:-1]
     each = int(lengths[0])
     if each < _HEAD_BYTES or (lengths != each).any():

@@ -68,10 +68,10 @@ def _together(run: RunFrame, codec: EntryCodec, bounds: list[int]) -> tuple[byte
     digest_bytes = DIGEST_BYTES[codec.digest_type]
     ahead = ENTRY_HEADER_BYTES + digest_bytes
     sizes = list(map(operator.sub, bounds[1:], bounds))
-    if min(sizes) < ahead:
-        return None
     shortest = min(sizes) - ahead
-    if len(sizes) == run.count and are_all_right(run, codec, run.offset_vector()):
+    if shortest < 0:
+        return None
+    if len(sizes) == run.count and are_all_right(run, codec):
         return struct.unpack_from(f"{ahead}x{shortest}s" * run.count, run.buffer, bounds[0])
     # Header, digest, payload of each: one call cuts them all.
     each = f"{ENTRY_HEADER_BYTES}s{digest_bytes}s%ds"
