@@ -4,6 +4,7 @@ import pytest
 from bookie.metadata.embedded import free_port
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
+from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import SettingsError, UnavailableError
 from bookie.protocol.ids import BookieId
 
@@ -30,9 +31,9 @@ async def test_another_form_of_url_is_named_with_the_expected_one(url: str) -> N
 
 async def test_stores_of_one_memory_name_share_and_others_do_not() -> None:
     one, same, other = [await open_store(f"memory://opening-{name}") for name in "aab"]
-    await one.write_boot_epoch(BookieId("b"), 3, version=None)
-    assert await same.read_boot_epoch(BookieId("b")) is not None
-    assert await other.read_boot_epoch(BookieId("b")) is None
+    await one.write_boot(BookieId("b"), StoredBoot(3), version=None)
+    assert await same.read_boot(BookieId("b")) is not None
+    assert await other.read_boot(BookieId("b")) is None
 
 
 async def test_a_silent_address_is_an_error_after_the_time_allowed(unused_port: int) -> None:

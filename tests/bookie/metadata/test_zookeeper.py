@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
+from bookie.metadata.boots import encode_boot
 from bookie.metadata.codec import decode_ledger
 from bookie.metadata.cookie import encode_cookie
 from bookie.metadata.layout import LAYOUT_TEXT
 from bookie.metadata.service_info import encode_info
 from bookie.metadata.session import ZooKeeperSettings
-from bookie.metadata.store import BookieInfo, Cookie, Endpoint
+from bookie.metadata.store import BookieInfo, Cookie, Endpoint, StoredBoot
 from bookie.metadata.znodes import ZNODE_BYTES_MAX
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.errors import (
@@ -127,7 +128,7 @@ async def test_a_cluster_that_does_not_exist_is_not_an_empty_one(zookeeper_url: 
     for asking in (
         store.read_ledger(LedgerId(0)),
         anext(store.ledger_ids()),
-        store.read_boot_epoch(B0),
+        store.read_boot(B0),
     ):
         with pytest.raises(UnavailableError, match="initialise it first"):
             await asking
@@ -169,11 +170,11 @@ async def test_what_is_ours_alone_lies_beside_the_cluster(
 ) -> None:
     root = split(zookeeper_url)[1]
     before = await children(store, root)
-    await store.write_boot_epoch(B0, 7, version=None)
+    await store.write_boot(B0, StoredBoot(7), version=None)
     await store.write_value("logs/a", b"x", version=None)
     assert await children(store, root) == before
     own = f"{root.removesuffix('ledgers')}bookie-operator/{await store.instance_id()}"
-    assert await znode(store, f"{own}/epochs/{B0}") == b"7"
+    assert await znode(store, f"{own}/epochs/{B0}") == encode_boot(StoredBoot(7))
     assert await znode(store, f"{own}/values/logs%2Fa") == b"x"
 
 
@@ -225,7 +226,7 @@ def denials(store: ZooKeeperStore, metadata: LedgerMetadata) -> list[Awaitable[o
         store.delete_ledger(metadata.ledger_id),
         anext(store.ledger_ids()),
         store.read_cookie(B0),
-        store.read_boot_epoch(B0),
+        store.read_boot(B0),
         store.read_value("logs/a"),
         store.register(INFO),
         anext(store.underreplication.marks()),

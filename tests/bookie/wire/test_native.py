@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 from bookie.protocol.entry import ENTRY_HEADER, Buffer
 from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.wire.native import (
-    BOOKIE_ID_BYTES_MAX,
     ENVELOPE,
     ENVELOPE_BYTES,
     MESSAGE_BYTES_MAX,
@@ -19,13 +18,11 @@ from bookie.wire.native import (
     Op,
     ReadReply,
     ReadRequest,
-    encode_hello,
     envelope_header,
     message_bytes,
     parse_add,
     parse_envelope,
     parse_lone_add,
-    refuse_hello,
     total_bytes,
 )
 from hypothesis import given
@@ -234,17 +231,6 @@ def test_a_cut_body_says_what_it_should_be(decode: Callable[[bytes], object], bo
     for size in range(len(body)):
         with pytest.raises(FrameError, match=f"has {len(body)} bytes, found {size}"):
             decode(body[:size])
-
-
-def test_a_bookie_is_greeted_by_its_own_name_only() -> None:
-    hello = encode_hello(BookieId("bookie-0"))
-    assert refuse_hello(hello, own_id="bookie-0") == ""
-    assert "this is bookie bookie-1, not bookie-0" in refuse_hello(hello, own_id="bookie-1")
-
-
-@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"x" * (BOOKIE_ID_BYTES_MAX * 2)])
-def test_a_greeting_that_names_nobody_is_refused(body: bytes) -> None:
-    assert refuse_hello(body, own_id="bookie-0")
 
 
 @pytest.mark.parametrize("status", Status)

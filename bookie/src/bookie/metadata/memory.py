@@ -13,8 +13,20 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from bookie.metadata.creation import is_own_create, with_creation_token
-from bookie.metadata.store import BookieInfo, Cookie, UnderreplicationMark, Versioned
-from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
+from bookie.metadata.store import (
+    BookieInfo,
+    Cookie,
+    StoredBoot,
+    UnderreplicationMark,
+    Unreadable,
+    Versioned,
+)
+from bookie.protocol.errors import (
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
@@ -32,8 +44,10 @@ class MemoryCluster:
         self.instance_id: str | None = None
         self.next_ledger_ids = itertools.count()
         self.ledgers: dict[LedgerId, Versioned[LedgerMetadata]] = {}
+        self.garbled: set[LedgerId] = set()
+        """Of the ledgers, those whose metadata nobody can read: what a foreign hand may leave."""
         self.cookies: dict[BookieId, Versioned[Cookie]] = {}
-        self.boot_epochs: dict[BookieId, Versioned[int]] = {}
+        self.boots: dict[BookieId, Versioned[StoredBoot]] = {}
         self.values: dict[str, Versioned[bytes]] = {}
         self.registered: dict[BookieId, tuple[MemoryStore, BookieInfo]] = {}
         self.marks: dict[LedgerId, UnderreplicationMark] = {}
@@ -80,6 +94,9 @@ class MemoryStore:
         self._closed = True
         self._cluster.end_session(self)
 
+    async def barrier(self) -> None:
+        self.open_cluster()
+
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
         return LedgerId(next(self.open_cluster().next_ledger_ids))
@@ -95,16 +112,25 @@ class MemoryStore:
         )
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        found = self.open_cluster().ledgers.get(ledger_id)
+        cluster = self.open_cluster()
+        found = cluster.ledgers.get(ledger_id)
         if found is None:
             raise NoSuchLedgerError(ledger_id)
+        if ledger_id in cluster.garbled:
+            raise _garbled(ledger_id)
         return found
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        ledgers = self.open_cluster().ledgers
-        return {ledger_id: ledgers[ledger_id] for ledger_id in ledger_ids if ledger_id in ledgers}
+        cluster = self.open_cluster()
+        found = {i: cluster.ledgers[i] for i in ledger_ids if i in cluster.ledgers}
+        for ledger_id in found.keys() & cluster.garbled:
+            if unreadable is None:
+                raise _garbled(ledger_id)
+            unreadable[ledger_id] = _garbled(ledger_id)
+            del found[ledger_id]
+        return found
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
@@ -159,14 +185,14 @@ class MemoryStore:
     async def cookies(self) -> Mapping[BookieId, Cookie]:
         return {bookie_id: found.value for bookie_id, found in self.open_cluster().cookies.items()}
 
-    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        return self.open_cluster().boot_epochs.get(bookie_id)
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
+        return self.open_cluster().boots.get(bookie_id)
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
-        epochs = self.open_cluster().boot_epochs
-        return _compare_and_set(epochs, bookie_id, epoch, version=version, what="boot epoch")
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
+        boots = self.open_cluster().boots
+        return _compare_and_set(boots, bookie_id, boot, version=version, what="boot")
 
     @property
     def underreplication(self) -> "MemoryUnderreplication":
@@ -278,4 +304,11 @@ def conflict_message(what: str, key: object, *, found: int | None, expected: int
     return (
         f"{what} of {key}: found {versions[0]}, expected {versions[1]}; "
         "someone else changed it first: read it again and decide again"
+    )
+
+
+def _garbled(ledger_id: LedgerId) -> MetadataFormatError:
+    return MetadataFormatError(
+        f"metadata of ledger {ledger_id} is of no known format: leave it alone and look who "
+        "wrote it"
     )

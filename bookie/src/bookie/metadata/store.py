@@ -11,11 +11,15 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
+from bookie.protocol.errors import MetadataFormatError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import DEFAULT_RACK
 
 Value = TypeVar("Value")
+
+Unreadable = dict[LedgerId, MetadataFormatError]
+"""Ledgers that exist and whose metadata is of no known format, each with what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,24 @@ class Cookie:
     instance_id: str
     index_dirs: tuple[str, ...] = ()
     layout_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBoot:
+    """What the store knows of a bookie's last boot: whoever serves as this bookie keeps it so.
+
+    `epoch`: rises with each boot. `served`: the last epoch that came to serve. `nonce`: names the
+    process that wrote it. `generation`: rises while it writes; no directory of the bookie can be
+    older. `rolled_back`: what it saw of a store that was put back to an earlier state, until a
+    person has dealt with it. `is_bare`: written by a version that kept the epoch alone.
+    """
+
+    epoch: int
+    nonce: str = ""
+    generation: int = 0
+    served: int = 0
+    rolled_back: str = ""
+    is_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +91,12 @@ class BookieInfo:
     def rack(self) -> str:
         """The network location it names, such as `/rack-a`."""
         return self.properties.get(RACK_PROPERTY) or DEFAULT_RACK
+
+    @property
+    def boot_epoch(self) -> int:
+        """Of the boot that registered it; 0 when it names none."""
+        named = self.properties.get(BOOT_EPOCH_PROPERTY, "")
+        return int(named) if named.isascii() and named.isdigit() and len(named) < 19 else 0
 
     def endpoint(self, endpoint_id: str) -> Endpoint | None:
         for endpoint in self.endpoints:
@@ -167,6 +195,12 @@ class MetadataStore(Protocol):
     async def close(self) -> None:
         """Give up the session; own registrations end."""
 
+    async def barrier(self) -> None:
+        """A write of its own: what this session reads afterwards holds all that was written before.
+
+        ZooKeeper's `sync` does not promise it: a leader that was deposed and does not know yet
+        answers one, too. A write needs a quorum. UnavailableError: nothing is promised."""
+
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
         """An id no ledger has or had; ids of one cluster rise."""
@@ -180,9 +214,12 @@ class MetadataStore(Protocol):
         """Linearizable."""
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        """Those of them that exist, any number, each read linearizably."""
+        """Those of them that exist, any number, each read linearizably.
+
+        One that cannot be read is put into `unreadable`; who hands in none has no answer for it,
+        and MetadataFormatError is raised: it must never pass for one that does not exist."""
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
@@ -216,12 +253,12 @@ class MetadataStore(Protocol):
 
     async def cookies(self) -> Mapping[BookieId, Cookie]: ...
 
-    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        """The bookie's last boot epoch, kept beside the disks (a znode of our own)."""
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
+        """What is known of the bookie's last boot, apart from its disks (a znode of our own)."""
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
         """Compare-and-set; `version` None creates."""
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.metadata.cookie import decode_cookie, encode_cookie
 from bookie.metadata.creation import is_own_create, with_creation_token
@@ -38,7 +39,7 @@ from bookie.metadata.session import (
     ZooKeeperSession,
     ZooKeeperSettings,
 )
-from bookie.metadata.store import BookieInfo, Cookie, Versioned
+from bookie.metadata.store import BookieInfo, Cookie, StoredBoot, Unreadable, Versioned
 from bookie.metadata.underreplication import ZooKeeperUnderreplication
 from bookie.metadata.znodes import Znodes
 from bookie.protocol.errors import (
@@ -73,6 +74,8 @@ class ZooKeeperStore:
         )
         self._instance_id: str | None = None
         self._long_layout: bool | None = None
+        self._has_barrier = False
+        """The znode that barriers are written to is there."""
 
     @classmethod
     async def open(
@@ -111,6 +114,19 @@ class ZooKeeperStore:
         self._registrations.clear()
         await self._session.close()
 
+    async def barrier(self) -> None:
+        folder = await self._own("barriers")
+        # Whoever comes first makes it; everyone else's write of nothing is a write all the same.
+        with suppress(NodeExistsError):
+            if not self._has_barrier:
+                await self._znodes.create(folder, b"", repeat=True)
+        self._has_barrier = True
+        try:
+            await self._session.write(lambda zk: zk.set_async(folder, b""), repeat=True)
+        except NoNodeError:
+            self._has_barrier = False
+            raise UnavailableError(f"{folder} was removed: the next one makes it anew") from None
+
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
         return await self._ledger_ids.take()
@@ -137,16 +153,21 @@ class ZooKeeperStore:
         return _ledger_in(Znode(raw, stat.version, stat.ctime), ledger_id)
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         paths = [await self._ledger_path(ledger_id) for ledger_id in ledger_ids]
         znodes = await self._znodes.get_many(paths)
-        found = {
-            ledger_id: _ledger_in(znode, ledger_id)
-            for ledger_id, znode in zip(ledger_ids, znodes, strict=True)
-            if znode is not None
-        }
-        if len(found) < len(ledger_ids):
+        found: dict[LedgerId, Versioned[LedgerMetadata]] = {}
+        for ledger_id, znode in zip(ledger_ids, znodes, strict=True):
+            if znode is None:
+                continue
+            try:
+                found[ledger_id] = _ledger_in(znode, ledger_id)
+            except MetadataFormatError as error:
+                if unreadable is None:
+                    raise
+                unreadable[ledger_id] = error
+        if None in znodes:
             await self._require_instance_id()  # absence of ledgers in a cluster, not of the cluster
         return found
 
@@ -231,24 +252,20 @@ class ZooKeeperStore:
             if cookie is not None
         }
 
-    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
         found = await self._get_or_check(await self._own("epochs", bookie_node(bookie_id)))
         if found is None:
             return None
-        raw, stat = found
-        if not raw.isdigit():
-            raise MetadataFormatError(f"boot epoch of {bookie_id} is {raw!r}, expected digits")
-        return Versioned(int(raw), stat.version)
+        return Versioned(decode_boot(found[0], bookie_id=bookie_id), found[1].version)
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
-        assert epoch >= 0
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
         path = await self._own("epochs", bookie_node(bookie_id))
         written = await self._compare_and_set(
-            path, b"%d" % epoch, version=version, what=f"boot epoch of {bookie_id}"
+            path, encode_boot(boot), version=version, what=f"boot of {bookie_id}"
         )
-        return Versioned(epoch, written)
+        return Versioned(boot, written)
 
     # Values of our own
     async def read_value(self, name: str) -> Versioned[bytes] | None:

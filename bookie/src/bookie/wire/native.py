@@ -4,8 +4,7 @@ Envelope, big-endian, 16 bytes: body bytes (uint32), op (uint8), flags or status
 (uint16), request id (uint64), then the body. A reply echoes op and request id. Requests on one
 connection may be answered in any order. Every request names the ledger's master key (20 bytes), so
 a bookie needs no session state but this: the first message of a connection is HELLO, which says
-whom the client means to talk to. Addresses are used again by others, and an answer of the wrong
-bookie could pass for a denial.
+whom the client means to talk to, and its reply who answers (`identity`).
 """
 
 import struct
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.from_fields import from_fields
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import (
     FRAME_BYTES_MAX,
     LoneRun,
@@ -33,7 +32,6 @@ ENVELOPE_BYTES: Final = ENVELOPE.size
 MASTER_KEY_BYTES: Final = 20
 MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
 """Largest body of a message, either way."""
-BOOKIE_ID_BYTES_MAX: Final = 1024
 
 
 class Op(IntEnum):
@@ -50,8 +48,8 @@ class Op(IntEnum):
     FORCE = 6
     """Body: LacRequest. OK only when every acked entry of the ledger is durable here."""
     HELLO = 7
-    """Body: id of the bookie meant, UTF-8. Reply OK, or BAD_REQUEST and the end of the connection.
-    Reply body: empty, or why not. Requests may follow without waiting for the reply."""
+    """Body: Identity of the bookie meant. Reply OK, or BAD_REQUEST and the end of the connection.
+    Reply body: the bookie's own Identity, or why not. Both ends judge by `identity.refusal`."""
 
 
 _OPS: Final = {int(op): op for op in Op}
@@ -143,22 +141,6 @@ def parse_lone_add(buffer: memoryview, size: int) -> tuple[int, bytes, LoneRun] 
     if run is None or len(run.frame) != size - _ADD_HEAD.size:
         return None
     return request_id, key, run
-
-
-def encode_hello(bookie_id: BookieId) -> bytes:
-    """Body of a HELLO."""
-    return bookie_id.encode()
-
-
-def refuse_hello(body: Buffer, *, own_id: str) -> str:
-    """Why this HELLO is not for the bookie `own_id`, empty when it is."""
-    try:
-        meant = str(memoryview(body)[:BOOKIE_ID_BYTES_MAX], "utf-8")
-    except UnicodeDecodeError:
-        return "a HELLO body is the UTF-8 id of the bookie meant, found other bytes"
-    if meant == own_id:
-        return ""
-    return f"this is bookie {own_id}, not {meant}: look up the address again"
 
 
 _READ: Final = struct.Struct(">20sqqqI")

@@ -53,7 +53,7 @@ class DiskHealth(_message.Message):
     def __init__(self, path: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., disk_id: _Optional[str] = ..., verdict: _Optional[str] = ..., total_bytes: _Optional[int] = ..., free_bytes: _Optional[int] = ..., volume_uid: _Optional[str] = ...) -> None: ...
 
 class BootRecord(_message.Message):
-    __slots__ = ("boot_epoch", "clean", "reason", "started_at_ms", "mode", "previous_mode", "ledgers_fenced", "ledgers_in_limbo", "ledgers_unchecked", "cookie_fixed")
+    __slots__ = ("boot_epoch", "clean", "reason", "started_at_ms", "mode", "previous_mode", "ledgers_fenced", "ledgers_in_limbo", "ledgers_unchecked", "cookie_fixed", "ledgers_unreadable", "unreadable_ledger_ids")
     BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     CLEAN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,8 @@ class BootRecord(_message.Message):
     LEDGERS_IN_LIMBO_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_UNCHECKED_FIELD_NUMBER: _ClassVar[int]
     COOKIE_FIXED_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_LEDGER_IDS_FIELD_NUMBER: _ClassVar[int]
     boot_epoch: int
     clean: bool
     reason: str
@@ -74,10 +76,12 @@ class BootRecord(_message.Message):
     ledgers_in_limbo: int
     ledgers_unchecked: int
     cookie_fixed: bool
-    def __init__(self, boot_epoch: _Optional[int] = ..., clean: _Optional[bool] = ..., reason: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., mode: _Optional[str] = ..., previous_mode: _Optional[str] = ..., ledgers_fenced: _Optional[int] = ..., ledgers_in_limbo: _Optional[int] = ..., ledgers_unchecked: _Optional[int] = ..., cookie_fixed: _Optional[bool] = ...) -> None: ...
+    ledgers_unreadable: int
+    unreadable_ledger_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, boot_epoch: _Optional[int] = ..., clean: _Optional[bool] = ..., reason: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., mode: _Optional[str] = ..., previous_mode: _Optional[str] = ..., ledgers_fenced: _Optional[int] = ..., ledgers_in_limbo: _Optional[int] = ..., ledgers_unchecked: _Optional[int] = ..., cookie_fixed: _Optional[bool] = ..., ledgers_unreadable: _Optional[int] = ..., unreadable_ledger_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version", "draining", "ledgers_naming_it", "ledgers_counted", "counted_at_ms")
+    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version", "draining", "ledgers_naming_it", "ledgers_counted", "counted_at_ms", "metadata_rolled_back", "collection_held", "collection_plan_id")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +100,9 @@ class Health(_message.Message):
     LEDGERS_NAMING_IT_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_COUNTED_FIELD_NUMBER: _ClassVar[int]
     COUNTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_ROLLED_BACK_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_HELD_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_PLAN_ID_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     phase: Phase
     message: str
@@ -114,7 +121,10 @@ class Health(_message.Message):
     ledgers_naming_it: int
     ledgers_counted: bool
     counted_at_ms: int
-    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ..., draining: _Optional[bool] = ..., ledgers_naming_it: _Optional[int] = ..., ledgers_counted: _Optional[bool] = ..., counted_at_ms: _Optional[int] = ...) -> None: ...
+    metadata_rolled_back: str
+    collection_held: str
+    collection_plan_id: str
+    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ..., draining: _Optional[bool] = ..., ledgers_naming_it: _Optional[int] = ..., ledgers_counted: _Optional[bool] = ..., counted_at_ms: _Optional[int] = ..., metadata_rolled_back: _Optional[str] = ..., collection_held: _Optional[str] = ..., collection_plan_id: _Optional[str] = ...) -> None: ...
 
 class CookieFix(_message.Message):
     __slots__ = ("plan_id", "disk_indexes", "description", "policy")
@@ -269,6 +279,22 @@ class ApproveCookieFixRequest(_message.Message):
     def __init__(self, plan_id: _Optional[str] = ..., approved_by: _Optional[str] = ...) -> None: ...
 
 class ApproveCookieFixReply(_message.Message):
+    __slots__ = ("accepted", "message")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    message: str
+    def __init__(self, accepted: _Optional[bool] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ApproveCollectionRequest(_message.Message):
+    __slots__ = ("plan_id", "approved_by")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_BY_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    approved_by: str
+    def __init__(self, plan_id: _Optional[str] = ..., approved_by: _Optional[str] = ...) -> None: ...
+
+class ApproveCollectionReply(_message.Message):
     __slots__ = ("accepted", "message")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]

@@ -69,6 +69,11 @@ class BookieAdminStub:
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixRequest.SerializeToString,
                 response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixReply.FromString,
                 _registered_method=True)
+        self.ApproveCollection = channel.unary_unary(
+                '/bookie.wire.admin.BookieAdmin/ApproveCollection',
+                request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionRequest.SerializeToString,
+                response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionReply.FromString,
+                _registered_method=True)
         self.SetReadOnly = channel.unary_unary(
                 '/bookie.wire.admin.BookieAdmin/SetReadOnly',
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.SetReadOnlyRequest.SerializeToString,
@@ -141,6 +146,13 @@ class BookieAdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApproveCollection(self, request, context):
+        """Lets the collection that the brake holds go on (Health.collection_held); names the plan.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetReadOnly(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -200,6 +212,11 @@ def add_BookieAdminServicer_to_server(servicer, server):
                     servicer.ApproveCookieFix,
                     request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixRequest.FromString,
                     response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixReply.SerializeToString,
+            ),
+            'ApproveCollection': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApproveCollection,
+                    request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionRequest.FromString,
+                    response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionReply.SerializeToString,
             ),
             'SetReadOnly': grpc.unary_unary_rpc_method_handler(
                     servicer.SetReadOnly,
@@ -406,6 +423,33 @@ class BookieAdmin:
             '/bookie.wire.admin.BookieAdmin/ApproveCookieFix',
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixRequest.SerializeToString,
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCookieFixReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApproveCollection(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.wire.admin.BookieAdmin/ApproveCollection',
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionRequest.SerializeToString,
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.ApproveCollectionReply.FromString,
             options,
             channel_credentials,
             insecure,

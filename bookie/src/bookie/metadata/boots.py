@@ -1,0 +1,53 @@
+"""The bytes of a StoredBoot, in the znode of the bookie's boot epoch.
+
+JSON, UTF-8, keys sorted:
+`{"epoch": 7, "generation": 12, "nonce": "5f3a...", "rolledBack": "", "served": 6}`.
+A version before kept the epoch alone, as decimal digits: `7`.
+"""
+
+import json
+
+from bookie.metadata.store import StoredBoot
+from bookie.protocol.errors import MetadataFormatError
+from bookie.protocol.ids import BookieId
+
+
+def encode_boot(boot: StoredBoot) -> bytes:
+    assert boot.epoch >= 0 and boot.generation >= 0
+    fields = {
+        "epoch": boot.epoch,
+        "generation": boot.generation,
+        "nonce": boot.nonce,
+        "rolledBack": boot.rolled_back,
+        "served": boot.served,
+    }
+    return json.dumps(fields, sort_keys=True).encode()
+
+
+def decode_boot(raw: bytes, *, bookie_id: BookieId) -> StoredBoot:
+    """MetadataFormatError when the bytes are neither form."""
+    if raw.isdigit():
+        return StoredBoot(int(raw), served=int(raw), is_bare=True)
+    try:
+        found = json.loads(raw)
+        boot = StoredBoot(
+            found["epoch"],
+            found["nonce"],
+            found["generation"],
+            found["served"],
+            found["rolledBack"],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _not_a_boot(raw, bookie_id) from error
+    numbers, words = (boot.epoch, boot.generation, boot.served), (boot.nonce, boot.rolled_back)
+    if not all(type(n) is int and n >= 0 for n in numbers) or not all(
+        isinstance(word, str) for word in words
+    ):
+        raise _not_a_boot(raw, bookie_id)
+    return boot
+
+
+def _not_a_boot(raw: bytes, bookie_id: BookieId) -> MetadataFormatError:
+    return MetadataFormatError(
+        f"boot of {bookie_id} is {raw[:80]!r}, expected an epoch and generation as JSON, or digits"
+    )

@@ -1,0 +1,29 @@
+"""The bytes of what the store knows of a bookie's last boot."""
+
+import pytest
+from bookie.metadata.boots import decode_boot, encode_boot
+from bookie.metadata.store import StoredBoot
+from bookie.protocol.errors import MetadataFormatError
+from bookie.protocol.ids import BookieId
+
+ME = BookieId("b0")
+
+
+def test_a_boot_is_json_with_sorted_keys() -> None:
+    raw = b'{"epoch": 7, "generation": 12, "nonce": "5f", "rolledBack": "", "served": 6}'
+    assert encode_boot(StoredBoot(7, "5f", 12, 6)) == raw
+    assert decode_boot(raw, bookie_id=ME) == StoredBoot(7, "5f", 12, 6)
+
+
+def test_an_epoch_of_a_version_before_is_known_as_such() -> None:
+    assert decode_boot(b"7", bookie_id=ME) == StoredBoot(7, served=7, is_bare=True)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"-1", b"[]", b"{}", b'{"epoch": -1, "generation": 0, "nonce": ""}', b"\xff",
+     b'{"epoch": "7", "generation": 0, "nonce": ""}', b'{"epoch": 7, "generation": 0, "nonce": 1}'],
+)  # fmt: skip
+def test_anything_else_is_no_boot_and_named(raw: bytes) -> None:
+    with pytest.raises(MetadataFormatError, match="boot of b0 is"):
+        decode_boot(raw, bookie_id=ME)
