@@ -149,3 +149,28 @@ def test_a_ledger_that_is_not_here_has_no_lac_and_forces_nothing(facts: LedgerFa
 def test_s40_a_deleted_ledger_takes_nothing_any_more() -> None:
     assert add(DELETED).status is add(DELETED, recovery=True).status is Status.FENCED
     assert rule_write_lac(DELETED, master_key=KEY, is_writable=False).status is Status.FENCED
+
+
+def test_a5_a_tombstone_denies_nothing_to_who_fences() -> None:
+    # Who fences has just changed the metadata: the ledger exists, and its entries were here.
+    assert absent_status(DELETED, fence=True) is Status.UNKNOWN
+    ruling = rule_read_lac(DELETED, master_key=KEY, fence=True)
+    assert ruling.status is Status.UNKNOWN and ruling.fence
+
+
+@pytest.mark.parametrize(
+    "facts", [NEVER_SEEN, ORDINARY, FENCED, BEHIND, LIMBO, UNCHECKED, UNCHECKED_UNSEEN, DELETED]
+)
+def test_a2_without_a_lease_nothing_is_denied_taken_or_fenced(facts: LedgerFacts) -> None:
+    over = facts._replace(is_leased=False)
+    refused = [
+        add(over),
+        add(over, recovery=True),
+        rule_read(over, master_key=KEY, fence=True),
+        rule_read_lac(over, master_key=KEY, fence=True),
+        rule_write_lac(over, master_key=KEY, is_writable=True),
+    ]
+    assert refused == [Ruling(Status.NOT_READY)] * len(refused)
+    assert absent_status(over) is absent_status(over, fence=True) is Status.UNKNOWN
+    assert rule_force(over, master_key=KEY).status is Status.UNKNOWN
+    assert rule_read_lac(over, master_key=KEY, fence=False).status is Status.UNKNOWN

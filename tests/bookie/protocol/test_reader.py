@@ -44,7 +44,8 @@ def judged(*statuses: Status, entry_id: int = 5, end: int = 9) -> Exception:
         ((NO, NO, UNK), UndecidedError),
         ((NO, Status.UNREACHABLE, NO), UndecidedError),
         ((Status.IO_ERROR, NO, NO), UndecidedError),
-        ((NO, Status.UNAUTHORIZED, NO), UnauthorizedError),
+        ((NO, Status.UNAUTHORIZED, NO), UndecidedError),
+        ((Status.UNAUTHORIZED,) * 3, UnauthorizedError),
     ],
 )
 def test_within_the_end_only_denials_from_all_are_a_loss(
@@ -210,6 +211,13 @@ def test_a_limbo_answer_covers_nothing_for_a_lac() -> None:
 def test_a_lac_nobody_can_tell_is_undecidable() -> None:
     with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE"):
         lac_read((UNK, -1), (Status.UNREACHABLE, -1), (UNK, -1)).result()
+
+
+def test_b3_a_lac_is_refused_when_all_members_refuse_the_key() -> None:
+    refused = (Status.UNAUTHORIZED, -1)
+    assert lac_read((OK, 4), refused, refused).result() == 4
+    with pytest.raises(UnauthorizedError):
+        lac_read(refused, refused, refused).result()
 
 
 # Any mixture of holders against a dumb oracle

@@ -32,6 +32,7 @@ from bookie.protocol.recovery_effects import (
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import AddRun, Replace
+from bookie.testing.fake_bookie import FakeLedger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recovery_lab import LEDGER, PAYLOAD, Pick, RecoveryLab, entry, first, ledger, names
@@ -221,10 +222,27 @@ def test_one_fenced_bookie_of_three_does_not_begin_the_reading() -> None:
     # Only here (R6): fencing reads make up for a threshold too low, end to end nothing shows.
 
 
-def test_a_wrong_master_key_aborts() -> None:
+def test_b3_a_master_key_that_all_refuse_aborts() -> None:
     lab = lab_of(0)
-    lab[1].ledgers[LEDGER].master_key = b"another"
+    for number in range(3):
+        lab[number].ledgers[LEDGER].master_key = b"another"
     assert isinstance(aborted(lab).error, UnauthorizedError)
+
+
+def test_b3_one_member_that_learned_a_wrong_key_does_not_block_a_recovery() -> None:
+    lab = RecoveryLab(ledger(3, 3, 2), spares=(3,))
+    lab.put(0, 0, 2)
+    lab[1].ledgers[LEDGER] = FakeLedger(master_key=b"another")
+    assert done(lab).metadata.last_entry_id == 0
+    assert lab[0].held(LEDGER) == [0] and lab[1].held(LEDGER) == []
+
+
+def test_b3_a_refused_key_fences_nobody_and_denies_nothing() -> None:
+    lab = lab_of(0)
+    lab[0].down = True
+    lab[1].ledgers[LEDGER].master_key = b"another"
+    error = aborted(lab).error
+    assert isinstance(error, UndecidableError) and "bookie-1: UNAUTHORIZED" in str(error)
 
 
 def test_undecidable_names_the_entry_and_the_members() -> None:

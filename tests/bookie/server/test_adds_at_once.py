@@ -14,9 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.admission import TAKEN, rule_add
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
+from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.state import BookieState, Phase
@@ -114,8 +116,9 @@ async def test_they_hold_bulk_work_back(
 def on(storage: Storage, state: BookieState) -> Operations:
     pacing = Pacing(BusyRates(), clock=lambda: 1.0)
     return Operations(
-        storage, state, reader=ThreadPoolExecutor(1), reads_in_flight_max=1, pacing=pacing
-    )
+        storage, state, reader=ThreadPoolExecutor(1), reads_in_flight_max=1, pacing=pacing,
+        first_fences=FirstFences(in_store(MemoryStore(MemoryCluster()))),
+    )  # fmt: skip
 
 
 def happenings(storage: Storage, state: BookieState, ledger: LedgerId) -> list[Callable[[], None]]:

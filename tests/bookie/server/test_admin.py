@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -12,6 +13,7 @@ from bookie.server.admin import LEDGERS_MAX
 from bookie.server.lifecycle import ExitCode
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 from server_lab import ME, ServerLab
 
 CODES = grpc.StatusCode
@@ -43,10 +45,50 @@ async def health(lab: ServerLab) -> pb.Health:
 async def test_a_call_for_another_bookie_is_refused(
     server: ServerLab, name: str, request_: Any
 ) -> None:
-    code, words = await code_of(server.call(name, request_, meant="bookie-9"))
-    assert code is CODES.FAILED_PRECONDITION
-    assert words == "this is bookie bookie-0, not bookie-9: look up the address again"
+    own = identity(server)
+    for other, said in (
+        (replace(own, bookie="bookie-9"), "this is bookie bookie-0, not bookie-9"),
+        (replace(own, cluster="another"), "not of another: look up the address again"),
+        (replace(own, epoch=own.epoch + 1), "its boot 2 is known: an older process"),
+    ):
+        code, words = await code_of(server.call(name, request_, meant=other))
+        assert code is CODES.FAILED_PRECONDITION and said in words
     assert (await health(server)).phase == pb.SERVING
+
+
+def identity(lab: ServerLab) -> Identity:
+    assert lab.bookie is not None
+    return lab.bookie.control.identity()
+
+
+async def test_a2_a_call_that_names_a_later_boot_is_looked_into(server: ServerLab) -> None:
+    later = replace(identity(server), epoch=7)
+    await code_of(server.call("GetHealth", pb.GetHealthRequest(), meant=later))
+    assert server.bookie is not None and server.bookie.state.epoch_heard == 7
+
+
+async def test_every_reply_says_who_made_it(server: ServerLab) -> None:
+    async with server.admin() as stub:
+        call = stub.GetHealth(pb.GetHealthRequest())
+        await call
+        assert Identity.from_metadata(await call.initial_metadata()) == identity(server)
+
+
+async def test_a_call_for_more_than_a_health_says_whom_it_means(server: ServerLab) -> None:
+    for metadata in ((), (("bookie-id", ME),), (("bookie-id", ME), ("boot-epoch", "x"))):
+        async with server.admin() as stub:
+            code, words = await code_of(stub.Drain(pb.DrainRequest(), metadata=metadata))
+        assert code is CODES.FAILED_PRECONDITION and ("upgraded" in words or "epoch" in words)
+    assert server.bookie is not None and server.bookie.state.phase is Phase.SERVING
+
+
+async def test_while_it_boots_who_names_the_cluster_is_heard(idle_server: ServerLab) -> None:
+    idle_server.metadata.is_out = True
+    bookie = idle_server.begin()
+    await idle_server.until(lambda: bool(bookie.state.message))
+    meant = Identity("cluster", ME, 5)
+    found = await idle_server.call("GetHealth", pb.GetHealthRequest(), meant=meant)
+    assert found.phase == pb.BOOTING and bookie.state.epoch_heard == 0
 
 
 async def test_who_does_not_know_the_id_asks_whoever_is_there(server: ServerLab) -> None:
@@ -206,11 +248,24 @@ async def test_a_loss_is_recorded_when_all_members_answered_and_then_clears(
     assert (await health(server)).losses_recorded == 1
 
 
-async def test_s33_a_person_may_accept_a_loss_in_an_open_ledger_but_not_of_what_is_here(
+async def test_a10_a_persons_word_does_not_turn_unknown_into_a_denial(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 1)
+    await server.kill()
+    await server.start()
+    await server.close_ledger(ledger, 1)
+    refused = await lose(server, ledger, 0, 1, by_person=True)
+    assert not refused.recorded and "CLOSED at 1" in refused.message
+    assert await cleared(server, ledger) == ("EntriesMissing", 2)
+
+
+async def test_s33_a_person_may_accept_a_loss_in_recovery_but_not_of_what_is_here(
     server: ServerLab,
 ) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0)
+    current = await server.store.read_ledger(ledger)
+    await server.store.write_ledger(current.value.in_recovery(), version=current.version)
     assert not (await lose(server, ledger, 0, 3, by_person=True)).recorded
     assert (await lose(server, ledger, 1, 3, by_person=True)).recorded
     await server.flush()
@@ -344,3 +399,58 @@ async def test_there_is_nothing_to_approve_on_a_serving_bookie(server: ServerLab
     request = pb.ApproveCookieFixRequest(plan_id="p", approved_by="me")
     reply = await server.call("ApproveCookieFix", request)
     assert not reply.accepted and "no cookie fix waits" in reply.message
+
+
+# ---- collection ---------------------------------------------------------------------------------
+
+
+async def test_a5_a_collection_that_the_brake_holds_is_told_and_goes_on_when_approved(
+    idle_server: ServerLab,
+) -> None:
+    server = idle_server
+    server.tree["storage"] = {
+        "collectIntervalSeconds": 0.01,
+        "collectGraceSeconds": 0.01,
+        "collectBrakeFrom": 2,
+    }
+    await server.start()
+    ledgers = [await server.ledger() for _ in range(3)]
+    for ledger in ledgers:
+        await server.add(ledger, 0)
+    for ledger in ledgers:
+        await server.store.delete_ledger(ledger)
+    state = server.bookie.state  # type: ignore[union-attr]
+    await server.until(lambda: state.collection_plan != "" and state.ledgers_missing == 3)
+    told = await health(server)
+    assert "3 of 3 ledgers here are gone" in told.collection_held
+    wrong = await server.call("ApproveCollection", pb.ApproveCollectionRequest(plan_id="another"))
+    assert not wrong.accepted and "look again" in wrong.message
+    request = pb.ApproveCollectionRequest(plan_id=told.collection_plan_id, approved_by="ann")
+    assert (await server.call("ApproveCollection", request)).accepted
+    await server.until(lambda: state.tombstones == 3)
+    assert not (await health(server)).collection_held
+
+
+async def test_a5_what_was_collected_too_soon_is_put_back_by_a_repair(
+    idle_server: ServerLab,
+) -> None:
+    server = idle_server
+    server.tree["storage"] = {"collectIntervalSeconds": 0.01, "collectGraceSeconds": 0.01}
+    await server.start()
+    ledger = await server.ledger(closed_at=0)
+    await server.add(ledger, 0)
+    before = (await server.store.read_ledger(ledger)).value
+    await server.store.delete_ledger(ledger)
+    await server.until_status(lambda: server.absent_now(ledger, 0), Status.NO_SUCH_LEDGER)
+    _, told = await server.read(ledger, 0, 0, fence=True)
+    assert told is not None and told.absent is Status.UNKNOWN
+    assert (await server.lac(ledger, fence=True))[0] is Status.UNKNOWN
+    await server.store.create_ledger(before)
+    await server.until_status(lambda: server.absent_now(ledger, 0), Status.UNKNOWN)
+    assert await server.add(ledger, 0) is Status.FENCED
+    assert (await health(server)).limbo_ledgers == 1
+    assert await cleared(server, ledger) == ("EntriesMissing", 1)
+    assert await server.add(ledger, 0, recovery=True) is Status.OK
+    assert await cleared(server, ledger) == ("Cleared", 0)
+    await server.restart()
+    assert (await server.absent_now(ledger, 1)) is not Status.NO_SUCH_LEDGER

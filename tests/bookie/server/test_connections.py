@@ -5,24 +5,26 @@ import random
 import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import uvloop
 from bookie.protocol.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.connections import BUFFER_BYTES, DataServer, RunConnection
+from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE,
     ENVELOPE_BYTES,
     MESSAGE_BYTES_MAX,
     Envelope,
     Op,
-    encode_hello,
     envelope_header,
     message_bytes,
     parse_envelope,
 )
-from server_lab import ME, ServerLab
+from server_lab import ServerLab
 
 
 def message(request_id: int, body: bytes = b"", op: Op = Op.FORCE) -> bytes:
@@ -39,6 +41,9 @@ class EchoService:
         self.reply: bytes | None = None
         self.connections: set[RunConnection] = set()
         self.was_full = asyncio.Event()
+
+    def on_bytes(self) -> None:
+        """What it answers depends on no lease."""
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         self.offered += 1
@@ -223,6 +228,9 @@ class Recorder:
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
 
+    def on_bytes(self) -> None:
+        """Nothing here depends on a lease."""
+
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         self.bodies.append(bytes(envelope.body))
         return True
@@ -391,19 +399,59 @@ async def raw(lab: ServerLab) -> AsyncIterator[Client]:
 
 async def test_a_greeting_of_its_own_name_is_answered(server: ServerLab) -> None:
     async with raw(server) as client:
-        client.send(message(0, encode_hello(ME), Op.HELLO))
+        client.send(message(0, own(server).encode(), Op.HELLO))
         answer = await client.receive()
         assert (answer.op, answer.code) == (Op.HELLO, Status.OK)
+        assert Identity.decode(answer.body) == own(server)
 
 
-@pytest.mark.parametrize("body", [b"bookie-1", b"", b"\xff\xfe", b"x" * 5000])
-async def test_whoever_means_another_bookie_is_sent_away(server: ServerLab, body: bytes) -> None:
-    fence = message(1, server.lac_request(3).encode(), Op.READ_LAC)
-    async with raw(server) as client:
-        client.send(message(0, body, Op.HELLO) + fence)
+def own(lab: ServerLab) -> Identity:
+    assert lab.bookie is not None and lab.bookie.state.identity.is_confirmed
+    return lab.bookie.state.identity
+
+
+async def sent_away(lab: ServerLab, hello: bytes) -> str:
+    """With which words; what came behind the greeting is not answered, and has done nothing."""
+    fence = message(1, lab.lac_request(3).encode(), Op.READ_LAC)
+    async with raw(lab) as client:
+        client.send(message(0, hello, Op.HELLO) + fence)
         answer = await client.receive()
         assert (answer.op, answer.code) == (Op.HELLO, Status.BAD_REQUEST)
         assert await client.ended() == b""
+    assert lab.traffic.fences == 0
+    return bytes(answer.body).decode()
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"bookie": "bookie-1"}, "this is bookie bookie-0, not bookie-1"),
+        ({"cluster": "another"}, "not of another"),
+        ({"epoch": 9}, "its boot 9 is known"),
+    ],
+)
+async def test_a1_whoever_means_another_process_is_sent_away(
+    server: ServerLab, other: dict[str, Any], words: str
+) -> None:
+    assert words in await sent_away(server, replace(own(server), **other).encode())
+
+
+@pytest.mark.parametrize("body", [b"bookie-0", b"", b"\xff\xfe", b"x" * 5000, b"[" * 4096])
+async def test_who_greets_in_the_old_form_is_told_to_upgrade(
+    server: ServerLab, body: bytes
+) -> None:
+    assert "of an older version, upgrade it" in await sent_away(server, body)
+
+
+async def test_a2_a_bookie_that_hears_of_a_later_boot_of_itself_looks_into_it(
+    server: ServerLab,
+) -> None:
+    state, looks = server.bookie.state if server.bookie else None, list[int]()
+    assert state is not None
+    state.on_newer_epoch = lambda: looks.append(state.epoch_heard)
+    await sent_away(server, replace(own(server), epoch=9).encode())
+    await sent_away(server, replace(own(server), epoch=10, cluster="another").encode())
+    assert looks == [9]
 
 
 async def test_who_does_not_say_whom_it_means_is_sent_away(server: ServerLab) -> None:
@@ -418,7 +466,7 @@ async def test_connections_beyond_the_limit_are_closed(idle_server: ServerLab) -
     idle_server.tree["limits"] = {"connections": 1}
     await idle_server.start()
     async with raw(idle_server) as first:
-        first.send(message(0, encode_hello(ME), Op.HELLO))
+        first.send(message(0, own(idle_server).encode(), Op.HELLO))
         await first.receive()
         async with raw(idle_server) as second:
             assert await second.ended() == b""

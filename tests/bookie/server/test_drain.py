@@ -211,3 +211,15 @@ async def test_a_count_under_way_when_the_drain_is_cancelled_is_dropped(
     await drain(server, cancel=True)
     opened.set()
     assert not (await health(server)).ledgers_counted
+
+
+async def test_a7_a_ledger_that_cannot_be_read_counts_as_held(
+    server: ServerLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = await server.ledger(ensemble=OTHERS)
+    server.cluster.garbled.add(foreign)
+    await drain(server)
+    await counted(server, 1)
+    assert f"their metadata cannot be read ({foreign})" in caplog.text
+    server.cluster.garbled.clear()
+    await counted(server, 0)

@@ -68,3 +68,14 @@ async def test_what_it_did_is_counted(server: ServerLab) -> None:
 
 async def test_an_unknown_page_is_not_found(server: ServerLab) -> None:
     assert (await get(server, "/nothing"))[0] == 404
+
+
+async def test_a5_what_is_wrong_with_the_metadata_store_has_figures(server: ServerLab) -> None:
+    calm = await metrics(server)
+    assert calm["bookie_metadata_rolled_back"] == calm["bookie_collection_held"] == 0
+    assert server.bookie is not None
+    server.bookie.state.metadata_rolled_back = "older"
+    server.bookie.state.tombstones = 7
+    told = await metrics(server)
+    assert (told["bookie_metadata_rolled_back"], told["bookie_tombstones"]) == (1, 7)
+    assert told["bookie_leased"] == 1

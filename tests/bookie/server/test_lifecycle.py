@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode
 from bookie.server.state import Phase
+from bookie.storage.disk import RealDisk
 from bookie.storage.lock import FolderLock
-from bookie.storage.marker import MARKER_NAME
+from bookie.storage.marker import read_marker
 from bookie.storage.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.testing.disk import SimDisk
 from server_lab import KIB, ME, ServerLab
 
 
 def markers(lab: ServerLab) -> list[bool]:
-    return [(path / MARKER_NAME).exists() for path in lab.directories]
+    """Of each directory, whether it says that the stop was unclean."""
+    return [read_marker(lab.disk or RealDisk(), path).is_dirty for path in lab.directories]
 
 
 async def refused(lab: ServerLab, words: str) -> None:
@@ -123,7 +126,7 @@ async def test_a_metadata_store_that_is_away_is_waited_for(idle_server: ServerLa
     await idle_server.until_registered()
 
 
-@pytest.mark.parametrize("operation", ["read_cookie", "ledger_ids", "write_boot_epoch"])
+@pytest.mark.parametrize("operation", ["read_cookie", "ledger_ids", "write_boot"])
 async def test_a_metadata_store_that_goes_away_during_the_boot_only_delays_it(
     idle_server: ServerLab, operation: str
 ) -> None:
@@ -254,16 +257,16 @@ async def test_a_registration_that_failed_is_tried_again(idle_server: ServerLab)
 
 
 async def test_another_boot_of_the_same_id_elsewhere_ends_this_one(
-    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+    server: ServerLab,
 ) -> None:
     await server.stop()
-    monkeypatch.setattr("bookie.server.housekeeping.IDENTITY_INTERVAL_S", 0.01)
+    server.tree["lease"] = {"confirmSeconds": 0.01}
     await server.start()
     ledger = await server.ledger()
     await server.add(ledger, 0)
-    epoch = await server.store.read_boot_epoch(ME)
+    epoch = await server.store.read_boot(ME)
     assert epoch is not None
-    await server.store.write_boot_epoch(ME, epoch.value + 1, version=epoch.version)
+    await server.store.write_boot(ME, StoredBoot(epoch.value.epoch + 1), version=epoch.version)
     assert await server.ended() is ExitCode.ERROR
     assert ME not in await server.store.bookies()
 
@@ -295,7 +298,7 @@ async def test_s28_a_final_flush_that_fails_keeps_the_markers(
     disk.fail(operation, pattern="*.log*", error=errno.EIO)  # first: the flusher may look any time
     await idle_server.add(ledger, 0)
     assert await idle_server.stop() is ExitCode.DISK_FAILED
-    assert all(disk.exists(path / MARKER_NAME) for path in idle_server.directories)
+    assert all(markers(idle_server))
 
 
 async def test_s28_a_final_flush_without_space_keeps_the_markers_and_the_next_boot_checks(
@@ -323,7 +326,7 @@ async def test_a_disk_that_fails_while_serving_ends_the_bookie_and_keeps_the_mar
     disk.fail("sync", pattern="*.log*", error=errno.EIO)
     assert not (await idle_server.add(ledger, 1)).is_known
     assert await idle_server.ended() is ExitCode.DISK_FAILED
-    assert all(disk.exists(path / MARKER_NAME) for path in idle_server.directories)
+    assert all(markers(idle_server))
 
 
 async def test_a_disk_that_fails_at_the_boot_is_an_end_of_its_own(idle_server: ServerLab) -> None:

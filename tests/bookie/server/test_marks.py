@@ -1,5 +1,6 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
+import pytest
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.server.marks import Marks
@@ -144,3 +145,29 @@ async def test_a_lifted_boundary_stays_lifted_over_restarts(lab: BootLab) -> Non
     booted = await lab.boot()
     assert not booted.storage.is_unchecked(elsewhere)
     assert not await marks.finish_unchecked()
+
+
+async def test_a7_a_ledger_that_cannot_be_read_keeps_its_mark_and_holds_the_boundary(
+    lab: BootLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS), closed_at=0)
+    lab.cluster.garbled.add(ledger)
+    marks = await unclean(lab)
+    (kept,) = await marks.clear([ledger])
+    assert (kept.cleared, kept.reason) == (False, "MetadataUnreadable")
+    assert not await marks.finish_unchecked()
+    lab.cluster.garbled.clear()
+    assert (await marks.clear([ledger]))[0].cleared and await marks.finish_unchecked()
+
+
+async def test_a7_the_end_of_the_check_waits_for_what_cannot_be_read_and_says_so_once(
+    lab: BootLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger((0, OTHERS))
+    await begin_recovery(lab, ledger)
+    marks = await unclean(lab)
+    lab.cluster.garbled.add(ledger)
+    assert not await marks.finish_unchecked() and not await marks.finish_unchecked()
+    assert caplog.text.count(f"whose metadata cannot be read ({ledger})") == 1

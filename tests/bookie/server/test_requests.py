@@ -9,8 +9,8 @@ from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import build_run, parse_run
 from bookie.protocol.status import Status
+from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
 from bookie.server.lifecycle import ExitCode
-from bookie.server.operations import READS_PER_CONNECTION_MAX
 from bookie.server.pacing import ANSWER_DELAY_S_MAX
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.storage.marker import MARKER_NAME
@@ -40,6 +40,19 @@ async def test_what_was_never_here_is_denied(server: ServerLab) -> None:
     assert await server.absent(ledger, 0) is Status.NO_SUCH_LEDGER
     await server.add(ledger, 0)
     assert await server.absent(ledger, 1) is Status.NO_SUCH_ENTRY
+
+
+async def test_a2_a_process_that_slept_looks_at_its_lease_before_it_answers(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger()
+    assert await server.add(ledger, 0) is Status.OK
+    assert server.bookie is not None
+    server.bookie.state.lease_until = 0.0
+    assert await server.add(ledger, 1) is Status.NOT_READY
+    assert await server.absent(ledger, 1) is Status.UNKNOWN
+    status, reply = await server.read(ledger, 0, 0)
+    assert status is Status.OK and reply is not None and len(reply.runs) == 1
 
 
 async def test_s9_what_the_disk_cannot_give_is_unknown_and_not_denied(
@@ -129,6 +142,7 @@ async def slow_server(idle_server: ServerLab) -> ServerLab:
     idle_server.tree["storage"] = {
         "compactionBytesPerSecondBusy": 1,
         "collectIntervalSeconds": 0.01,
+        "collectGraceSeconds": 0.01,
         "compactionIntervalSeconds": 0.01,
     }
     idle_server.tree["ledgers"] = idle_server.tree["ledgers"][:1]
@@ -301,9 +315,8 @@ async def test_a_fence_refused_by_a_full_disk_is_not_told_later_as_if_it_were_wr
     await idle_server.start()
     ledger = await idle_server.ledger()
     capacity, disk.capacity_bytes = disk.capacity_bytes, 0
-    fillers = 0
-    while await idle_server.fence(1000 + fillers) is Status.OK:
-        fillers += 1
+    while await idle_server.fence(await idle_server.ledger()) is Status.OK:
+        """Until nothing more fits."""
     assert await idle_server.fence(ledger) is Status.READ_ONLY
     assert await idle_server.fence(ledger) is Status.READ_ONLY
     assert (await idle_server.read(ledger, 0, 0, fence=True))[0] is Status.READ_ONLY
@@ -434,7 +447,7 @@ async def test_s42_a_ledger_it_never_saw_but_existed_is_unknown_after_an_unclean
 
 async def test_s40_a_collected_ledger_takes_nothing_any_more(idle_server: ServerLab) -> None:
     server = idle_server
-    server.tree["storage"] = {"collectIntervalSeconds": 0.01}
+    server.tree["storage"] = {"collectIntervalSeconds": 0.01, "collectGraceSeconds": 0.01}
     await server.start()
     ledger = await server.ledger()
     await server.add(ledger, 0)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
-from bookie.server.operations import READS_PER_CONNECTION_MAX
+from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
 from bookie.wire.stock.messages import Outcome
 from server_lab import ME, ServerLab
 from stock_client import NEVER, StockLab, V2Client, V3Client, entry, lac_body

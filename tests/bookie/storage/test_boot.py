@@ -1,13 +1,16 @@
 """The boot over a real storage: epochs, marks, order, and what each way of stopping means."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
+from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import BootRefusedError, StorageError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.log_files import LOG_FILES
-from bookie.storage.marker import MARKER_NAME, Marker
+from bookie.storage.marker import MARKER_NAME
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.sqlite import DatabaseFile
 from bookie.storage.stamps import read_stamp
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
@@ -24,9 +27,9 @@ async def test_a_new_bookie_gets_cookie_stamps_epoch_and_markers(lab: BootLab) -
     booted = await lab.boot()
     record = booted.record
     assert (record.boot_epoch, record.clean, record.reason) == (1, True, "FirstBoot")
-    assert {found.marker for found in lab.markers()} == {Marker(1, MEMORY)}
-    epoch, cookie = await lab.store.read_boot_epoch(ME), await lab.store.read_cookie(ME)
-    assert epoch is not None and epoch.value == 1
+    assert lab.running() == {(1, MEMORY)}
+    epoch, cookie = await lab.store.read_boot(ME), await lab.store.read_cookie(ME)
+    assert epoch is not None and epoch.value.epoch == 1
     assert cookie is not None and len(cookie.value.ledger_dirs) == 2
 
 
@@ -150,6 +153,7 @@ async def test_an_unreadable_marker_counts_as_memory_mode(lab: BootLab) -> None:
     lab.kill()
     for place in range(3):
         (lab.directory(place) / MARKER_NAME).write_bytes(b"{half a mark")
+    lab.lease_wait_s = 0.0  # nor does it say whose lock it was
     record = (await lab.boot(mode=JOURNAL)).record
     assert (record.reason, record.ledgers_in_limbo) == ("UncleanShutdown", 1)
 
@@ -260,9 +264,7 @@ async def test_what_is_unchecked_stays_so_over_a_clean_restart(lab: BootLab) -> 
 # ---- order and interruptions --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "operation", ["new_ledger_id", "ledger_ids", "read_ledger", "write_boot_epoch"]
-)
+@pytest.mark.parametrize("operation", ["new_ledger_id", "ledger_ids", "read_ledger", "write_boot"])
 async def test_s26_a_boot_that_dies_leaves_the_older_markers_and_the_next_marks_all(
     faulty: tuple[BootLab, FaultyStore], operation: str
 ) -> None:
@@ -273,7 +275,7 @@ async def test_s26_a_boot_that_dies_leaves_the_older_markers_and_the_next_marks_
     store.before = failing_at(operation)
     with pytest.raises(UnavailableError):
         await lab.boot()
-    assert {found.marker for found in lab.markers()} == {Marker(1, MEMORY)}
+    assert lab.running() == {(1, MEMORY)}
     store.before = None
     booted = await lab.boot()
     assert booted.record.reason == "UncleanShutdown"
@@ -303,14 +305,14 @@ async def test_s26_a_stop_while_marking_keeps_the_older_markers(
     booting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await booting
-    assert {found.marker for found in lab.markers()} == {Marker(1, MEMORY)}
+    assert lab.running() == {(1, MEMORY)}
 
 
 async def test_an_interrupted_first_boot_is_still_a_first_boot(
     faulty: tuple[BootLab, FaultyStore],
 ) -> None:
     lab, store = faulty
-    store.before = failing_at("write_boot_epoch")
+    store.before = failing_at("write_boot")
     with pytest.raises(UnavailableError):
         await lab.boot()
     store.before = None
@@ -322,7 +324,7 @@ async def test_a_first_boot_that_is_interrupted_again_and_again_is_still_one(
     faulty: tuple[BootLab, FaultyStore],
 ) -> None:
     lab, store = faulty
-    store.before = failing_at("write_boot_epoch")
+    store.before = failing_at("write_boot")
     for _ in range(3):
         with pytest.raises(UnavailableError):
             await lab.boot(policy=FixPolicy.NEVER)
@@ -334,7 +336,7 @@ async def test_a_first_boot_that_is_interrupted_again_and_again_is_still_one(
 async def test_the_epoch_is_above_all_that_any_disk_or_the_store_says(lab: BootLab) -> None:
     await lab.boot()
     await lab.stop()
-    found = await lab.store.read_boot_epoch(ME)
+    found = await lab.store.read_boot(ME)
     assert found is not None
     lab.disk.unlink(lab.directory(1) / "STAMP")
     booted = await lab.boot()
@@ -354,9 +356,9 @@ async def test_another_process_of_the_same_id_that_booted_meanwhile_is_noticed(
     async def rival(name: str) -> None:
         if name == "write_cookie":  # long after this boot has read the epoch
             store.before = None
-            found = await store.inner.read_boot_epoch(ME)
+            found = await store.inner.read_boot(ME)
             assert found is not None
-            await store.inner.write_boot_epoch(ME, 2, version=found.version)
+            await store.inner.write_boot(ME, StoredBoot(2), version=found.version)
 
     store.before = rival
     with pytest.raises(BootRefusedError, match="another process uses this bookie id"):
@@ -396,8 +398,22 @@ async def test_a_bookie_that_once_booted_fences_although_nothing_names_it_any_mo
 ) -> None:
     elsewhere = await lab.ledger((0, OTHERS), closed_at=0)
     await lab.store.initialise()
-    await lab.store.write_boot_epoch(ME, 7, version=None)
+    await lab.store.write_boot(ME, StoredBoot(7), version=None)
     booted = await lab.boot()
     boundary = booted.storage.boundary()
     assert (booted.record.boot_epoch, booted.record.reason) == (8, "IdentityLost")
     assert boundary is not None and boundary.covers(elsewhere)
+
+
+async def test_b4_a_boot_makes_durable_what_was_left_in_every_index(
+    lab: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled, settle = list[Path](), DatabaseFile.settle
+
+    def noted(database: DatabaseFile) -> None:
+        settled.append(database.path.parent)
+        settle(database)
+
+    monkeypatch.setattr(DatabaseFile, "settle", noted)
+    await lab.boot()
+    assert settled == list(lab.settings().storage.ledger_dirs)

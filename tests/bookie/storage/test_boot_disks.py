@@ -2,18 +2,20 @@
 
 import asyncio
 import shutil
+from dataclasses import replace
 
 import pytest
 from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint, Versioned
-from bookie.protocol.errors import BootRefusedError, MetadataFormatError, UnavailableError
+from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint, StoredBoot, Versioned
+from bookie.protocol.errors import BootRefusedError, UnavailableError
+from bookie.protocol.ids import LedgerId
 from bookie.storage.boot import Boot, Booted, FixPolicy
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.storage.verdicts import DiskVerdict
 from bookie.testing.metadata import FaultyStore
-from boot_lab import ME, BootLab, failing_at
+from boot_lab import ME, OTHERS, BootLab, failing_at
 from storage_kit import ids
 
 JOURNAL = DurabilityMode.JOURNAL
@@ -287,10 +289,29 @@ async def test_a_cookie_changed_meanwhile_is_a_rival(
             store.before = None
             found = await store.inner.read_cookie(ME)
             assert isinstance(found, Versioned)
-            await store.inner.write_cookie(found.value, version=found.version)
+            other = replace(found.value, ledger_dirs=("/elsewhere/1", "/elsewhere/2"))
+            await store.inner.write_cookie(other, version=found.version)
 
     store.before = rival
     assert "another process uses this bookie id" in await refused(lab)
+
+
+async def test_a8_a_cookie_that_an_earlier_attempt_wrote_late_is_ours(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await settled(lab)
+    lab.wipe(1)
+
+    async def late(name: str) -> None:
+        if name == "write_cookie":
+            store.before = None
+            found = await store.inner.read_cookie(ME)
+            assert found is not None
+            await store.inner.write_cookie(found.value, version=found.version)
+
+    store.before = late
+    assert (await lab.boot()).record.reason == "DiskReplaced"
 
 
 async def test_the_cookie_comes_after_the_marks_and_the_epoch_last(
@@ -301,8 +322,8 @@ async def test_the_cookie_comes_after_the_marks_and_the_epoch_last(
     lab.wipe(1)
     store.calls.clear()
     await lab.boot(uids=UIDS)
-    order = [c for c in store.calls if c in ("ledger_ids", "write_cookie", "write_boot_epoch")]
-    assert order == ["ledger_ids", "write_cookie", "write_boot_epoch"]
+    order = [c for c in store.calls if c in ("ledger_ids", "write_cookie", "write_boot")]
+    assert order == ["ledger_ids", "write_cookie", "write_boot", "write_boot"]
     assert lab.steps == ["replaying", "marking", "fixing the cookie", "stamping"]
 
 
@@ -338,20 +359,51 @@ async def test_a_journal_that_vanished_after_an_unclean_stop_is_a_lost_one(lab: 
     assert booted.storage.limbo_ledgers() == [ledger]
 
 
-async def test_metadata_of_no_known_format_refuses_an_unclean_boot(
+async def test_a7_one_ledger_that_nobody_can_read_refuses_no_boot(
+    lab: BootLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lab.boot()
+    mine, foreign = await lab.ledger(), await lab.ledger((0, OTHERS), closed_at=0)
+    lab.cluster.garbled.add(foreign)
+    lab.kill()
+    booted = await lab.boot()
+    record, boundary = booted.record, booted.storage.boundary()
+    assert (record.ledgers_unreadable, record.unreadable) == (1, (foreign,))
+    assert booted.storage.limbo_ledgers() == [mine, foreign]
+    assert boundary is not None and boundary.covers(foreign) and foreign in boundary.recovering
+    assert f"metadata of 1 ledgers cannot be read ({foreign})" in caplog.text
+
+
+async def test_a7_a_new_bookie_fences_what_it_cannot_read_and_no_more(lab: BootLab) -> None:
+    await lab.store.initialise()
+    foreign, other = await lab.ledger((0, OTHERS)), await lab.ledger((0, OTHERS))
+    lab.cluster.garbled.add(foreign)
+    booted = await lab.boot()
+    boundary = booted.storage.boundary()
+    assert booted.record.reason == "FirstBoot" and booted.record.ledgers_unreadable == 1
+    assert booted.storage.limbo_ledgers() == [foreign]
+    assert boundary is not None and boundary.covers(foreign) and not boundary.covers(other)
+
+
+async def test_a11_what_is_created_while_an_unclean_boot_lists_counts_as_an_explicit_id(
     faulty: tuple[BootLab, FaultyStore],
 ) -> None:
+    # Nothing of it can be forgotten, but nothing tells it from a ledger with an id of its own.
     lab, store = faulty
     await lab.boot()
-    await lab.ledger()
     lab.kill()
+    made: list[LedgerId] = []
 
-    async def garbage(name: str) -> None:
-        if name == "read_ledger":
-            raise MetadataFormatError("ledger 0 is of no known format")
+    async def create(name: str) -> None:
+        if name == "ledger_ids" and not made:
+            made.append(await lab.ledger())
 
-    store.before = garbage
-    assert "no known format" in await refused(lab)
+    store.before = create
+    storage = (await lab.boot()).storage
+    boundary = storage.boundary()
+    assert boundary is not None and boundary.last_ledger_id < made[0]
+    assert boundary.covers(made[0]) and storage.limbo_ledgers() == made
+    assert not boundary.covers(await lab.ledger())
 
 
 # ---- another process of the same id -------------------------------------------------------------
@@ -404,11 +456,11 @@ async def test_the_loser_of_two_boots_does_not_keep_the_winners_stamps(
     lab.wipe(1)
 
     async def rival(name: str) -> None:
-        if name == "write_boot_epoch":
+        if name == "write_boot":
             store.before = None
-            found = await store.inner.read_boot_epoch(ME)
+            found = await store.inner.read_boot(ME)
             assert found is not None
-            await store.inner.write_boot_epoch(ME, 2, version=found.version)
+            await store.inner.write_boot(ME, StoredBoot(2), version=found.version)
 
     store.before = rival
     assert "boot epoch" in await refused(lab)

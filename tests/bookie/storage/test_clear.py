@@ -128,8 +128,9 @@ def loss(
     held: EntrySet = EMPTY,
     answered: frozenset[BookieId] = ALL,
     person: bool = False,
+    on: BookieId = B1,
 ) -> str:
-    return refuse_loss(metadata, lost, held=held, answered_by=answered, by_person=person)
+    return refuse_loss(metadata, lost, own_id=on, held=held, answered_by=answered, by_person=person)
 
 
 def test_a_loss_is_taken_when_every_member_answered() -> None:
@@ -150,7 +151,7 @@ def test_members_of_every_fragment_that_is_touched_must_answer() -> None:
 def test_only_the_write_set_of_the_entry_must_answer() -> None:
     striped = ledger((0, (B0, B1, B2, B3)), quorum=2).closed(EntryId(7), length=0)
     assert loss(striped, ids((1, 1)), answered=frozenset({B1, B2})) == ""
-    assert B3 in loss(striped, ids((1, 2)), answered=frozenset({B1, B2}))
+    assert B3 in loss(striped, ids((2, 2)), answered=frozenset({B1, B2}), on=B2)
 
 
 @pytest.mark.parametrize("person", [True, False])
@@ -169,4 +170,30 @@ def test_without_a_person_the_end_must_be_known() -> None:
 
 
 def test_s33_a_person_may_accept_what_is_undecidable() -> None:
-    assert loss(ledger((0, WITH)), ids((5, 5)), answered=frozenset(), person=True) == ""
+    recovering = ledger((0, WITH)).in_recovery()
+    assert loss(recovering, ids((5, 5)), answered=frozenset(), person=True) == ""
+
+
+def test_a10_a_bookie_records_no_loss_of_entries_it_is_not_to_hold() -> None:
+    striped = ledger((0, (B0, B1, B2, B3)), quorum=2)
+    for metadata, person in ((striped.closed(EntryId(7), length=0), False), (striped, True)):
+        state = metadata.in_recovery() if person else metadata
+        everyone = frozenset({*ALL, B3})
+        assert loss(state, ids((4, 4)), answered=everyone, person=person, on=B0) == ""
+        refusal = loss(state, ids((4, 5)), answered=everyone, person=person, on=B0)
+        assert "entries 5..5" in refusal and "not stored on bookie-0" in refusal
+    assert "not stored on" in loss(closed(9), ids((4, 4)), on=B3)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        (closed(9), "CLOSED at 9"),
+        (ledger((0, WITH)), "is OPEN: recover it first"),
+        (ledger((0, WITH), (6, WITH)).in_recovery(), "entry 5 is before the last fragment"),
+    ],
+)
+def test_a10_a_person_decides_about_the_tail_of_a_ledger_in_recovery_only(
+    metadata: LedgerMetadata, words: str
+) -> None:
+    assert words in loss(metadata, ids((5, 5)), person=True)

@@ -5,24 +5,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bookie.protocol.errors import BootRefusedError, CorruptError, StorageError
-from bookie.storage.disk import RealDisk
+from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.lock import FolderLock
 from bookie.storage.looking import look_at_disks
 from bookie.storage.marker import (
     MARKER_NAME,
     NO_MARKER,
     UNREADABLE_MARKER,
+    BootMarkers,
     FoundMarker,
     Marker,
-    clear_markers,
     read_marker,
-    write_markers,
 )
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.stamps import STAMP_NAME, Stamp, read_stamp, write_stamp
@@ -120,12 +119,40 @@ def test_a_crash_while_stamping_leaves_the_old_stamp_or_the_new(seed: int) -> No
 # ---- markers ------------------------------------------------------------------------------------
 
 
-def test_a_marker_comes_back_with_epoch_and_mode(tmp_path: Path) -> None:
+def markers(disk: Disk, paths: Sequence[Path]) -> BootMarkers:
+    return BootMarkers(disk, paths, holders=())
+
+
+def test_a_marker_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert read_marker(REAL, tmp_path) == NO_MARKER
-    write_markers(REAL, [tmp_path], MARKER)
-    assert read_marker(REAL, tmp_path) == FoundMarker(True, MARKER)
-    clear_markers(REAL, [tmp_path])
-    assert read_marker(REAL, tmp_path) == NO_MARKER
+    marker = Marker(7, DurabilityMode.SYNC, generation=12, confirmed=11, is_clean=True)
+    markers(REAL, [tmp_path]).write(marker)
+    assert read_marker(REAL, tmp_path) == FoundMarker(True, marker)
+
+
+def test_a_marker_of_a_version_before_is_dirty_and_of_no_generation(tmp_path: Path) -> None:
+    (tmp_path / MARKER_NAME).write_bytes(b'{"bootEpoch": 7, "mode": "memory"}')
+    found = read_marker(REAL, tmp_path)
+    assert found.is_dirty and found.marker == Marker(7, DurabilityMode.MEMORY)
+
+
+def test_each_directory_names_its_own_holder(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.mkdir()
+    BootMarkers(REAL, paths, holders=("one", "two")).write(MARKER)
+    assert [read_marker(REAL, path).marker for path in paths] == [
+        replace(MARKER, holder="one"),
+        replace(MARKER, holder="two"),
+    ]
+
+
+def test_a_raised_generation_says_what_the_store_had(tmp_path: Path) -> None:
+    ours = markers(REAL, [tmp_path])
+    ours.write(replace(MARKER, generation=4))
+    assert ours.raise_generation(confirmed=3) == 5
+    raised = replace(MARKER, generation=5, confirmed=3)
+    assert read_marker(REAL, tmp_path) == FoundMarker(True, raised)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +168,14 @@ def test_a_marker_that_the_disk_cannot_give_is_dirty(operation: str) -> None:
     disk, (path, _) = simulated()
     disk.fail(operation, pattern=MARKER_NAME)
     if operation != "stat":
-        write_markers(disk, [path], MARKER)
+        markers(disk, [path]).write(MARKER)
     assert read_marker(disk, path).is_dirty
 
 
 @pytest.mark.parametrize("seed", CRASHES)
 def test_s27_once_written_markers_survive_every_crash(seed: int) -> None:
     disk, paths = simulated()
-    write_markers(disk, paths, MARKER)
+    markers(disk, paths).write(MARKER)
     image = disk.crash(seed)
     assert [read_marker(image, path) for path in paths] == [FoundMarker(True, MARKER)] * 2
 
@@ -156,20 +183,22 @@ def test_s27_once_written_markers_survive_every_crash(seed: int) -> None:
 @pytest.mark.parametrize("seed", CRASHES)
 def test_a_crash_while_markers_are_renewed_never_shows_a_clean_stop(seed: int) -> None:
     images = crash_images(
-        lambda disk, paths: write_markers(disk, paths, Marker(6, DurabilityMode.SYNC)),
-        lambda disk, paths: write_markers(disk, paths, MARKER),
+        lambda disk, paths: markers(disk, paths).write(Marker(6, DurabilityMode.SYNC)),
+        lambda disk, paths: markers(disk, paths).write(MARKER),
         seed=seed,
     )
     for image, *paths in images:
         assert all(read_marker(image, path).marker is not None for path in paths)
 
 
-def test_cleared_markers_are_gone_after_a_power_cut() -> None:
+def test_a_clean_end_is_there_after_a_power_cut() -> None:
     disk, paths = simulated()
-    write_markers(disk, paths, MARKER)
-    clear_markers(disk, paths)
-    image = disk.power_cut()
-    assert [read_marker(image, path) for path in paths] == [NO_MARKER] * 2
+    ours = markers(disk, paths)
+    ours.write(MARKER)
+    ours.end_cleanly()
+    found = [read_marker(disk.power_cut(), path) for path in paths]
+    assert not any(each.is_dirty for each in found)
+    assert [each.marker for each in found] == [replace(MARKER, is_clean=True)] * 2
 
 
 # ---- the lock -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The index against a dict: overlaps, patterns, duplicates, healing; and its own damage."""
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -302,6 +303,75 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     database.close()
+
+
+def image_of_a_killed_one(tmp_path: Path) -> Path:
+    """The files of an index whose process was killed after a commit: what the page cache shows."""
+    index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
+    commit(index, {1: run(7, 0, 5)})
+    image = tmp_path / "image"
+    image.mkdir()
+    for file in tmp_path.glob("index.sqlite*"):
+        shutil.copy(file, image)
+    index.close()
+    return image / "index.sqlite"
+
+
+def test_b4_what_a_killed_process_left_in_the_log_is_in_the_file_once_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    # Its last sync may have failed: on the disk the log may have a hole, wherever it was written.
+    path = image_of_a_killed_one(tmp_path)
+    log = path.with_name("index.sqlite-wal")
+    assert log.stat().st_size > 0
+    index = Index.open(path, disk=RealDisk(), is_owner=True)
+    assert log.stat().st_size == 0
+    after_a_power_cut = tmp_path / "cut" / "index.sqlite"
+    after_a_power_cut.parent.mkdir()
+    shutil.copy(path, after_a_power_cut)
+    index.close()
+    copy = Index.open(after_a_power_cut, disk=RealDisk())
+    assert len(copy.all_rows(L7)) == 1
+    copy.close()
+
+
+def test_b4_the_log_is_on_the_disk_before_it_is_folded_into_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = image_of_a_killed_one(tmp_path)
+    whole = path.with_name("index.sqlite-wal").read_bytes()
+    events: list[object] = []
+    pwrite, sync = os.pwrite, os.fdatasync
+
+    def noted_write(file: int, piece: bytes, at: int) -> int:
+        events.append((at, piece))
+        return pwrite(file, piece, at)
+
+    def noted_sync(file: int) -> None:
+        events.append("synced")
+        sync(file)
+
+    database = DatabaseFile(path)
+    database._writer.set_trace_callback(events.append)
+    monkeypatch.setattr(os, "pwrite", noted_write)
+    monkeypatch.setattr(os, "fdatasync", noted_sync)
+    database.settle()
+    assert events == [(0, whole), "synced", "PRAGMA wal_checkpoint(TRUNCATE)"]
+    database.close()
+
+
+def test_b4_a_new_index_has_no_log_to_write_again(tmp_path: Path) -> None:
+    database = DatabaseFile(tmp_path / "index.sqlite")
+    database.settle()
+    database.close()
+
+
+def test_b4_a_look_from_outside_changes_nothing(tmp_path: Path) -> None:
+    path = image_of_a_killed_one(tmp_path)
+    before = path.read_bytes()
+    index = Index.open(path, disk=RealDisk())
+    assert path.read_bytes() == before
+    index.close()
 
 
 def test_a_closed_index_says_so(tmp_path: Path) -> None:

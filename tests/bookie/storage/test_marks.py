@@ -183,6 +183,58 @@ def test_a_deleted_ledger_does_not_come_back_from_log_or_journal(
     kit.storage.close()
 
 
+@pytest.mark.parametrize("mode", list(DurabilityMode))
+def test_a5_a_tombstone_gives_way_to_limbo_durably_and_takes_the_entries_back(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0, 5), run(8, 0, 5))
+    kit.storage.checkpoint()
+    kit.storage.delete_ledgers([L7])
+    assert kit.storage.revive_ledgers([L7, L8, LedgerId(9)], epoch=4) == 1
+    assert kit.held(7) == ids()
+    kit = kit.after_power_cut()
+    record = kit.storage.record(L7)
+    assert record is not None and record.limbo and record.fenced and not record.deleted
+    assert kit.storage.limbo_ledgers() == [L7]
+    kit.add(run(7, 0, 5, recovery=True))
+    kit.storage.checkpoint()
+    assert kit.after_power_cut().held(7) == ids((0, 4))
+
+
+def test_a5_a_ledger_that_came_back_is_collected_again(kit: StorageKit) -> None:
+    kit.add(run(8, 0, 5))
+    for _ in range(2):
+        kit.add(run(7, 0, 5))
+        kit.storage.delete_ledger(L7)
+        assert kit.storage.record(L7).deleted and kit.held(7) == ids()  # type: ignore[union-attr]
+        kit = kit.after_power_cut()
+        assert kit.storage.revive_ledgers([L7], epoch=1) == 1
+    assert kit.storage.record(L7).returns == 2  # type: ignore[union-attr]
+
+
+def test_a5_a_boot_that_finds_a_tombstone_named_marks_it_as_any_other(kit: StorageKit) -> None:
+    kit.storage.delete_ledger(L7)
+    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
+    assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
+
+
+@pytest.mark.parametrize("mode", list(DurabilityMode))
+def test_b5_an_add_that_was_ruled_before_the_deletion_and_stored_after_leaves_no_row(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0, 5), run(8, 0, 5))
+    kit.storage.delete_ledger(L7)
+    kit.add(run(7, 5, 5))
+    kit.storage.checkpoint()
+    only_a_tombstone_is_left(kit)
+    kit = kit.reopened()
+    only_a_tombstone_is_left(kit)
+    assert all(d.index.all_rows(L7) == [] for d in kit.storage._directories)
+    kit.storage.close()
+
+
 def test_deleting_many_ledgers_is_one_transaction_for_each_directory(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from functools import reduce
 import pytest
 from bookie.protocol.errors import CorruptError
 from bookie.protocol.ids import EntryId, LedgerId
-from bookie.storage.records import Boundary, LedgerRecord, union
+from bookie.storage.records import RETURNS_MAX, Boundary, LedgerRecord, union
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +27,7 @@ records = st.builds(
     checked_epoch=st.integers(0, 3),
     explicit_lac=st.integers(-1, 3).map(EntryId),
     deleted=st.booleans(),
+    returns=st.integers(0, 2),
     lac_body=st.sampled_from([b"", lac_body(2), lac_body(2, b"else"), lac_body(3)]),
 )
 ledger_ids = st.integers(0, 30).map(LedgerId)
@@ -59,6 +60,22 @@ def test_a_cleared_mark_stays_cleared_until_a_later_boot_marks_again() -> None:
     cleared = replace(marked, limbo=False)
     assert not cleared.merged(marked).limbo
     assert cleared.merged(marked.marked(4)).limbo
+
+
+def test_a5_a_tombstone_gives_way_to_a_mark_and_no_older_state_brings_it_back() -> None:
+    held = LedgerRecord(LedgerId(7), b"k", fenced=True, mark_epoch=3, lac_body=lac_body(2))
+    buried = replace(held, deleted=True, lac_body=b"")
+    back = buried.marked(3)
+    assert back.limbo and back.fenced and not back.deleted and back.returns == 1
+    for older in (held, buried, held.marked(4), replace(buried, mark_epoch=4)):
+        assert older.merged(back).limbo and not older.merged(back).deleted
+    again = replace(back, deleted=True, limbo=False)
+    assert back.merged(again) == again == again.merged(buried)
+
+
+def test_a5_after_many_returns_a_tombstone_stays() -> None:
+    buried = LedgerRecord(LedgerId(7), fenced=True, deleted=True, returns=RETURNS_MAX)
+    assert buried.marked(9) == buried == LedgerRecord.decode(buried.encode())
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x01", b"\x07" + bytes(60)])

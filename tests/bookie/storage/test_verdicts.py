@@ -21,6 +21,8 @@ UIDS = ("uid-j", "uid-0", "uid-1")
 PLACES = (("journal", 0), ("ledger", 0), ("ledger", 1))
 OK, EMPTY, STALE = DiskVerdict.OK, DiskVerdict.EMPTY, DiskVerdict.STALE
 JOURNAL, MEMORY, SYNC = DurabilityMode.JOURNAL, DurabilityMode.MEMORY, DurabilityMode.SYNC
+GENERATION = 30
+CLEAN = FoundMarker(True, Marker(EPOCH, MEMORY, GENERATION, is_clean=True))
 
 
 def stamp(place: int, **changes: object) -> Stamp:
@@ -32,7 +34,7 @@ def stamp(place: int, **changes: object) -> Stamp:
 def disk(place: int, **changes: object) -> FoundDisk:
     role, index = PLACES[place]
     path = Path("/data") / f"{role}-{index}"
-    found = FoundDisk(path, role, index, stamp(place), NO_MARKER, volume_uid=UIDS[place])
+    found = FoundDisk(path, role, index, stamp(place), CLEAN, volume_uid=UIDS[place])
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
@@ -42,12 +44,12 @@ COOKIE = Cookie(ME, ("/data/journal-0",), ("/data/ledger-0", "/data/ledger-1"), 
 def found(*disks: FoundDisk, **changes: object) -> Found:
     """As after an orderly stop, but for the disks given in the places of others."""
     all_disks = {(d.role, d.index): d for d in [disk(0), disk(1), disk(2), *disks]}
-    usual = Found(ME, CLUSTER, tuple(all_disks.values()), COOKIE, EPOCH)
+    usual = Found(ME, CLUSTER, tuple(all_disks.values()), COOKIE, EPOCH, EPOCH, GENERATION)
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
 def blank(place: int, **changes: object) -> FoundDisk:
-    return disk(place, stamp=None, holds_store=False, **changes)
+    return disk(place, **{"stamp": None, "marker": NO_MARKER, "holds_store": False, **changes})
 
 
 @dataclass(frozen=True)
@@ -235,18 +237,23 @@ def test_a_bookie_that_has_served_is_never_taken_for_a_first_boot(older: Found) 
 # ---- markers ------------------------------------------------------------------------------------
 
 
+def served(mode: DurabilityMode, **changes: object) -> FoundMarker:
+    """Of a boot that did not stop cleanly."""
+    return FoundMarker(True, replace(Marker(EPOCH, mode, GENERATION), **changes))  # type: ignore[arg-type]
+
+
 def dirty(*modes: DurabilityMode | None) -> Found:
     """One mode per directory; None = no marker there."""
-    markers = [FoundMarker(True, Marker(EPOCH, mode)) if mode else NO_MARKER for mode in modes]
+    markers = [served(mode) if mode else NO_MARKER for mode in modes]
     return found(*(disk(place, marker=marker) for place, marker in enumerate(markers)))
 
 
 @pytest.mark.parametrize(
     ("modes", "previous"),
     [
-        ((None, None, None), None),
+        ((None, None, None), MEMORY),
         ((JOURNAL, JOURNAL, JOURNAL), JOURNAL),
-        ((SYNC, None, None), SYNC),
+        ((SYNC, None, None), MEMORY),
         ((MEMORY, MEMORY, MEMORY), MEMORY),
         ((JOURNAL, MEMORY, JOURNAL), MEMORY),
         ((JOURNAL, SYNC, None), MEMORY),
@@ -256,14 +263,72 @@ def test_the_mode_that_was_stopped_is_the_weakest_that_the_markers_allow(
     modes: tuple[DurabilityMode | None, ...], previous: DurabilityMode | None
 ) -> None:
     decision = decide(dirty(*modes))
-    assert decision.previous_mode is previous
-    assert decision.is_dirty is (previous is not None)
+    assert decision.is_dirty and decision.previous_mode is previous
+
+
+def test_where_none_has_served_what_is_missing_says_nothing() -> None:
+    """A first boot that died while it wrote its markers."""
+    assert decide(replace(dirty(SYNC, None, None), last_served=0)).previous_mode is SYNC
+
+
+# A clean stop is believed on proof alone (item 3 of the review)
+
+
+def test_a_clean_stop_is_proven_by_every_marker_and_the_store() -> None:
+    decision = decide(found())
+    assert not decision.is_dirty and decision.previous_mode is None
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        (disk(1, marker=NO_MARKER),),
+        tuple(disk(place, marker=NO_MARKER) for place in range(3)),
+        (disk(1, marker=FoundMarker(True, Marker(EPOCH - 1, SYNC, GENERATION, is_clean=True))),),
+        (disk(1, marker=FoundMarker(True, Marker(EPOCH + 1, SYNC, GENERATION, is_clean=True))),),
+    ],
+)
+def test_a4_without_the_whole_proof_the_stop_was_unclean(missing: tuple[FoundDisk, ...]) -> None:
+    assert decide(found(*missing)).is_dirty
+
+
+def test_a_boot_that_claimed_and_never_served_takes_no_proof_away() -> None:
+    """Its stamps and its epoch are there; what stopped cleanly is the boot before."""
+    stamped = [disk(place, stamp=stamp(place, boot_epoch=EPOCH + 1)) for place in range(3)]
+    assert not decide(found(*stamped, last_epoch=EPOCH + 1)).is_dirty
+
+
+def test_where_a_version_before_stopped_the_absence_of_markers_is_a_clean_stop() -> None:
+    bare = found(*(disk(place, marker=NO_MARKER) for place in range(3)), generation=0, is_bare=True)
+    assert not decide(bare).is_dirty
+    before = FoundMarker(True, Marker(EPOCH, SYNC))
+    assert decide(replace(bare, disks=found(disk(2, marker=before)).disks)).is_dirty
+
+
+@pytest.mark.parametrize("mode", DurabilityMode)
+def test_a4_a_directory_of_an_older_generation_is_stale_in_every_mode(mode: DurabilityMode) -> None:
+    older = found(disk(1, marker=served(mode, generation=GENERATION - 1)), disk(0), disk(2))
+    decision = decide(older)
+    assert (decision.kind, decision.verdicts[1]) == (Kind.ASK, STALE)
+    assert "older copy of the same boot" in decision.message
+
+
+def test_a_generation_that_the_store_has_not_seen_yet_is_a_crash_in_between() -> None:
+    newer = [disk(place, marker=served(SYNC, generation=GENERATION + place)) for place in range(3)]
+    assert decide(found(*newer)).kind is Kind.NORMAL
+
+
+def test_a_store_that_saw_less_than_it_confirmed_was_put_back() -> None:
+    confirmed = [disk(place, marker=served(SYNC, confirmed=GENERATION + 5)) for place in range(3)]
+    assert "generation 30" in found(*confirmed).rollback_of_store
+    assert found(*confirmed, generation=GENERATION + 5).rollback_of_store == ""
 
 
 def test_an_unreadable_marker_among_good_ones_is_memory_mode() -> None:
     mixed = found(
         disk(0, marker=FoundMarker(True, Marker(EPOCH, JOURNAL))),
         disk(1, marker=UNREADABLE_MARKER),
+        disk(2, marker=FoundMarker(True, Marker(EPOCH, JOURNAL))),
     )
     assert decide(mixed).previous_mode is MEMORY
 

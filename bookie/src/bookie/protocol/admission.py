@@ -11,7 +11,19 @@ A ledger here is in one of these states; each row says what a request meets:
 | fenced, or behind the fence boundary | FENCED | taken | served | denied |
 | limbo | FENCED | taken | served | UNKNOWN |
 | unchecked | as fenced | taken | served | UNKNOWN |
-| deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER |
+| deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER, UNKNOWN to who fences |
+
+A tombstone held entries and has dropped them, because the metadata store had no such ledger. Who
+fences has just changed its metadata there: it exists, so the tombstone is wrong and denies nothing
+(R7). Once a look at the store has the ledger again the tombstone gives way to limbo, and the
+entries may be put back (`protocol.collection`).
+
+A ledger of which nothing is here, no record and no entry, is fenced as well (R11), but only if it
+exists: a recovery changes the metadata before it fences. Else every number that anybody names would
+leave a record for ever (`rule_first_fence`).
+
+A process whose lease has run out may not be the bookie any more: whatever the ledger, it takes no
+add and no fence (NOT_READY), serves what is here, and denies nothing (UNKNOWN).
 """
 
 from typing import Final, NamedTuple
@@ -19,6 +31,8 @@ from typing import Final, NamedTuple
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 
+UNCONFIRMED_FENCES_MAX: Final = 1024
+"""Ledgers that were fenced though the metadata store could not be asked for them."""
 EMPTY_KEY: Final = b""
 """A ledger that was marked before its first request has no key yet; the first one teaches it."""
 
@@ -27,7 +41,8 @@ class LedgerFacts(NamedTuple):
     """What this bookie knows of one ledger at this moment.
 
     `is_known`: any record or entry of it is here. `behind_boundary`: it existed at an unclean boot.
-    `lac`, `last_entry_id`: highest known, -1 = none; in limbo they are lower bounds.
+    `lac`, `last_entry_id`: highest known, -1 = none; in limbo they are lower bounds. `is_leased`:
+    nobody else can be answering as this bookie.
     """
 
     is_known: bool = False
@@ -39,6 +54,7 @@ class LedgerFacts(NamedTuple):
     behind_boundary: bool = False
     lac: EntryId = NO_ENTRY
     last_entry_id: EntryId = NO_ENTRY
+    is_leased: bool = True
 
     @property
     def is_here(self) -> bool:
@@ -47,7 +63,7 @@ class LedgerFacts(NamedTuple):
     @property
     def may_have_forgotten(self) -> bool:
         """Absence here proves nothing."""
-        return self.limbo or self.unchecked
+        return self.limbo or self.unchecked or not self.is_leased
 
     @property
     def refuses_its_writer(self) -> bool:
@@ -77,7 +93,7 @@ def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
     """A run of entries. Recovery adds alone pass fence, limbo and a read-only bookie."""
-    refusal = _refuse_key(facts, master_key)
+    refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
     if facts.deleted or (facts.refuses_its_writer and not is_recovery):
@@ -100,7 +116,8 @@ def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruli
     ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
     if not ruling.is_ok:
         return ruling
-    if facts.may_have_forgotten and not facts.deleted:
+    is_doubtful = fence if facts.deleted else facts.may_have_forgotten
+    if is_doubtful:
         return Ruling(Status.UNKNOWN, learn_key=ruling.learn_key, fence=ruling.fence)
     if not facts.is_here and not fence:
         return Ruling(absent_status(facts))
@@ -112,7 +129,7 @@ def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) 
 
     A read-only bookie takes none, as Apache's: who writes one still writes entries elsewhere.
     """
-    refusal = _refuse_key(facts, master_key)
+    refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
     if facts.deleted:
@@ -132,10 +149,22 @@ def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
     return Ruling(Status.OK)
 
 
-def absent_status(facts: LedgerFacts) -> Status:
-    """What to say of an entry that is not here (R7, R26)."""
-    if facts.deleted:
-        return Status.NO_SUCH_LEDGER
+def rule_first_fence(exists: bool | None, *, unconfirmed: int) -> Status:
+    """Whether to fence a ledger of which nothing is here; OK = do.
+
+    `exists`: what the metadata store says now, None = it cannot be asked. A recovery must not wait
+    for this bookie's own connection to the store, so some are fenced unseen. A refusal is neither
+    OK nor a denial, and it is not UNKNOWN, which counts as fenced (R26).
+    """
+    if exists is None:
+        return Status.OK if unconfirmed < UNCONFIRMED_FENCES_MAX else Status.OVERLOADED
+    return Status.OK if exists else Status.BAD_REQUEST
+
+
+def absent_status(facts: LedgerFacts, *, fence: bool = False) -> Status:
+    """What to say of an entry that is not here (R7, R26); `fence`: to a reader that fences."""
+    if facts.deleted and facts.is_leased:
+        return Status.UNKNOWN if fence else Status.NO_SUCH_LEDGER
     if facts.may_have_forgotten:
         return Status.UNKNOWN
     return Status.NO_SUCH_ENTRY if facts.is_known else Status.NO_SUCH_LEDGER
@@ -143,9 +172,14 @@ def absent_status(facts: LedgerFacts) -> Status:
 
 def _rule_fence(facts: LedgerFacts, master_key: bytes) -> Ruling:
     # A ledger this bookie never saw is fenced all the same (R11): the add may still be on its way.
-    return _refuse_key(facts, master_key) or Ruling(
+    return _refuse(facts, master_key) or Ruling(
         Status.OK, learn_key=not facts.master_key, fence=True
     )
+
+
+def _refuse(facts: LedgerFacts, master_key: bytes) -> Ruling | None:
+    """Why nothing may be changed here."""
+    return _refuse_key(facts, master_key) if facts.is_leased else Ruling(Status.NOT_READY)
 
 
 def _refuse_key(facts: LedgerFacts, master_key: bytes) -> Ruling | None:

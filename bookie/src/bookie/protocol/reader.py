@@ -39,7 +39,7 @@ def judge_read(
     """
     if entry_id > end:
         return NoSuchEntryError(ledger_id, entry_id, last=end)
-    if Status.UNAUTHORIZED in answers.values():
+    if set(answers.values()) == {Status.UNAUTHORIZED}:  # of a few: they learned a wrong key
         return UnauthorizedError(ledger_id)
     if all(status.is_denial for status in answers.values()):
         return DataLossError(ledger_id, entry_id)
@@ -251,8 +251,8 @@ class LacRead:
         )
 
     def result(self) -> EntryId:
-        """The LAC; UnauthorizedError, or UndecidableError when nobody could say anything."""
-        if Status.UNAUTHORIZED in self._answers.values():
+        """The LAC; UnauthorizedError by all, or UndecidableError when nobody could say anything."""
+        if set(self._answers.values()) == {Status.UNAUTHORIZED}:
             raise UnauthorizedError(self._metadata.ledger_id)
         if not any(status.is_known for status in self._answers.values()):
             ensemble = self._metadata.last_fragment.ensemble

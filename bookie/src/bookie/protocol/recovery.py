@@ -185,8 +185,6 @@ class Recovery:
         if self._phase is not _Phase.FENCE or op not in self._fence_asked:
             return []
         self._fence_answers[self._fence_asked.pop(op)] = status
-        if status is Status.UNAUTHORIZED:
-            return self._abort(UnauthorizedError(self.ledger_id))
         if status is Status.OK:
             self._lac = max(self._lac, lac)
         if self._is_fenced():
@@ -208,7 +206,11 @@ class Recovery:
             ack_quorum=self._metadata.ack_quorum,
         )
 
-    def _not_fenced(self) -> UndecidableError:
+    def _not_fenced(self) -> BookieError:
+        # A single member may have learned a wrong key, of whoever asked it first after it lost its
+        # disks: it is unknown like one that is down, and names itself. All of them are no accident.
+        if set(self._fence_answers.values()) == {Status.UNAUTHORIZED}:
+            return UnauthorizedError(self.ledger_id)
         said = ", ".join(
             f"{self._ensemble[position]}: {status.name}"
             for position, status in sorted(self._fence_answers.items())
@@ -250,8 +252,6 @@ class Recovery:
         asked = self._reads.pop(op, None)
         if asked is None or self._phase not in (_Phase.READ, _Phase.SETTLE):
             return []
-        if status is Status.UNAUTHORIZED:
-            return self._abort(UnauthorizedError(self.ledger_id))
         member = self._answers[asked.member]
         member.take(status, reply, first=asked.first, last=asked.last)
         if self._phase is _Phase.SETTLE:

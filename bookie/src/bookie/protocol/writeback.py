@@ -13,7 +13,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import BookieError, NotEnoughBookiesError, UnauthorizedError
+from bookie.protocol.errors import BookieError, NotEnoughBookiesError
 from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, changed_ensemble
 from bookie.protocol.quorum import write_set_positions
@@ -127,9 +127,6 @@ class WriteBack:
             return []
         if status is Status.OK:
             self._acknowledge(sent)
-            return []
-        if status is Status.UNAUTHORIZED:
-            self.failure = UnauthorizedError(self._metadata.ledger_id)
             return []
         self._fail(sent.position, status)
         return self._repair_ensemble()

@@ -14,6 +14,7 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import (
     BadRequestError,
     BookieError,
+    FrameError,
     NotReadyError,
     StorageError,
     UndecidableError,
@@ -24,12 +25,14 @@ from bookie.server.recheck import Recheck
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
-from bookie.wire.admin.identity import BOOKIE_ID_KEY
+from bookie.wire.identity import BOOKIE_KEY, CLUSTER_KEY, Identity, refusal
 
 LIMBO_PAGE = 10_000
 LEDGERS_MAX = 10_000
 """Ledgers one request may name."""
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+MAY_MEAN_ANYBODY = "GetHealth"
+"""People ask by address, and a bookie that boots is asked by who it is."""
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
@@ -82,6 +85,10 @@ class Marked:
 class ControlledBookie(Protocol):
     """What the control plane asks of the bookie."""
 
+    def identity(self) -> Identity: ...
+
+    def hear_epoch(self, epoch: int) -> None: ...
+
     def health(self) -> pb.Health: ...
 
     async def marked(self, *, include_unchecked: bool) -> Sequence[Marked]: ...
@@ -95,6 +102,8 @@ class ControlledBookie(Protocol):
     async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck: ...
 
     def approve(self, plan_id: str, approved_by: str) -> str: ...
+
+    def approve_collection(self, plan_id: str, approved_by: str) -> str: ...
 
     async def set_read_only(self, read_only: bool) -> Phase: ...
 
@@ -161,6 +170,10 @@ class AdminServicer(rpc.BookieAdminServicer):
         refusal = self._bookie.approve(request.plan_id, request.approved_by)
         return pb.ApproveCookieFixReply(accepted=not refusal, message=refusal)
 
+    async def ApproveCollection(self, request: Any, context: Any) -> pb.ApproveCollectionReply:
+        refusal = self._bookie.approve_collection(request.plan_id, request.approved_by)
+        return pb.ApproveCollectionReply(accepted=not refusal, message=refusal)
+
     async def SetReadOnly(self, request: Any, context: Any) -> pb.SetReadOnlyReply:
         async def work() -> pb.SetReadOnlyReply:
             return pb.SetReadOnlyReply(
@@ -184,29 +197,61 @@ class AdminServicer(rpc.BookieAdminServicer):
 
 
 class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
-    """Refuses calls that are meant for another bookie."""
+    """Refuses calls that are meant for another process; says with each reply who made it."""
 
-    def __init__(self, bookie_id: str) -> None:
-        self._bookie_id = bookie_id
+    def __init__(
+        self,
+        identity: Callable[[], Identity],
+        hear_epoch: Callable[[int], None] = lambda _epoch: None,
+    ) -> None:
+        """`hear_epoch`: told of a later boot of this very bookie."""
+        self._identity = identity
+        self._hear_epoch = hear_epoch
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        meant = dict(handler_call_details.invocation_metadata).get(BOOKIE_ID_KEY)
-        if meant in (None, self._bookie_id):
-            return await continuation(handler_call_details)
-        words = f"this is bookie {self._bookie_id}, not {meant}: look up the address again"
+        details = handler_call_details
+        handler = await continuation(details)
+        if handler is None:  # no such method: grpc says so
+            return None
+        why = self.judge(details.method.rpartition("/")[2], details.invocation_metadata)
 
-        async def refuse(_request: bytes, context: Any) -> None:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, words)
+        async def answer(request: Any, context: Any) -> Any:
+            if why:
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
+            await context.send_initial_metadata(self._identity().to_metadata())
+            return await handler.unary_unary(request, context)
 
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        return grpc.unary_unary_rpc_method_handler(
+            answer,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    def judge(self, method: str, metadata: Any) -> str:
+        """Why this call is not for this process; empty when it is."""
+        own = self._identity()
+        try:
+            meant = Identity.from_metadata(metadata)
+        except FrameError as error:
+            return str(error)
+        if method != MAY_MEAN_ANYBODY and (meant is None or (own.cluster and not meant.cluster)):
+            return (
+                f"{method} does not say whom it means: it needs {BOOKIE_KEY} and {CLUSTER_KEY} as "
+                "metadata; a caller of an older version has to be upgraded"
+            )
+        if meant is None:
+            return ""
+        if own.is_outlived_by(meant):
+            self._hear_epoch(meant.epoch)
+        return refusal(meant, own, while_booting=True)
 
 
 class AdminServer:
     """Listens on the control plane's port."""
 
-    def __init__(self, bookie: ControlledBookie, *, bookie_id: str) -> None:
+    def __init__(self, bookie: ControlledBookie) -> None:
         self._servicer = AdminServicer(bookie)
-        self._guard = IdentityGuard(bookie_id)
+        self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch)
         self._server: Any = None
 
     async def start(self, host: str, port: int) -> int:

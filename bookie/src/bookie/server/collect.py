@@ -1,53 +1,124 @@
-"""Collects ledgers that were deleted from the metadata store: their entries go, a fence stays.
+"""Collects ledgers that were deleted from the metadata store: their entries go, a tombstone stays.
 
-The order makes it safe: first the list of ledgers held here, then a linearizable listing. A ledger
-is created in the metadata store before its first entry reaches a bookie, so one that is held before
-the listing and missing from it was deleted. Each is read once more before its entries go.
+storage and metadata store -> `Look` -> `protocol.collection` judges -> what it says is carried out.
+The order of a look makes it safe: the ledgers held here are listed first, then a write barrier is
+made, then what exists is listed. A ledger is created in the metadata store before its first entry
+reaches a bookie, so one that is held before the barrier and missing behind it was deleted. Those
+that are to go are read once more before they do.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 
+from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import NoSuchLedgerError
+from bookie.points import passing
+from bookie.protocol.collection import Collection, CollectionRules, HeldPlan, Look
 from bookie.protocol.ids import LedgerId
+from bookie.server.first_fences import FirstFences
+from bookie.server.state import BookieState
 from bookie.storage.engine import Storage
 
 log = logging.getLogger(__name__)
 
-DELETIONS_PER_PASS_MAX = 10_000
 
+class Collector:
+    """The collection of one bookie. `clock`: monotonic seconds of this process."""
 
-async def deleted_ledgers(store: MetadataStore, held: list[LedgerId]) -> list[LedgerId]:
-    """Those of `held` that no longer exist; `held` was taken before this call."""
-    existing = {ledger_id async for ledger_id in store.ledger_ids()}
-    missing = [ledger_id for ledger_id in held if ledger_id not in existing]
-    return [
-        ledger_id
-        for ledger_id in missing[:DELETIONS_PER_PASS_MAX]
-        if await _is_deleted(store, ledger_id)
-    ]
+    def __init__(
+        self,
+        store: MetadataStore,
+        storage: Storage,
+        *,
+        state: BookieState,
+        rules: CollectionRules,
+        clock: Callable[[], float],
+        first_fences: FirstFences,
+    ) -> None:
+        self._store = store
+        self._storage = storage
+        self._state = state
+        self._rules = rules
+        self._clock = clock
+        self._first_fences = first_fences
+        self._collection = Collection(rules)
 
+    async def run_pass(self) -> int:
+        """One look and what follows from it; the number of ledgers whose entries were given up.
 
-async def _is_deleted(store: MetadataStore, ledger_id: LedgerId) -> bool:
-    try:
-        await store.read_ledger(ledger_id)
-    except NoSuchLedgerError:
-        return True
-    return False
+        An error of the metadata store ends the pass, and nothing was concluded from it.
+        """
+        look = await self._look()
+        verdict = self._collection.judge(look)
+        self._tell(look)
+        if verdict.revive:
+            epoch = self._state.boot_epoch
+            back = await asyncio.to_thread(
+                self._storage.revive_ledgers, verdict.revive, epoch=epoch
+            )
+            log.error("%d collected ledgers exist again: they are in limbo now", back)
+        passing("collect: judged, entries not dropped")
+        going = await self._still_missing(verdict.drop)
+        # A rollback may have come to light meanwhile.
+        if not going or self._state.metadata_rolled_back:
+            return 0
+        await asyncio.to_thread(self._storage.delete_ledgers, going)
+        log.info("collect %d deleted ledgers, the first is %d", len(going), going[0])
+        return len(going)
 
+    def approve(self, plan_id: str, approved_by: str = "") -> str:
+        """Let the plan go that a person saw; a sentence when it is not the one that waits."""
+        refusal = self._collection.approve(plan_id)
+        if not refusal:
+            log.warning("collection %s approved by %s", plan_id, approved_by or "unknown")
+            self._tell_plan(None)
+        return refusal
 
-async def collect_deleted(store: MetadataStore, storage: Storage) -> int:
-    """One pass; the number of ledgers whose entries were given up."""
-    held = [ledger_id for ledger_id in storage.ledger_ids() if not is_collected(storage, ledger_id)]
-    gone = await deleted_ledgers(store, held)
-    if gone:
-        await asyncio.to_thread(storage.delete_ledgers, gone)
-        log.info("collect %d deleted ledgers, the first is %d", len(gone), gone[0])
-    return len(gone)
+    async def _look(self) -> Look:
+        began = self._clock()
+        held, tombstones = self._held()
+        await self._store.barrier()
+        refusal = await self._refusal()
+        existing = frozenset([ledger_id async for ledger_id in self._store.ledger_ids()])
+        self._first_fences.confirm()
+        return Look(began, self._clock(), held, tombstones, existing, refusal)
 
+    def _held(self) -> tuple[list[LedgerId], list[LedgerId]]:
+        """Ledgers with entries or records here, and tombstones."""
+        held: list[LedgerId] = []
+        tombstones: list[LedgerId] = []
+        for ledger_id in self._storage.ledger_ids():
+            record = self._storage.record(ledger_id)
+            is_tombstone = record is not None and record.deleted
+            (tombstones if is_tombstone else held).append(ledger_id)
+        return held, tombstones
 
-def is_collected(storage: Storage, ledger_id: LedgerId) -> bool:
-    """Only the fenced tombstone of this ledger is left."""
-    record = storage.record(ledger_id)
-    return record is not None and record.deleted
+    async def _refusal(self) -> str:
+        """Why nothing may be collected now."""
+        if self._state.metadata_rolled_back:
+            return f"the metadata store was rolled back: {self._state.metadata_rolled_back}"
+        return "the cluster is paused" if await read_paused(self._store) else ""
+
+    async def _still_missing(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerId]:
+        found = await self._store.read_ledgers(ledger_ids) if ledger_ids else {}
+        return [ledger_id for ledger_id in ledger_ids if ledger_id not in found]
+
+    def _tell(self, look: Look) -> None:
+        self._state.tombstones = len(look.tombstones)
+        self._state.ledgers_missing = self._collection.missing
+        self._tell_plan(self._collection.plan)
+
+    def _tell_plan(self, plan: HeldPlan | None) -> None:
+        before, told = self._state.collection_held, ""
+        if plan is not None:
+            told = (
+                f"{len(plan.ledgers)} of {plan.held} ledgers here are gone from the metadata "
+                f"store, more than {self._rules.share_max:.0%}: none of them is collected. If they "
+                f"were deleted on purpose, approve plan {plan.plan_id} (`bookie collect approve "
+                f"{self._state.bookie_id}`); if not, bring the metadata store back"
+            )
+        self._state.collection_held = told
+        self._state.collection_plan = plan.plan_id if plan is not None else ""
+        if told and told != before:
+            log.error("%s", told)

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 from bookie.protocol.entry import Buffer
 from bookie.protocol.errors import FrameError
 from bookie.protocol.status import Status
+from bookie.server.replies import Unread
 from bookie.wire.native import (
     ENVELOPE,
     ENVELOPE_BYTES,
@@ -44,7 +45,9 @@ READ_BYTES_MIN: Final = 256 * 1024
 class DataConnection(asyncio.BufferedProtocol, ABC):
     """One client of a data port; what its messages look like is the subclass's matter."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_bytes: Callable[[], object]) -> None:
+        """`on_bytes`: called whenever bytes came, before any message in them is taken."""
+        self._on_bytes = on_bytes
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._start = 0
         self._end = 0
@@ -58,7 +61,17 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self.is_secure = False
         """Under TLS."""
         self.reads_under_way = 0
-        """See `operations.Asker`."""
+        self.reply_bytes = 0
+        """See `disk_reads.Reader`."""
+        self._unread = Unread()
+        self._held = 0
+        """Of what is written next, the bytes of replies to reads: see `owe`."""
+        self._owes = False
+        """One of these two is not empty."""
+        self._paused_at: float | None = None
+        """When the transport said that the client does not keep up."""
+        self._plain: asyncio.Transport | None = None
+        """The transport below TLS."""
         self._replies: list[Buffer] = []
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -71,6 +84,10 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     @abstractmethod
     def _closed(self) -> None:
         """The connection is gone."""
+
+    @abstractmethod
+    def _left(self, size: int) -> None:
+        """So many bytes of what is owed have left, or never will."""
 
     @abstractmethod
     def _take_next(self, view: memoryview) -> int:
@@ -119,7 +136,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             # Loops tell of some of these ends, and of some they do not.
             self.connection_lost(error if isinstance(error, Exception) else None)
             raise
-        self._transport, self.is_secure = secured, True
+        self._transport, self._plain, self.is_secure = secured, plain, True
         self._is_paused = False  # as `start_tls` leaves it
         self.resume()
 
@@ -145,6 +162,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self._transport = None
         self._replies.clear()
         self._closed()
+        self._settle(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if len(self._buffer) - self._end < READ_BYTES_MIN:
@@ -153,17 +171,42 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
+        self._on_bytes()
         self._take_messages()
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        self._paused_at = self._loop.time()
         self._steer_reading()
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._paused_at = None
+        if self._owes:
+            self._settle(self._untaken())
         self.resume()
 
     # For the service
+    def owe(self, size: int) -> None:
+        """Of what is sent next so many bytes are a reply's to a read; `_left` says when they are
+        gone."""
+        self._held += size
+        self._owes = True
+        if self._transport is None:
+            self._settle(0)
+
+    def has_left_unread(self, now: float, patience_s: float) -> bool:
+        """True when a reply has been untaken for longer than this; also while it is closing."""
+        if self._owes and self._transport is not None:
+            self._settle(self._untaken())
+        times = [at for at in (self._paused_at, self._unread.since) if at is not None]
+        return bool(times) and now - min(times) > patience_s
+
+    @property
+    def peer(self) -> str:
+        """Its address."""
+        return self._peer() if self._transport is not None else "a connection that is gone"
+
     def resume(self) -> None:
         """There is room again: take what waits and read on."""
         self._blocked = False
@@ -246,6 +289,31 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             self._transport.write(b"".join(replies))
         else:
             self._transport.writelines(replies)
+        if self._owes:
+            self._account(replies)
+
+    def _account(self, replies: Sequence[Buffer]) -> None:
+        """What of this write, and of those before, the client has not taken."""
+        untaken = self._untaken()
+        if untaken:
+            self._unread.wrote(sum(map(len, replies)), self._held, at=self._loop.time())
+            self._held = 0
+        self._settle(untaken)
+
+    def _untaken(self) -> int:
+        """Bytes that were written and that the socket has not taken."""
+        assert self._transport is not None
+        below = self._plain.get_write_buffer_size() if self._plain is not None else 0
+        return self._transport.get_write_buffer_size() + below
+
+    def _settle(self, untaken: int) -> None:
+        """Give back what has left; nothing is untaken of a connection that is gone."""
+        freed = self._unread.taken(untaken)
+        if not untaken and not self._replies:
+            freed, self._held = freed + self._held, 0
+        self._owes = bool(self._held or self._unread)
+        if freed:
+            self._left(freed)
 
     def _peer(self) -> str:
         assert self._transport is not None
@@ -254,6 +322,9 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
 class Service(Protocol):
     """Handles messages. `connection` is where the reply goes, at once or later."""
+
+    def on_bytes(self) -> object:
+        """Bytes came: called before any message in them is taken."""
 
     def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
         """False: no room now, nothing happened; the service will call `connection.resume`."""
@@ -266,12 +337,15 @@ class Service(Protocol):
 
     def closed(self, connection: "RunConnection") -> None: ...
 
+    def left(self, connection: "RunConnection", size: int) -> None:
+        """See `DataConnection.owe`."""
+
 
 class RunConnection(DataConnection):
     """One client on the native port."""
 
     def __init__(self, service: Service) -> None:
-        super().__init__()
+        super().__init__(service.on_bytes)
         self._service = service
         self.is_greeted = False
         """The client said that it means this bookie."""
@@ -292,6 +366,7 @@ class RunConnection(DataConnection):
             self.is_greeted and nbytes <= LONE_BYTES_MAX and not self._end
             and not (self._replies or self._blocked or self._write_paused or self._is_closing)
         ):  # fmt: skip
+            self._on_bytes()
             reply = self._service.add_at_once(self._buffer, nbytes)
             if reply is not None:
                 assert self._transport is not None
@@ -304,6 +379,9 @@ class RunConnection(DataConnection):
 
     def _closed(self) -> None:
         self._service.closed(self)
+
+    def _left(self, size: int) -> None:
+        self._service.left(self, size)
 
     def _take_next(self, view: memoryview) -> int:
         size, envelope = next_message(view, 0, len(view))

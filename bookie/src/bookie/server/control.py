@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,7 @@ from bookie.protocol.errors import NotReadyError, StorageError
 from bookie.protocol.ids import LedgerId
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.announce import Announcer
+from bookie.server.collect import Collector
 from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
@@ -21,6 +23,7 @@ from bookie.storage.boot import Boot, Booted, BootRecord
 from bookie.storage.disk import RealDisk
 from bookie.storage.verdicts import DiskVerdict, FoundDisk
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 
 
 class Control:
@@ -33,13 +36,34 @@ class Control:
         self._marks: Marks | None = None
         self._announcer: Announcer | None = None
         self._drain: Drain | None = None
+        self._collector: Collector | None = None
         self.boot: Boot | None = None
         self.started_at_ms = int(time.time() * 1000)
 
-    def serve(self, booted: Booted, marks: Marks, *, announcer: Announcer, drain: Drain) -> None:
+    def serve(
+        self,
+        booted: Booted,
+        marks: Marks,
+        *,
+        announcer: Announcer,
+        drain: Drain,
+        collector: Collector,
+    ) -> None:
         """The boot is over: everything can be asked from now on."""
+        self._collector = collector
         self.booted, self._marks = booted, marks
         self._announcer, self._drain = announcer, drain
+
+    # Identity
+    def identity(self) -> Identity:
+        """While it boots the cluster is the one that its metadata store holds."""
+        own = self._state.identity
+        if own.cluster or self.boot is None:
+            return own
+        return replace(own, cluster=self.boot.progress.instance_id)
+
+    def hear_epoch(self, epoch: int) -> None:
+        self._state.hear_epoch(epoch)
 
     # Health
     def health(self) -> pb.Health:
@@ -53,6 +77,9 @@ class Control:
             bytes_total=state.traffic.bytes_added,
             version=product_version(),
             draining=state.is_draining,
+            metadata_rolled_back=state.metadata_rolled_back,
+            collection_held=state.collection_held,
+            collection_plan_id=state.collection_plan,
         )
         if self.boot is not None:
             self._add_boot(health, self.boot)
@@ -116,6 +143,11 @@ class Control:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
         return self.boot.approve(plan_id, approved_by)
 
+    def approve_collection(self, plan_id: str, approved_by: str) -> str:
+        if self._collector is None:
+            return f"nothing waits for approval: the bookie is {self._state.phase.name}"
+        return self._collector.approve(plan_id, approved_by)
+
     # Modes
     async def set_read_only(self, read_only: bool) -> Phase:
         self._ready()
@@ -160,6 +192,8 @@ def _boot_record(record: BootRecord) -> pb.BootRecord:
         ledgers_in_limbo=record.ledgers_in_limbo,
         ledgers_unchecked=record.ledgers_unchecked,
         cookie_fixed=record.cookie_fixed,
+        ledgers_unreadable=record.ledgers_unreadable,
+        unreadable_ledger_ids=record.unreadable,
     )
 
 

@@ -6,7 +6,8 @@ the bookie's own count of what still names it, by which the operator knows that 
 The count is trusted only when it says so. It begins some time after the registration says
 read-only, so that whoever chose this bookie from an older list has written it into the metadata.
 Ledgers IN_RECOVERY count too, whomever they name: their recoverer may have written copies here
-already, and puts this bookie into the metadata only when it closes (S37). A writer's ensemble
+already, and puts this bookie into the metadata only when it closes (S37); and those whose metadata
+nobody can read, which may name anybody. A writer's ensemble
 change that comes later is harmless: nothing is acknowledged by a bookie that refuses adds.
 """
 
@@ -20,13 +21,13 @@ from typing import Final
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, UndecidableError
-from bookie.protocol.ids import BookieId
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.server.announce import Announcer
 from bookie.server.marks import Marks
 from bookie.server.state import DRAIN_REASON, BookieState
 from bookie.storage.disk import Disk
 from bookie.storage.drain_marker import mark_draining, unmark_draining
-from bookie.storage.listing import list_ledgers
+from bookie.storage.listing import list_ledgers, named_ids
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class Drain:
         self._due: float | None = None
         self._life = 0
         """Number of the drain, so that a count of an earlier one is not taken for this one's."""
+        self._told_unreadable: frozenset[LedgerId] = frozenset()
+        """Ledgers of the last count whose metadata could not be read."""
         self.count: NamingCount | None = None
         """None = not counted yet, or the last try failed: unknown, never zero."""
 
@@ -121,9 +124,21 @@ class Drain:
         found: NamingCount | None = None
         try:
             listing = await list_ledgers(self._store, BookieId(self._state.bookie_id))
+            self._tell_unreadable(frozenset(listing.unreadable))
             found = NamingCount(len({*listing.named, *listing.recovering}), at_ms)
         except BookieError as error:
             log.warning("cannot count the ledgers that name this bookie: %s", error)
         if life == self._life:
             self.count = found
             self._due = loop.time() + max(COUNT_PAUSE_S, REST_FACTOR * (loop.time() - began))
+
+    def _tell_unreadable(self, unreadable: frozenset[LedgerId]) -> None:
+        """Once for the same ones: they are counted, since they may name this bookie."""
+        if unreadable and unreadable != self._told_unreadable:
+            log.warning(
+                "%d ledgers count as ledgers of this bookie, which leaves only when they do not: "
+                "their metadata cannot be read (%s); mend it, or delete the ledgers",
+                len(unreadable),
+                named_ids(unreadable),
+            )
+        self._told_unreadable = unreadable

@@ -13,21 +13,23 @@ from typing import Final
 
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, DiskFullError, StorageError
-from bookie.protocol.ids import BookieId
 from bookie.server.announce import Announcer
-from bookie.server.collect import collect_deleted
+from bookie.server.collect import Collector
 from bookie.server.drain import Drain
+from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.pacing import Pacing
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState
+from bookie.storage.claim import SupersededError
 from bookie.storage.engine import Storage
 
 log = logging.getLogger(__name__)
 
 SPACE_INTERVAL_S: Final = 1.0
 ANNOUNCE_INTERVAL_S: Final = 1.0
-IDENTITY_INTERVAL_S: Final = 5.0
+LEASE_INTERVAL_S: Final = 1.0
+"""Between looks at the clock while no bytes come."""
 DRAIN_INTERVAL_S: Final = 1.0
 FINISH_INTERVAL_S: Final = 10.0
 """Between looks whether the unchecked boundary may be lifted: until it is, ledgers that come to
@@ -57,8 +59,9 @@ class Housekeeping:
         state: BookieState,
         announcer: Announcer,
         drain: Drain,
+        collector: Collector,
         pacing: Pacing,
-        boot_epoch: int,
+        lease: Lease,
     ) -> None:
         self._settings = settings
         self._storage = storage
@@ -67,8 +70,11 @@ class Housekeeping:
         self._state = state
         self._announcer = announcer
         self._drain = drain
+        self._collector = collector
         self._pacing = pacing
-        self._boot_epoch = boot_epoch
+        self._lease = lease
+        self._heard = asyncio.Event()
+        state.on_newer_epoch = self._heard.set
         self._leave: Callable[[str], None] = lambda _reason: None
 
     @contextlib.asynccontextmanager
@@ -79,7 +85,9 @@ class Housekeeping:
         duties: list[tuple[float, Duty]] = [
             (self._settings.durability.flush_interval_seconds, self._checkpoint),
             (SPACE_INTERVAL_S, self._watch_space),
-            (IDENTITY_INTERVAL_S, self._watch_identity),
+            (self._settings.lease.confirm_seconds, self._confirm),
+            (0.0, self._confirm_when_heard),
+            (LEASE_INTERVAL_S, self._watch_lease),
             (options.collect_interval_seconds, self._collect),
             (options.compaction_interval_seconds, self._compact),
             (FINISH_INTERVAL_S, self._finish_unchecked),
@@ -106,17 +114,23 @@ class Housekeeping:
         log.warning("phase is %s now: free space changed", self._state.phase.name)
         await self._announcer.announce()
 
-    async def _watch_identity(self) -> None:
+    async def _confirm(self) -> None:
         """Another process that booted as this bookie has other disks; ours are out of date."""
-        found = await self._store.read_boot_epoch(BookieId(self._state.bookie_id))
-        if found is not None and found.value > self._boot_epoch:
-            self._leave(
-                f"another process booted as {self._state.bookie_id} with epoch {found.value}, "
-                f"this one has {self._boot_epoch}: give each bookie an id of its own"
-            )
+        try:
+            await self._lease.confirm()
+        except SupersededError as error:
+            self._leave(str(error))
+
+    async def _confirm_when_heard(self) -> None:
+        await self._heard.wait()
+        self._heard.clear()
+        await self._confirm()
+
+    async def _watch_lease(self) -> None:
+        self._state.look_at_lease()
 
     async def _collect(self) -> None:
-        await collect_deleted(self._store, self._storage)
+        await self._collector.run_pass()
 
     async def _compact(self) -> None:
         # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.

@@ -50,6 +50,7 @@ class BookieCollector(Collector):
             ("read_bytes", "Bytes of run frames served", traffic.bytes_read),
             ("fences", "Ledgers fenced by a request", traffic.fences),
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
+            ("slow_clients", "Connections cut off with untaken replies", traffic.slow_clients),
             ("stock_garbage", "Stock connections closed for garbage", traffic.garbage),
             ("stock_tls_failures", "Stock connections lost before TLS", traffic.tls_failures),
         ):
@@ -67,10 +68,20 @@ class BookieCollector(Collector):
             ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
             ("unflushed_bytes", "Bytes taken since the last checkpoint", gauges.unflushed_bytes),
             ("connections", "Open data connections", self._state.traffic.connections),
+            ("reply_bytes", "Replies to reads not yet taken", self._state.traffic.reply_bytes),
             ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
             ("stock_tls", "Stock connections under TLS", self._state.traffic.tls_connections),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
+            ("leased", "1 while nobody else can answer as it", self._state.is_leased),
+            ("collection_held", "1 while collection waits", bool(self._state.collection_held)),
+            (
+                "metadata_rolled_back",
+                "1 while the metadata store looks rolled back",
+                bool(self._state.metadata_rolled_back),
+            ),
+            ("ledgers_missing", "Held, not in the metadata", self._state.ledgers_missing),
+            ("tombstones", "Collected ledgers that stay fenced", self._state.tombstones),
         ):
             yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
         wires = GaugeMetricFamily(

@@ -8,6 +8,7 @@ the way leaves the markers, and the next boot is an unclean one.
 import asyncio
 import contextlib
 import logging
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,23 +18,28 @@ from typing import Any, Final, Protocol, TypeVar
 
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.collection import CollectionRules
 from bookie.protocol.errors import BookieError, BootRefusedError, StorageError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
+from bookie.server.collect import Collector
 from bookie.server.connections import DataServer, RunConnection
 from bookie.server.control import Control
 from bookie.server.drain import Drain
+from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.housekeeping import Ends, Housekeeping
 from bookie.server.http import Gauges, ProbeServer
+from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
+from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
-from bookie.server.settings import BookieSettings
-from bookie.server.state import DRAIN_REASON, BookieState, Phase
+from bookie.server.settings import BookieSettings, Limits
+from bookie.server.state import DRAIN_REASON, BookieState, Phase, boot_time
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
@@ -70,9 +76,11 @@ class HeldLock(Protocol):
 
     def release(self) -> None: ...
 
+    def holders(self) -> tuple[str, ...]: ...
 
-def _admin_server(control: Control, bookie_id: str) -> Listener:
-    return AdminServer(control, bookie_id=bookie_id)
+
+def _admin_server(control: Control) -> Listener:
+    return AdminServer(control)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,10 @@ class Host:
     """What a bookie takes from the machine it runs on, beside its disks."""
 
     open_metadata: OpenMetadata = open_store
-    admin: Callable[[Control, str], Listener] = _admin_server
+    admin: Callable[[Control], Listener] = _admin_server
     probes: Callable[[BookieState, Callable[[], Gauges]], Listener] = ProbeServer
     lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
+    clock: Callable[[], float] = boot_time
 
 
 class ExitCode(IntEnum):
@@ -113,7 +122,8 @@ class Bookie:
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()
-        self.state = BookieState(settings.bookie_id)
+        self.state = BookieState(settings.bookie_id, clock=self._host.clock)
+        self._nonce = uuid.uuid4().hex
         self._stop = asyncio.Event()
         self._failure: StorageError | None = None
         self._exit_code = ExitCode.CLEAN
@@ -147,7 +157,7 @@ class Bookie:
     @contextlib.asynccontextmanager
     async def _control_plane(self) -> AsyncIterator[None]:
         ports = self._settings.ports
-        admin = self._host.admin(self.control, self._settings.bookie_id)
+        admin = self._host.admin(self.control)
         probes = self._host.probes(self.state, self.control.gauges)
         try:
             await self._listen("admin", admin.start, ports.admin)
@@ -182,8 +192,8 @@ class Bookie:
         directories = self._boot_settings.directories
         for directory in directories:
             await asyncio.to_thread(self._disk.make_directory, directory)
-        async with self._locked(directories) as is_locked:
-            if not is_locked:
+        async with self._locked(directories) as lock:
+            if lock is None:
                 is_refused = self.state.phase is Phase.REFUSED
                 return ExitCode.REFUSED if is_refused else ExitCode.CLEAN
             self._runtime.write()
@@ -194,15 +204,16 @@ class Bookie:
             if store is None:
                 return ExitCode.CLEAN
             try:
-                booted = await self._patiently(lambda: self._boot(store))
+                holders = lock.holders()
+                booted = await self._patiently(lambda: self._boot(store, holders))
                 return ExitCode.CLEAN if booted is None else await self._live(store, booted)
             finally:
                 with contextlib.suppress(UnavailableError):
                     await store.close()
 
     @contextlib.asynccontextmanager
-    async def _locked(self, directories: Sequence[Path]) -> AsyncIterator[bool]:
-        """With the folders locked; False when a stop came first.
+    async def _locked(self, directories: Sequence[Path]) -> AsyncIterator[HeldLock | None]:
+        """With the folders locked; None when a stop came first.
 
         A pod that was deleted by force still stops while its successor starts: refused as long as
         it lives, and no longer.
@@ -218,15 +229,15 @@ class Bookie:
                 self.state.phase, self.state.message = Phase.REFUSED, str(error)
             await self._unless_stopped(asyncio.sleep(LOCK_RETRY_S))
         else:
-            yield False
+            yield None
             return
         self.state.phase, self.state.message = Phase.BOOTING, ""
         try:
-            yield True
+            yield lock
         finally:
             lock.release()
 
-    async def _boot(self, store: MetadataStore) -> Booted:
+    async def _boot(self, store: MetadataStore, holders: Sequence[str]) -> Booted:
         before = self.control.boot
         boot = self.control.boot = Boot(
             self._boot_settings,
@@ -236,6 +247,8 @@ class Bookie:
             started_at_ms=self.control.started_at_ms,
             on_step=self._on_step,
             approved_plan=before.approved_plan if before else "",
+            nonce=self._nonce,
+            holders=holders,
         )
         return await boot.run()
 
@@ -290,20 +303,21 @@ class Bookie:
 
     async def _serve(self, store: MetadataStore, booted: Booted, reader: Executor) -> None:
         limits, state = self._settings.limits, self.state
-        rates = BusyRates(
-            recovery=limits.recovery_bytes_per_second_busy,
-            compaction=self._settings.storage.compaction_bytes_per_second_busy,
-        )
-        pacing = Pacing(rates, clock=self._loop.time)
+        state.instance_id, state.boot_epoch = booted.instance_id, booted.record.boot_epoch
+        pacing = Pacing(_busy_rates(self._settings), clock=self._loop.time)
+        first_fences = FirstFences(in_store(store))
+        room = ReplyRoom(reply_limits(limits), state.traffic)
         operations = Operations(
             booted.storage,
             state,
             reader=reader,
             reads_in_flight_max=limits.reads_in_flight,
             pacing=pacing,
+            first_fences=first_fences,
+            room=room,
         )
         operations.on_storage_failure = self._fail
-        sessions = Sessions(state.traffic, connections_max=limits.connections)
+        sessions = Sessions(state.traffic, connections_max=limits.connections, room=room)
         marks = Marks(
             booted.storage,
             store,
@@ -311,26 +325,32 @@ class Bookie:
             state=state,
             unchecked=booted.unchecked,
         )
+        lease = Lease(booted, state, seconds=self._settings.lease.seconds)
+        if await self._patiently(lease.confirm) is None:
+            return
         servers = await self._open_data_ports(operations, sessions)
         self._runtime.write()
-        epoch = booted.record.boot_epoch
         announcer = Announcer(
-            store, state, host=self._settings.host, ports=self.ports, boot_epoch=epoch,
-            rack=self._settings.rack,
+            store, state, host=self._settings.host, ports=self.ports,
+            boot_epoch=state.boot_epoch, rack=self._settings.rack,
         )  # fmt: skip
         drain = Drain(
             store, state, marks=marks, announcer=announcer,
             disk=self._disk, directories=self._boot_settings.directories,
         )  # fmt: skip
+        collector = Collector(
+            store, booted.storage, state=state, rules=_collection_rules(self._settings),
+            clock=self._loop.time, first_fences=first_fences,
+        )  # fmt: skip
         housekeeping = Housekeeping(
             self._settings, booted.storage, store,
-            marks=marks, state=state, announcer=announcer, drain=drain, pacing=pacing,
-            boot_epoch=epoch,
+            marks=marks, state=state, announcer=announcer, drain=drain, collector=collector,
+            pacing=pacing, lease=lease,
         )  # fmt: skip
-        self.control.serve(booted, marks, announcer=announcer, drain=drain)
+        self.control.serve(booted, marks, announcer=announcer, drain=drain, collector=collector)
         state.phase, state.message = Phase.SERVING, ""
         state.settle_phase()
-        log.info("serving: epoch %d, %s", epoch, booted.record.reason)
+        log.info("serving: epoch %d, %s", state.boot_epoch, booted.record.reason)
         try:
             async with housekeeping.running(Ends(self._fail, self._leave)):
                 await self._unless_stopped(announcer.announce())
@@ -378,10 +398,18 @@ class Bookie:
     async def _end(self, booted: Booted) -> ExitCode:
         if self._failure is not None:
             return ExitCode.DISK_FAILED
-        directories = self._boot_settings.directories
-        await asyncio.to_thread(finish_clean_stop, booted.storage, self._disk, directories)
+        await asyncio.to_thread(finish_clean_stop, booted.storage, booted.markers)
         log.info("stopped cleanly")
         return self._exit_code
+
+
+def reply_limits(limits: Limits) -> ReplyLimits:
+    """What the data ports need of the settings."""
+    return ReplyLimits(
+        per_connection=min(limits.reply_bytes_per_connection, limits.reply_bytes),
+        total=limits.reply_bytes,
+        seconds=limits.reply_seconds,
+    )
 
 
 def boot_settings(settings: BookieSettings) -> BootSettings:
@@ -400,4 +428,19 @@ def boot_settings(settings: BookieSettings) -> BootSettings:
         storage,
         FixPolicy(settings.cookie_fix.policy),
         volume_uids=(settings.journal.volume_uid, *(disk.volume_uid for disk in settings.ledgers)),
+        lease_wait_s=settings.lease.wait_s,
+    )
+
+
+def _busy_rates(settings: BookieSettings) -> BusyRates:
+    return BusyRates(
+        recovery=settings.limits.recovery_bytes_per_second_busy,
+        compaction=settings.storage.compaction_bytes_per_second_busy,
+    )
+
+
+def _collection_rules(settings: BookieSettings) -> CollectionRules:
+    options = settings.storage
+    return CollectionRules(
+        options.collect_grace_seconds, options.collect_share_max, options.collect_brake_from
     )

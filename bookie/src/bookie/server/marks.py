@@ -7,12 +7,18 @@ judgement and clearing, and the record that makes the clearing durable.
 import asyncio
 import logging
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import NoSuchLedgerError, StorageError, UnavailableError
+from bookie.protocol.errors import (
+    MetadataFormatError,
+    NoSuchLedgerError,
+    StorageError,
+    UnavailableError,
+)
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
@@ -21,7 +27,7 @@ from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
 from bookie.storage.clear import ClearReason, ClearVerdict, judge_clear, refuse_loss
 from bookie.storage.engine import Storage
-from bookie.storage.listing import list_ledgers
+from bookie.storage.listing import list_ledgers, named_ids
 from bookie.storage.records import LedgerRecord
 
 log = logging.getLogger(__name__)
@@ -53,6 +59,8 @@ class Marks:
         self._state = state
         self._unchecked = unchecked
         self._rechecking = asyncio.Lock()
+        self._told_unreadable: frozenset[LedgerId] = frozenset()
+        """Ledgers that the end of the check waits for, as last logged."""
 
     @property
     def limbo_count(self) -> int:
@@ -147,6 +155,8 @@ class Marks:
             lost = await asyncio.to_thread(self._storage.loss, ledger_id)
         except UnavailableError as error:
             return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error)))
+        except MetadataFormatError as error:
+            return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNREADABLE, str(error)))
         except StorageError as error:
             return _Judged(ledger_id, ClearVerdict(ClearReason.IO_ERROR, str(error)))
         verdict = judge_clear(
@@ -200,13 +210,17 @@ class Marks:
     # Losses
     async def record_loss(self, request: LossRequest) -> str:
         """Take a loss record, durably; a sentence why not otherwise."""
-        metadata = await self._read(request.ledger_id)
+        try:
+            metadata = await self._read(request.ledger_id)
+        except MetadataFormatError as error:
+            return str(error)
         if metadata is None:
             return f"ledger {request.ledger_id} does not exist"
         held = await asyncio.to_thread(self._storage.held, request.ledger_id)
         refusal = refuse_loss(
             metadata,
             request.lost,
+            own_id=self._bookie_id,
             held=held,
             answered_by=request.answered_by,
             by_person=request.by_person,
@@ -239,6 +253,7 @@ class Marks:
         Its ledger was IN_RECOVERY when that copy was acknowledged here, at the boot, and is until
         its closing write: so while such a ledger is, the boundary stays. A recovery that began
         later is none of its reasons: it may be waiting for this very bookie to say what it lacks.
+        One that was, and that nobody can read now, may be IN_RECOVERY still: it is waited for, too.
         Returns True when it was lifted: from then on what is absent is denied.
         """
         boundary = self._storage.unchecked_boundary()
@@ -250,11 +265,23 @@ class Marks:
             log.warning("%d ledgers came to name this bookie since its boot", len(late))
             self._unchecked.update(late)
         pending = [i for i in listing.recovering if self._was_recovering(i)]
+        self._tell_unreadable(listing.unreadable.keys() & {*late, *pending})
         if late or any(boundary.covers(ledger_id) for ledger_id in pending):
             return False
         passing("clear: boundary not lifted yet")
         await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
         return True
+
+    def _tell_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:
+        """Once for the same ones: this is asked every few seconds."""
+        if waited_for and waited_for != self._told_unreadable:
+            log.warning(
+                "the check of this bookie waits for %d ledgers whose metadata cannot be read (%s): "
+                "mend it, or delete the ledgers",
+                len(waited_for),
+                named_ids(waited_for),
+            )
+        self._told_unreadable = frozenset(waited_for)
 
 
 def _result(item: _Judged) -> ClearResult:

@@ -26,23 +26,24 @@ from bookie.protocol.admission import (
     rule_read_lac,
     rule_write_lac,
 )
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import GROUP, EntrySet
 from bookie.protocol.errors import DiskFullError, StorageError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.protocol.status import Status
+from bookie.server.disk_reads import DiskReads, Reader, expected_bytes
 from bookie.server.durable import DurableFacts
+from bookie.server.first_fences import FirstFences
 from bookie.server.later import Later
+from bookie.server.ledger_facts import add_facts, facts_of
 from bookie.server.pacing import Pacing
+from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import BookieState, Phase
 from bookie.server.waits import LacWaits
 from bookie.storage.engine import Boundary, DirectoryUsage, Storage, StoredRead
 from bookie.storage.records import LedgerRecord
-from bookie.wire.native import MESSAGE_BYTES_MAX, LacReply, LacRequest, ReadReply, ReadRequest
+from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
-READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
-"""Most bytes one read is answered with, whatever it asks for; one run more may come on top."""
-READS_PER_CONNECTION_MAX: Final = 16
 STANDING_MAX: Final = 4096
 """Ledgers whose last ruling on an add is kept."""
 
@@ -53,11 +54,8 @@ Then = Callable[[Status, Any, str], None]
 """Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
 
 
-class Asker(Protocol):
+class Asker(Reader, Protocol):
     """Whose requests they are: a connection."""
-
-    reads_under_way: int
-    """Kept here, and bounded: replies may be large and the client slow."""
 
     def resume(self) -> None:
         """There is room again."""
@@ -74,22 +72,32 @@ class Operations:
         reader: Executor,
         reads_in_flight_max: int,
         pacing: Pacing,
+        first_fences: FirstFences,
+        room: ReplyRoom | None = None,
     ) -> None:
         self._storage = storage
+        self._first_fences = first_fences
         self.state = state
-        self._reads_in_flight_max = reads_in_flight_max
-        self._reader = reader
+        self._room = room or ReplyRoom(ReplyLimits(), state.traffic)
+        self._reads = DiskReads(
+            storage,
+            reader,
+            self._room,
+            in_flight_max=reads_in_flight_max,
+            on_room=self._resume_waiting,
+        )
         self._pacing = pacing
         self._later = Later()
         self._known = storage.known
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(state.traffic)
-        self._reads_in_flight = 0
         self._standing: dict[LedgerId, tuple[LedgerRecord | None, Boundary | None, bytes]] = {}
         """What a normal add was taken on, of each ledger: all that its ruling looked at."""
         self._waiting: dict[Asker, None] = {}
         """Connections whose next message found no room, in the order in which they came."""
         self._loop = asyncio.get_running_loop()
+        self._is_resuming = False
+        """`_resume_waiting` will be called."""
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
         storage.on_room = self._resume_waiting
 
@@ -97,34 +105,35 @@ class Operations:
         """The connection is gone: nobody to resume or to answer."""
         self._waiting.pop(asker, None)
         self._waits.forget(asker)
+        self._reads.forget(asker)
+
+    def replies_left(self, asker: Asker, size: int) -> None:
+        """So many bytes of replies to reads have left, or are gone with their connection."""
+        self._room.give_back(asker, size)
+        if (self._waiting or self._reads.are_waiting) and not self._is_resuming:
+            # Not now: whoever is resumed may write, and that may be what is just going on.
+            self._is_resuming = True
+            self._loop.call_soon(self._resume_waiting)
 
     def end(self) -> None:
         """Answers that were put off are given now: what they say is true, a stop does not wait."""
+        self._first_fences.end()
         self._later.end()
 
     # Facts
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:
         """What this bookie knows of the ledger now."""
-        storage = self._storage
-        found = storage.record(ledger_id)
-        record = found or LedgerRecord(ledger_id)
-        boundary = storage.boundary()
-        last = storage.last_entry_id(ledger_id)
-        return LedgerFacts(
-            is_known=found is not None or last >= 0,
-            master_key=record.master_key,
-            fenced=record.fenced,
-            limbo=record.limbo,
-            unchecked=storage.is_unchecked(ledger_id),
-            deleted=record.deleted,
-            behind_boundary=boundary is not None and boundary.covers(ledger_id),
-            lac=storage.lac(ledger_id),
-            last_entry_id=last,
-        )
+        return facts_of(self._storage, ledger_id, is_leased=self.state.is_leased)
 
     def lac_of(self, ledger_id: LedgerId) -> LacReply:
         """The LAC and the last entry, as far as they are known here."""
         return LacReply(self._storage.lac(ledger_id), self._storage.last_entry_id(ledger_id))
+
+    def _is_first(self, facts: LedgerFacts, ledger_id: LedgerId) -> bool:
+        return not facts.is_known and not self._first_fences.may_pass(ledger_id)
+
+    def _no_fence(self, then: Then, status: Status) -> None:
+        self._refuse_for(then, status, "nothing is here of it, nor is it known to exist")
 
     def _apply(self, ledger_id: LedgerId, ruling: Ruling, master_key: bytes) -> None:
         """Write what the ruling says must be durable; in memory it counts from now on."""
@@ -189,7 +198,7 @@ class Operations:
         # Looked up once: other threads change them, and what is kept must be what was ruled on.
         record, boundary = self._storage.record(ledger_id), self._storage.boundary()
         ruling = rule_add(
-            _add_facts(ledger_id, record, boundary),
+            add_facts(ledger_id, record, boundary, is_leased=self.state.is_leased),
             master_key=master_key,
             is_recovery=is_recovery,
             is_writable=self.state.is_writable,
@@ -231,17 +240,23 @@ class Operations:
     # Reads
     def read(self, asker: Asker, request: ReadRequest, *, fence: bool, then: Then) -> bool:
         """Entries of a ledger; `then` is given a ReadReply."""
-        if not self._has_read_room(asker):
-            self._waiting[asker] = None
+        reserved = expected_bytes(request)
+        if not self._reads.has_room(asker, reserved):
+            if not self._first_fences.may_pass(request.ledger_id):
+                self._waiting[asker] = None
             return False
         facts = self.facts_of(request.ledger_id)
+        if fence and self._is_first(facts, request.ledger_id):
+            again = partial(self.read, asker, request, fence=True, then=then)
+            self._first_fences.ask(request.ledger_id, again, partial(self._no_fence, then))
+            return True
         ruling = rule_read(facts, master_key=request.master_key, fence=fence)
         if not ruling.is_ok:
             self._refuse(then, ruling.status, request.ledger_id)
             return True
         self._apply(request.ledger_id, ruling, request.master_key)
-        self._begin_read(asker)
-        start = partial(self._start_read, asker, request, then)
+        self._reads.begin(asker, reserved)
+        start = partial(self._start_read, asker, request, reserved, fence, then)
         if fence:
             self._facts.when_durable(request.ledger_id, start)
         else:
@@ -249,96 +264,89 @@ class Operations:
         return True
 
     def _start_read(
-        self, asker: Asker, request: ReadRequest, then: Then, error: StorageError | None
+        self,
+        asker: Asker,
+        request: ReadRequest,
+        reserved: int,
+        fence: bool,
+        then: Then,
+        error: StorageError | None,
     ) -> None:
         if error is not None:
-            self._end_read(asker)
+            self._reads.end(asker, reserved)
             self._failed(then, error)
             return
         if not self.state.phase.serves:
-            self._end_read(asker)
+            self._reads.end(asker, reserved)
             then(Status.NOT_READY, None, "")
             return
         # Judged before the index is asked: a mark that is cleared meanwhile must not turn what this
         # read did not see yet into a denial.
         facts = self.facts_of(request.ledger_id)
-        reading = self._loop.run_in_executor(self._reader, self._read_disk, request)
-        reading.add_done_callback(partial(self._finish_read, asker, then, facts))
+        absent = absent_status(facts, fence=fence)
+        answer = partial(self._answer_read, then, facts, absent)
+        self._reads.read(asker, request, reserved, answer)
 
-    def _read_disk(self, request: ReadRequest) -> StoredRead:
-        return self._storage.read(
-            request.ledger_id,
-            first=request.first,
-            last=request.last,
-            bytes_max=min(request.bytes_max, READ_BYTES_MAX),
-        )
-
-    def _finish_read(
+    def _answer_read(
         self,
-        asker: Asker,
         then: Then,
         facts: LedgerFacts,
-        reading: "asyncio.Future[StoredRead]",
+        absent: Status,
+        found: StoredRead | None,
+        error: BaseException | None,
     ) -> None:
-        self._end_read(asker)
-        error = reading.exception()
-        if error is not None:
+        if found is None:
+            assert error is not None
             self._failed(then, error)
             return
-        found = reading.result()
         self.state.traffic.reads += 1
         self.state.traffic.bytes_read += sum(map(len, found.runs))
         reply = ReadReply(
             lac=facts.lac,
             last_entry_id=facts.last_entry_id,
             answered_through=found.answered_through,
-            absent=absent_status(facts),
+            absent=absent,
             unknown=tuple(found.unreadable),
             runs=tuple(found.runs),
         )
         then(Status.OK, reply, "")
 
-    def _has_read_room(self, asker: Asker) -> bool:
-        return (
-            self._reads_in_flight < self._reads_in_flight_max
-            and asker.reads_under_way < READS_PER_CONNECTION_MAX
-        )
-
-    def _begin_read(self, asker: Asker) -> None:
-        self._reads_in_flight += 1
-        asker.reads_under_way += 1
-
-    def _end_read(self, asker: Asker) -> None:
-        self._reads_in_flight -= 1
-        asker.reads_under_way -= 1
-        self._resume_waiting()
-
     def list_entries(self, asker: Asker, ledger_id: LedgerId, *, then: Then) -> bool:
         """The entries stored here as an EntrySet; also with a status that says none is denied."""
-        if not self._has_read_room(asker):
+        if not self._reads.has_room(asker):
             self._waiting[asker] = None
             return False
         facts = self.facts_of(ledger_id)
         if not facts.is_here or facts.may_have_forgotten:
             self._refuse(then, absent_status(facts), ledger_id)
             return True
-        self._begin_read(asker)
-        listing = self._loop.run_in_executor(self._reader, self._storage.held, ledger_id)
-        listing.add_done_callback(partial(self._listed, asker, then))
+        self._reads.begin(asker)
+        self._reads.ask(self._storage.held, ledger_id, then=partial(self._listed, asker, then))
         return True
 
     def _listed(self, asker: Asker, then: Then, listing: "asyncio.Future[EntrySet]") -> None:
-        self._end_read(asker)
+        self._reads.end(asker)
         error = listing.exception()
         if error is not None:
             self._failed(then, error)
-        else:
-            then(Status.OK, listing.result(), "")
+            return
+        held = listing.result()
+        size = len(held.starts) * GROUP.itemsize
+        if not self._room.has(asker, size):
+            self._refuse_for(then, Status.OVERLOADED, "too many replies wait for their clients")
+            return
+        self._room.take(asker, size)
+        asker.owe(size)
+        then(Status.OK, held, "")
 
     # LAC
     def read_lac(self, request: LacRequest, *, fence: bool, then: Then) -> None:
         """The LAC; `then` is given a LacReply, with UNKNOWN also what may be too low."""
         facts = self.facts_of(request.ledger_id)
+        if fence and self._is_first(facts, request.ledger_id):
+            again = partial(self.read_lac, request, fence=True, then=then)
+            self._first_fences.ask(request.ledger_id, again, partial(self._no_fence, then))
+            return
         ruling = rule_read_lac(facts, master_key=request.master_key, fence=fence)
         self._apply(request.ledger_id, ruling, request.master_key)
         if not ruling.is_ok and not ruling.fence:
@@ -404,16 +412,15 @@ class Operations:
         if not ruling.is_ok:
             self._refuse(then, ruling.status, request.ledger_id)
             return True
-        if not self._has_read_room(asker):
+        if not self._reads.has_room(asker):
             self._waiting[asker] = None
             return False
-        self._begin_read(asker)
-        syncing = self._loop.run_in_executor(self._reader, self._storage.checkpoint)
-        syncing.add_done_callback(partial(self._forced, asker, then))
+        self._reads.begin(asker)
+        self._reads.ask(self._storage.checkpoint, then=partial(self._forced, asker, then))
         return True
 
     def _forced(self, asker: Asker, then: Then, syncing: "asyncio.Future[None]") -> None:
-        self._end_read(asker)
+        self._reads.end(asker)
         error = syncing.exception()
         if error is not None:
             self._failed(then, error)
@@ -423,18 +430,17 @@ class Operations:
     # Disks
     def space(self, asker: Asker, *, then: Then) -> bool:
         """The ledger disks; `then` is given a list of DirectoryUsage."""
-        if not self._has_read_room(asker):
+        if not self._reads.has_room(asker):
             self._waiting[asker] = None
             return False
-        self._begin_read(asker)
-        measuring = self._loop.run_in_executor(self._reader, self._storage.usage)
-        measuring.add_done_callback(partial(self._measured, asker, then))
+        self._reads.begin(asker)
+        self._reads.ask(self._storage.usage, then=partial(self._measured, asker, then))
         return True
 
     def _measured(
         self, asker: Asker, then: Then, measuring: "asyncio.Future[list[DirectoryUsage]]"
     ) -> None:
-        self._end_read(asker)
+        self._reads.end(asker)
         error = measuring.exception()
         if error is not None:
             self._failed(then, error)
@@ -463,22 +469,8 @@ class Operations:
         then(status, None, reason)
 
     def _resume_waiting(self) -> None:
+        self._is_resuming = False
+        self._reads.read_again()
         waiting, self._waiting = self._waiting, {}
         for asker in waiting:
             asker.resume()
-
-
-def _add_facts(
-    ledger_id: LedgerId, record: LedgerRecord | None, boundary: Boundary | None
-) -> LedgerFacts:
-    """As much of them as `rule_add` looks at."""
-    is_behind = boundary is not None and boundary.covers(ledger_id)
-    if record is None:
-        return LedgerFacts(behind_boundary=is_behind)
-    return LedgerFacts(
-        master_key=record.master_key,
-        fenced=record.fenced,
-        limbo=record.limbo,
-        deleted=record.deleted,
-        behind_boundary=is_behind,
-    )

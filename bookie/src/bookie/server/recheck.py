@@ -18,7 +18,12 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.checked import check_run
 from bookie.protocol.entry import Buffer, EntryCodec
-from bookie.protocol.errors import BadRequestError, FrameError, NoSuchLedgerError
+from bookie.protocol.errors import (
+    BadRequestError,
+    FrameError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+)
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
@@ -53,6 +58,8 @@ async def recheck(
         metadata = (await store.read_ledger(ledger_id)).value
     except NoSuchLedgerError:
         return Recheck(message=f"ledger {ledger_id} does not exist")
+    except MetadataFormatError as error:
+        return Recheck(message=str(error))
     # Of several copies of an id only the first stays: from here on there is one of each.
     await asyncio.to_thread(storage.checkpoint)
     wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)

@@ -13,6 +13,7 @@ from bookie.protocol.status import Status
 from bookie.server.connections import RunConnection
 from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
+from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
     ENVELOPE,
     FLAG_FENCE,
@@ -24,7 +25,6 @@ from bookie.wire.native import (
     ReadRequest,
     parse_add,
     parse_lone_add,
-    refuse_hello,
 )
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class RunService:
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
+        self.on_bytes = operations.state.look_at_lease
         self._handlers: dict[Op, Callable[[Envelope, RunConnection], bool]] = {
             Op.ADD_RUN: self._add,
             Op.READ: self._read,
@@ -57,6 +58,9 @@ class RunService:
     def closed(self, connection: RunConnection) -> None:
         self._sessions.closed(connection)
         self._operations.forget(connection)
+
+    def left(self, connection: RunConnection, size: int) -> None:
+        self._operations.replies_left(connection, size)
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         """Take one message; False when there is no room for it now."""
@@ -86,17 +90,29 @@ class RunService:
         return ENVELOPE.pack(0, _ADD_RUN, 0, 0, request_id)
 
     def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
-        """Whoever means another bookie, or does not say, must not take our answers for its."""
-        refusal = "the first message of a connection must be HELLO"
+        """Whoever means another process, or does not say, must not take our answers for its."""
+        why = "the first message of a connection must be HELLO"
         if envelope.op is Op.HELLO:
-            refusal = refuse_hello(envelope.body, own_id=self._state.bookie_id)
-        if refusal:
-            log.warning("refuse a connection: %s", refusal)
-            self._refuse(connection, envelope, Status.BAD_REQUEST, refusal)
+            why = self._judge(envelope.body)
+        if why:
+            log.warning("refuse a connection: %s", why)
+            self._refuse(connection, envelope, Status.BAD_REQUEST, why)
             connection.close()
             return
         connection.is_greeted = True
-        connection.reply(Op.HELLO, Status.OK, envelope.request_id)
+        own = self._state.identity.encode()
+        connection.reply(Op.HELLO, Status.OK, envelope.request_id, (own,))
+
+    def _judge(self, body: memoryview) -> str:
+        """Why this HELLO is not for this process; empty when it is."""
+        own = self._state.identity
+        try:
+            meant = Identity.decode(body)
+        except FrameError as error:
+            return str(error)
+        if own.is_outlived_by(meant):
+            self._state.hear_epoch(meant.epoch)
+        return refusal(meant, own)
 
     # Requests
     def _add(self, envelope: Envelope, connection: RunConnection) -> bool:

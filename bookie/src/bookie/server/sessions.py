@@ -5,10 +5,13 @@ import contextlib
 import logging
 from typing import Final, Protocol
 
+from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import Traffic
 
 log = logging.getLogger(__name__)
 
+LOOK_INTERVAL_S: Final = 1.0
+"""Between looks for clients that do not take their replies."""
 LAST_REPLIES_S: Final = 2.0
 """How long a stop waits for clients to take the replies that were given."""
 
@@ -21,12 +24,31 @@ class Session(Protocol):
 
     def abort(self) -> None: ...
 
+    def has_left_unread(self, now: float, patience_s: float) -> bool:
+        """True when a reply has been untaken for longer than this."""
+
+    @property
+    def peer(self) -> str:
+        """Its address."""
+
+    @property
+    def reply_bytes(self) -> int:
+        """Of replies that it has not taken, and of reads under way."""
+
 
 class Sessions:
-    """Those that are open, in the order in which they came."""
+    """Those that are open, in the order in which they came.
 
-    def __init__(self, traffic: Traffic, *, connections_max: int) -> None:
+    A client that leaves replies untaken is cut off: they are room that others wait for.
+    """
+
+    def __init__(
+        self, traffic: Traffic, *, connections_max: int, room: ReplyRoom | None = None
+    ) -> None:
         self._traffic = traffic
+        self._room = room or ReplyRoom(ReplyLimits(), traffic)
+        self._looking: asyncio.TimerHandle | None = None
+        """The next look at them; None while there are none."""
         self._connections_max = connections_max
         self._open: dict[Session, None] = {}
         self._one_closed = asyncio.Event()
@@ -34,6 +56,8 @@ class Sessions:
     def opened(self, session: Session) -> None:
         self._open[session] = None
         self._traffic.connections = len(self._open)
+        if self._looking is None:
+            self._look_later()
         if len(self._open) > self._connections_max:
             log.warning("refuse a connection: %d are open", self._connections_max)
             session.close()
@@ -42,6 +66,24 @@ class Sessions:
         self._open.pop(session, None)
         self._one_closed.set()
         self._traffic.connections = len(self._open)
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(LOOK_INTERVAL_S, self._look) if self._open else None
+
+    def _look(self) -> None:
+        now, patience_s = asyncio.get_running_loop().time(), self._room.patience_s()
+        for session in [s for s in self._open if s.has_left_unread(now, patience_s)]:
+            log.warning(
+                "cut off %s: it has left replies untaken for more than %g s; they and its reads "
+                "under way hold %d bytes",
+                session.peer,
+                patience_s,
+                session.reply_bytes,
+            )
+            self._traffic.slow_clients += 1
+            session.abort()
+        self._look_later()
 
     async def end(self) -> None:
         """Close all; whoever does not take its last replies in time is cut off."""
@@ -54,3 +96,5 @@ class Sessions:
                     await self._one_closed.wait()
         for session in list(self._open):
             session.abort()
+        if self._looking is not None:
+            self._looking.cancel()

@@ -32,6 +32,10 @@ from bookie.storage.modes import DurabilityMode
 ENVIRONMENT_PREFIX = "BOOKIE_"
 KIB = 1024
 MIB = 1024 * KIB
+LEASE_TRIES_MIN = 3
+"""Confirmations that may fail, one after another, before a lease runs out."""
+CLOCK_DRIFT_MAX = 0.01
+LEASE_MARGIN_S = 2.0
 
 
 class _Section(BaseModel):
@@ -87,6 +91,12 @@ class StorageOptions(_Section):
     compaction_bytes_per_second_busy: PositiveInt = 8 * MIB
     """What compaction copies while normal adds come; without them as much as it can."""
     collect_interval_seconds: PositiveFloat = 60.0
+    collect_grace_seconds: PositiveFloat = 900.0
+    """A deleted ledger's entries go when two looks so far apart have missed it."""
+    collect_share_max: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """Of the ledgers of this bookie: if more would go at once, a person is asked."""
+    collect_brake_from: PositiveInt = 20
+    """Fewer ledgers than this go without, however large a share they are."""
 
 
 class Limits(_Section):
@@ -95,8 +105,38 @@ class Limits(_Section):
     connections: PositiveInt = 4096
     read_threads: Annotated[int, Field(ge=1, le=64)] = 4
     reads_in_flight: PositiveInt = 256
+    reply_bytes: Annotated[int, Field(ge=16 * MIB)] = 64 * MIB
+    """Replies to reads, of all connections, that are being read or that clients have not taken."""
+    reply_bytes_per_connection: Annotated[int, Field(ge=8 * MIB)] = 16 * MIB
+    reply_seconds: PositiveFloat = 30.0
+    """How long a client may leave a reply untaken before its connection is cut off."""
     recovery_bytes_per_second_busy: PositiveInt = 8 * MIB
     """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
+
+
+class Lease(_Section):
+    """The right to answer as this bookie; see `server.lease`.
+
+    `seconds`: how long it lasts unconfirmed: longer than an ordinary outage of the metadata store.
+    `confirm_seconds`: between two confirmations.
+    """
+
+    seconds: PositiveFloat = 75.0
+    confirm_seconds: PositiveFloat = 5.0
+
+    @model_validator(mode="after")
+    def _lasts_for_several_tries(self) -> "Lease":
+        if self.seconds < LEASE_TRIES_MIN * self.confirm_seconds:
+            raise ValueError(
+                f"seconds is {self.seconds:g}, expected at least {LEASE_TRIES_MIN} times "
+                f"confirmSeconds ({self.confirm_seconds:g})"
+            )
+        return self
+
+    @property
+    def wait_s(self) -> float:
+        """What another process waits: clocks of two machines do not run quite alike."""
+        return self.seconds * (1 + CLOCK_DRIFT_MAX) + LEASE_MARGIN_S
 
 
 class Tls(_Section):
@@ -153,6 +193,7 @@ class BookieSettings(_Section):
     cookie_fix: CookieFix = CookieFix()
     storage: StorageOptions = StorageOptions()
     limits: Limits = Limits()
+    lease: Lease = Lease()
     tls: Tls | None = None
     rack: RackName | None = None
     runtime_file: Path | None = None

@@ -4,14 +4,31 @@ Written by the lifecycle and the request handlers in the event loop's thread; re
 plane, the probes and the metrics.
 """
 
+import logging
+import math
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from bookie.protocol.status import Status
+from bookie.wire.identity import Identity
 
+log = logging.getLogger(__name__)
+
+LEASE_LOST: Final = (
+    "the metadata store has not confirmed for long that this process is the bookie; another may "
+    "have taken its place"
+)
 DRAIN_REASON: Final = "drain"
+LEASE_REASON: Final = "lease"
+
+
+def boot_time() -> float:
+    """Seconds since this machine booted, those included in which it slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Phase(IntEnum):
@@ -48,6 +65,10 @@ class Traffic:
     bytes_read: int = 0
     fences: int = 0
     limbo_cleared: int = 0
+    reply_bytes: int = 0
+    """Of replies to reads that are being read, or that clients have not taken; now."""
+    slow_clients: int = 0
+    """Connections cut off because replies were left untaken for too long."""
     refused: Counter[Status] = field(default_factory=Counter)
     connections: int = 0
     long_polls: int = 0
@@ -69,13 +90,67 @@ class BookieState:
     phase: Phase = Phase.BOOTING
     message: str = ""
     instance_id: str = ""
+    """Of the cluster; empty until the boot has ended, as `boot_epoch` is 0."""
+    boot_epoch: int = 0
+    epoch_heard: int = 0
+    """Highest epoch of this bookie that anybody named."""
+    on_newer_epoch: Callable[[], None] = lambda: None
+    """Somebody named an epoch above this process's: another process may have booted."""
+    metadata_rolled_back: str = ""
+    """What shows that the metadata store was put back to an earlier state; empty = nothing."""
+    collection_held: str = ""
+    """Why the brake of collection waits for a person; empty = it does not."""
+    collection_plan: str = ""
+    """What that person's approval must name."""
+    ledgers_missing: int = 0
+    """Held here, and missing in the last look at the metadata store."""
+    tombstones: int = 0
+    """Collected ledgers, by the last look."""
     traffic: Traffic = field(default_factory=Traffic)
     read_only_reasons: set[str] = field(default_factory=set)
-    """Why adds are refused now: `person`, `drain`, `disk-full`; empty = writable."""
+    """Why adds are refused now: `person`, `drain`, `disk-full`, `lease`; empty = writable."""
+    clock: Callable[[], float] = boot_time
+    """Seconds of this machine alone; runs on while it sleeps."""
+    lease_until: float = math.inf
+    """By that clock: until then nobody else answers as this bookie."""
+    is_leased: bool = True
+    """As of the last `look_at_lease`."""
 
     @property
     def is_writable(self) -> bool:
         return self.phase is _WRITABLE and not self.read_only_reasons
+
+    def look_at_lease(self) -> bool:
+        """Asked whenever bytes come: a process that slept must not answer as if it had not."""
+        if self.is_leased and self.clock() >= self.lease_until:
+            self.is_leased = False
+            self.switch_read_only(LEASE_REASON, True)
+            self.message = "serving what is here, denying nothing: " + LEASE_LOST
+            log.warning("%s", self.message)
+        return self.is_leased
+
+    def extend_lease(self, until: float) -> None:
+        """Confirmed: nobody else answers as this bookie until then."""
+        self.lease_until = until
+        if not self.is_leased:
+            self.is_leased, self.message = True, ""
+            self.switch_read_only(LEASE_REASON, False)
+            log.info("the metadata store confirmed this bookie again")
+        self.look_at_lease()
+
+    @property
+    def identity(self) -> Identity:
+        """Who this process is; not confirmed before the boot has ended."""
+        return Identity(self.instance_id, self.bookie_id, self.boot_epoch)
+
+    def hear_epoch(self, epoch: int) -> None:
+        """Somebody names an epoch of this bookie. Above our own it ends the lease, until the
+        metadata store has confirmed that it is not true."""
+        if epoch > max(self.boot_epoch, self.epoch_heard):
+            self.epoch_heard = epoch
+            self.lease_until = self.clock()
+            self.look_at_lease()
+            self.on_newer_epoch()
 
     @property
     def is_draining(self) -> bool:

@@ -56,7 +56,7 @@ class StockConnection(DataConnection):
     """One client of the stock port."""
 
     def __init__(self, service: "StockService") -> None:
-        super().__init__()
+        super().__init__(service.on_bytes)
         self._service = service
         self._wires = wires.StockConnection()
         self._blocks = BlockFinder()
@@ -96,6 +96,9 @@ class StockConnection(DataConnection):
     def _closed(self) -> None:
         self._work.clear()
         self._service.closed(self)
+
+    def _left(self, size: int) -> None:
+        self._service.left(self, size)
 
     def _take_next(self, view: memoryview) -> int:
         if self._takes_lone(view):
@@ -192,6 +195,7 @@ class StockService:
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
+        self.on_bytes = operations.state.look_at_lease
         self._buffers = FrameBuffers()
         self._reads = ReadService(operations)
         facts = FactService(operations)
@@ -215,6 +219,10 @@ class StockService:
             self._state.traffic.stock_connections[connection.version] -= 1
         if connection.is_secure:
             self._state.traffic.tls_connections -= 1
+
+    def left(self, connection: StockConnection, size: int) -> None:
+        """See `DataConnection.owe`."""
+        self._operations.replies_left(connection, size)
 
     def note_version(self, connection: StockConnection, wire: Wire) -> None:
         """Count the connection once it is known what it speaks."""

@@ -13,7 +13,8 @@ from bookie.protocol.availability import ENTRY_ID_MAX
 from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
-from bookie.server.operations import READ_BYTES_MAX, Operations
+from bookie.server.disk_reads import READ_BYTES_MAX
+from bookie.server.operations import Operations
 from bookie.server.stock_answers import NO_KEY, Origin
 from bookie.server.stock_reads import FoundEntries
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest

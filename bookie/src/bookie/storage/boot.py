@@ -12,32 +12,31 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.metadata.store import BookieInfo, MetadataStore, StoredBoot
 from bookie.points import passing
 from bookie.protocol.errors import (
     BootRefusedError,
     CorruptError,
-    MetadataConflictError,
     MetadataFormatError,
     StorageError,
 )
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ids import LedgerId
+from bookie.storage.claim import Claim
 from bookie.storage.consent import FixPlan, FixPolicy, fix_plan
-from bookie.storage.disk import Disk, remove_file
-from bookie.storage.engine import Storage, StorageSettings
-from bookie.storage.listing import Listing, list_ledgers
+from bookie.storage.disk import Disk
+from bookie.storage.engine import Storage
+from bookie.storage.listing import NAMED_MAX, Listing, list_ledgers
 from bookie.storage.looking import look_at_disks
-from bookie.storage.marker import Marker, clear_markers, write_markers
+from bookie.storage.marker import BootMarkers, Marker
+from bookie.storage.marking import list_existing, mark_existing, only_unreadable
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
-from bookie.storage.records import Boundary
-from bookie.storage.routing import ROUTING_VERSION
-from bookie.storage.stamps import STAMP_NAME, Stamp, write_stamp
+from bookie.storage.takeover import BootSettings, Seen, Takeover, in_thread
 from bookie.storage.verdicts import Decision, DiskVerdict, Found, FoundDisk, Kind, decide
 
 __all__ = [
@@ -50,26 +49,6 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RIVAL_POLL_S: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class BootSettings:
-    """Identity and folders of the bookie that boots; `volume_uids` journal first.
-
-    `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
-    session of the metadata store.
-    """
-
-    bookie_id: BookieId
-    storage: StorageSettings
-    policy: FixPolicy
-    volume_uids: tuple[str, ...] = ()
-    rival_wait_s: float = 30.0
-
-    @property
-    def directories(self) -> tuple[Path, ...]:
-        """The journal directory, then the ledger directories."""
-        return (self.storage.journal_dir, *self.storage.ledger_dirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +65,10 @@ class BootRecord:
     ledgers_in_limbo: int = 0
     ledgers_unchecked: int = 0
     cookie_fixed: bool = False
+    ledgers_unreadable: int = 0
+    """Taken for ledgers of this bookie that may lack entries: nobody can read their metadata."""
+    unreadable: tuple[LedgerId, ...] = ()
+    """The first of these."""
 
 
 @dataclass(slots=True)
@@ -101,28 +84,16 @@ class BootProgress:
 
 @dataclass(frozen=True, slots=True)
 class Booted:
-    """What a finished boot hands over. `unchecked`: ledgers whose check has not ended."""
+    """What a finished boot hands over. `instance_id`: of the cluster that it belongs to.
+    `claim`, `markers`: to be kept up while it serves. `unchecked`: ledgers whose check has not
+    ended."""
 
     storage: Storage
     record: BootRecord
+    claim: Claim
+    markers: BootMarkers
+    instance_id: str
     unchecked: set[LedgerId] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the decision rests on, with the versions that later writes must find unchanged."""
-
-    found: Found
-    cookie: Versioned[Cookie] | None
-    epoch: Versioned[int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Existing:
-    """Every ledger there was at one moment: all ids up to `limit`, and those the listing has."""
-
-    limit: LedgerId
-    listing: Listing
 
 
 class Boot:
@@ -138,8 +109,11 @@ class Boot:
         started_at_ms: int,
         on_step: Callable[[str], None] = lambda _step: None,
         approved_plan: str = "",
+        nonce: str = "",
+        holders: Sequence[str] = (),
     ) -> None:
-        """`approved_plan`: what an earlier attempt of this process was allowed to do."""
+        """`approved_plan`: what an earlier attempt of this process was allowed to do. `nonce`:
+        names the process, over all its attempts. `holders`: see `FolderLock.holders`."""
         self._settings = settings
         self._store = store
         self._disk = disk
@@ -148,6 +122,11 @@ class Boot:
         self._on_step = on_step
         self._approved = asyncio.Event()
         self.approved_plan = approved_plan
+        self._holders = tuple(holders)
+        self._takeover = Takeover(
+            settings, store, disk=disk, nonce=nonce or uuid.uuid4().hex, holders=holders,
+            on_step=self._step,
+        )  # fmt: skip
         self.progress = BootProgress()
 
     async def run(self) -> Booted:
@@ -169,7 +148,7 @@ class Boot:
             raise BootRefusedError(decision.message)
         if decision.kind in (Kind.FIX, Kind.ASK):
             await self._get_consent(decision, seen.found)
-        if decision.kind is not Kind.NORMAL:
+        if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
             await self._outlive_rival()
         if decision.kind in (Kind.FIX, Kind.ASK):
             await self._note_doubt(seen.found)
@@ -196,16 +175,16 @@ class Boot:
         return ""
 
     # Step 1: look
-    async def _look(self) -> _Seen:
+    async def _look(self) -> Seen:
         bookie_id = self._settings.bookie_id
-        disks = await _in_thread(self._read_disks)
+        disks = await in_thread(self._read_disks)
         instance_id = await self._store.instance_id()
         if instance_id is None and not any(disk.stamp for disk in disks):
             instance_id = await self._store.initialise()
         # A store without instance id beside stamped disks is not ours: `decide` refuses, and we
         # leave no layout of ours behind in it.
         cookie = await self._store.read_cookie(bookie_id) if instance_id else None
-        epoch = await self._store.read_boot_epoch(bookie_id) if instance_id else None
+        stored = await self._store.read_boot(bookie_id) if instance_id else None
         self.progress.disks = disks
         self.progress.instance_id = instance_id or ""
         found = Found(
@@ -213,9 +192,9 @@ class Boot:
             instance_id or "",
             disks,
             cookie=cookie.value if cookie else None,
-            last_epoch=epoch.value if epoch else None,
+            **_of_the_store(stored.value if stored else None),
         )
-        return _Seen(found, cookie, epoch)
+        return Seen(found, cookie, stored)
 
     def _read_disks(self) -> tuple[FoundDisk, ...]:
         directories = self._settings.directories
@@ -263,8 +242,13 @@ class Boot:
     async def _note_doubt(self, found: Found) -> None:
         """Should this boot go no further and the old disk come back, what was replayed and trimmed
         meanwhile is missing there: markers of the weakest mode make the next boot check."""
-        doubt = Marker(found.next_epoch - 1, DurabilityMode.MEMORY)
-        await _in_thread(lambda: write_markers(self._disk, self._settings.directories, doubt))
+        doubt = Marker(
+            found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
+        )
+        # Once the former process is known to be gone, who gets these locks next is alone, too.
+        holders = self._holders if self._takeover.former_is_gone(found) else ()
+        doubtful = BootMarkers(self._disk, self._settings.directories, holders=holders)
+        await in_thread(lambda: doubtful.write(doubt))
 
     # Step 2: open and replay
     async def _open_storage(self) -> Storage:
@@ -282,7 +266,7 @@ class Boot:
             raise
 
     # Steps 3-5
-    async def _finish(self, storage: Storage, seen: _Seen, decision: Decision) -> Booted:
+    async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
         found = seen.found
         before = storage.boundary()
         # An earlier attempt may have marked and gone no further: this one has an epoch of its own.
@@ -295,39 +279,28 @@ class Boot:
         listing = Listing()
         if reason or decision.kind is Kind.NEW_BOOKIE:
             self._step("marking")
-            existing = await self._list_existing()
+            existing = await list_existing(self._store, self._settings.bookie_id)
             listing = existing.listing
-            if decision.kind is Kind.NEW_BOOKIE and listing.named:
+            if decision.kind is Kind.NEW_BOOKIE and listing.surely_named:
                 reason = "IdentityLost"
                 await self._get_consent(_lost_identity(decision, listing), found)
             if reason:
-                await self._mark(storage, epoch, existing)
+                await in_thread(partial(mark_existing, storage, epoch, existing))
                 passing("boot: marked, cookie and stamps not written")
+            elif listing.unreadable:
+                only = only_unreadable(listing)
+                await in_thread(partial(mark_existing, storage, epoch, only))
         elif storage.unchecked_boundary() is not None:
             listing = await list_ledgers(self._store, self._settings.bookie_id)
         if not reason:
-            await _in_thread(storage.settle)
-        fixed = await self._take_disks(seen, decision)
-        await self._stamp(seen, epoch)
+            await in_thread(storage.settle)
+        fixed = await self._takeover.take_disks(seen, decision)
+        claim = await self._takeover.stamp(seen, epoch)
+        await self._takeover.begin_to_serve(seen, claim)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
-        return Booted(storage, record, unchecked)
-
-    async def _list_existing(self) -> _Existing:
-        # One id from the generator: every id it ever gave is below, whoever got it (R24). Before
-        # the listing, so that a ledger made meanwhile is in one of the two or in neither's past.
-        limit = await self._store.new_ledger_id()
-        return _Existing(limit, await list_ledgers(self._store, self._settings.bookie_id))
-
-    async def _mark(self, storage: Storage, epoch: int, existing: _Existing) -> None:
-        # What lies here above the limit had an explicit id, and may be deleted by now (S40).
-        known = {*existing.listing.existing, *storage.ledger_ids()}
-        extra = frozenset(ledger_id for ledger_id in known if ledger_id > existing.limit)
-        recovering = frozenset(existing.listing.recovering)
-        boundary = Boundary(epoch, existing.limit, extra, recovering)
-        limbo = existing.listing.undecided
-        await _in_thread(lambda: storage.mark(boundary, limbo, unchecked=True))
+        return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
 
     def _record(
         self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool
@@ -340,6 +313,8 @@ class Boot:
             mode=self._settings.storage.mode,
             previous_mode=decision.previous_mode,
             cookie_fixed=cookie_fixed,
+            ledgers_unreadable=len(listing.unreadable),
+            unreadable=tuple(sorted(listing.unreadable)[:NAMED_MAX]),
         )
         if not reason:
             return record
@@ -350,91 +325,21 @@ class Boot:
             ledgers_unchecked=len(listing.named) - len(listing.undecided),
         )
 
-    async def _take_disks(self, seen: _Seen, decision: Decision) -> bool:
-        """Make the cookie name these disks; True when that mended a mismatch."""
-        wanted = self._cookie(seen.found)
-        mends = decision.kind in (Kind.FIX, Kind.ASK)
-        if not mends and seen.cookie is not None and seen.cookie.value == wanted:
-            return False
-        self._step("fixing the cookie")
-        try:
-            if seen.cookie is None:
-                await self._store.create_cookie(wanted)
-            else:
-                await self._store.write_cookie(wanted, version=seen.cookie.version)
-        except MetadataConflictError as error:
-            raise self._rival("cookie") from error
-        log.warning("wrote the cookie: %s", decision.message or "directories moved")
-        return mends
-
-    def _rival(self, what: str) -> BootRefusedError:
-        return BootRefusedError(
-            f"the {what} of {self._settings.bookie_id} changed during this boot: another process "
-            "uses this bookie id; stop it, then start this one again"
-        )
-
-    async def _stamp(self, seen: _Seen, epoch: int) -> None:
-        """Stamps, then the store's epoch, then markers: see `verdicts` on stale disks."""
-        passing("boot: cookie written, not stamped")
-        self._step("stamping")
-        await _in_thread(lambda: self._write_stamps(seen.found, epoch))
-        passing("boot: stamped, epoch not in the store")
-        try:
-            await self._store.write_boot_epoch(
-                self._settings.bookie_id, epoch, version=seen.epoch.version if seen.epoch else None
-            )
-        except MetadataConflictError as error:
-            # With our stamps these directories would pass for the ones that the other boot stamped.
-            await _in_thread(lambda: self._restore_stamps(seen.found))
-            raise self._rival("boot epoch") from error
-        passing("boot: epoch in the store, no marker yet")
-        marker = Marker(epoch, self._settings.storage.mode)
-        await _in_thread(lambda: write_markers(self._disk, self._settings.directories, marker))
-
-    def _write_stamps(self, found: Found, epoch: int) -> None:
-        uids = tuple(
-            disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
-        )
-        for disk in found.disks:
-            is_same = disk.stamp is not None and disk.holds_store
-            stamp = Stamp(
-                found.instance_id,
-                found.bookie_id,
-                disk.role,
-                disk.index,
-                found.ledger_directories,
-                ROUTING_VERSION,
-                disk_id=disk.stamp.disk_id if disk.stamp and is_same else uuid.uuid4().hex,
-                boot_epoch=epoch,
-                volume_uids=uids,
-            )
-            write_stamp(self._disk, disk.path, stamp)
-
-    def _restore_stamps(self, found: Found) -> None:
-        for disk in found.disks:
-            if disk.stamp is not None:
-                write_stamp(self._disk, disk.path, disk.stamp)
-            else:
-                remove_file(self._disk, disk.path / STAMP_NAME)
-
-    def _cookie(self, found: Found) -> Cookie:
-        ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
-        journal = (str(self._settings.storage.journal_dir),)
-        return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
-
     def _step(self, step: str) -> None:
         self.progress.step = step
         self._on_step(step)
 
 
-async def _in_thread(work: Callable[[], Result]) -> Result:
-    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it."""
-    task = asyncio.create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
+    """What of `Found` it says."""
+    if stored is None:
+        return {"last_epoch": None}
+    return {
+        "last_epoch": stored.epoch,
+        "last_served": stored.served,
+        "generation": stored.generation,
+        "is_bare": stored.is_bare,
+    }
 
 
 def unclean_reason(decision: Decision, report: OpenReport) -> str:
@@ -469,8 +374,8 @@ def _lost_identity(decision: Decision, listing: Listing) -> Decision:
     """Ledgers name a bookie that has neither cookie nor stamps: as if all its disks were replaced,
     and for whoever decides about those (R29)."""
     message = (
-        f"{len(listing.named)} ledgers name this bookie, but it has no cookie and no stamped disk: "
-        "its identity was deleted, or this is another bookie's id"
+        f"{len(listing.surely_named)} ledgers name this bookie, but it has no cookie and no "
+        "stamped disk: its identity was deleted, or this is another bookie's id"
     )
     return replace(decision, kind=Kind.FIX, message=message)
 
@@ -481,11 +386,11 @@ def _calm_reason(decision: Decision) -> str:
     return "UncleanShutdown" if decision.is_dirty else "CleanStop"
 
 
-def finish_clean_stop(storage: Storage, disk: Disk, directories: tuple[Path, ...]) -> None:
-    """Flush, sync, close, and only if all of that succeeded clear the markers (R22, S28)."""
+def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
+    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28)."""
     storage.close()
-    passing("stop: flushed, markers not cleared")
-    clear_markers(disk, directories)
+    passing("stop: flushed, markers still dirty")
+    markers.end_cleanly()
 
 
 def _lives_elsewhere(rival: BookieInfo) -> BootRefusedError:

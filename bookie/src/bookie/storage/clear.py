@@ -23,6 +23,7 @@ class ClearReason(Enum):
     NOT_CLOSED = "NotClosed"
     ENTRIES_MISSING = "EntriesMissing"
     METADATA_UNAVAILABLE = "MetadataUnavailable"
+    METADATA_UNREADABLE = "MetadataUnreadable"
     IO_ERROR = "IoError"
 
 
@@ -95,15 +96,18 @@ def refuse_loss(
     metadata: LedgerMetadata,
     lost: EntrySet,
     *,
+    own_id: BookieId,
     held: EntrySet,
     answered_by: AbstractSet[str],
     by_person: bool,
 ) -> str:
     """Why a loss record is not taken, empty when it is.
 
-    Nobody may record as lost what is here, or nothing at all. Without a person, every member of
-    each lost entry's write set must have answered definitely, and the ledger must be CLOSED beyond
-    the entry.
+    Nobody may record as lost what is here, nothing at all, or what this bookie (`own_id`) owes the
+    ledger no copy of. A person decides about the tail of a ledger that cannot be closed without it
+    (S33), so while it is IN_RECOVERY, and of its last fragment: what is before was acknowledged
+    for certain. Without a person the ledger must be CLOSED beyond the entry, and every member of
+    each lost entry's write set must have answered definitely.
     """
     if lost.is_empty:
         return f"no entry of ledger {metadata.ledger_id} is named: say which are lost"
@@ -111,17 +115,48 @@ def refuse_loss(
     if not present.is_empty:
         first, last = present.ranges()[0]
         return f"entries {first}..{last} of ledger {metadata.ledger_id} are here: not lost"
+    refusal = _refuse_state(metadata, lost, by_person=by_person)
+    if refusal:
+        return refusal
+    foreign = lost - assigned(metadata, own_id, through=lost.last)
+    if not foreign.is_empty:
+        first, last = foreign.ranges()[0]
+        return (
+            f"entries {first}..{last} of ledger {metadata.ledger_id} are not stored on {own_id}: "
+            "record their loss on the bookies of their write sets"
+        )
     if by_person:
         return ""
-    end = lost.last
-    if not metadata.is_closed or end > metadata.last_entry_id:
-        return (
-            f"ledger {metadata.ledger_id} is {metadata.state.value} and ends at "
-            f"{metadata.last_entry_id}: entry {end} is not known to be lost"
-        )
     silent = _holders(metadata, lost) - set(answered_by)
     if silent:
         return f"{', '.join(sorted(silent))} did not answer definitely: a copy may still be there"
+    return ""
+
+
+def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) -> str:
+    """Why entries of a ledger in this state cannot be said to be lost, empty when they can."""
+    ledger = f"ledger {metadata.ledger_id}"
+    if not by_person:
+        if metadata.is_closed and lost.last <= metadata.last_entry_id:
+            return ""
+        return (
+            f"{ledger} is {metadata.state.value} and ends at {metadata.last_entry_id}: "
+            f"entry {lost.last} is not known to be lost"
+        )
+    if metadata.is_closed:
+        return (
+            f"{ledger} is CLOSED at {metadata.last_entry_id}: what is missing within it is no "
+            "person's decision; a repair records it once every member has answered"
+        )
+    if metadata.state is not LedgerState.IN_RECOVERY:
+        return f"{ledger} is {metadata.state.value}: recover it first, it may lack nothing"
+    start = metadata.last_fragment.first_entry_id
+    first = lost.ranges()[0][0]
+    if first < start:
+        return (
+            f"{ledger}: entry {first} is before the last fragment, which starts at {start}: it was "
+            "acknowledged, so that no recovery asks whether it was; repair the ledger"
+        )
     return ""
 
 

@@ -85,7 +85,7 @@ class LedgerDirectory:
                     f"{index_path} is missing though the directory was in use: what was stored is "
                     f"unknown; run `bookie index rebuild` for {path}"
                 )
-            index = Index.open(index_path, disk=disk)
+            index = Index.open(index_path, disk=disk, is_owner=True)
             try:
                 if is_new:
                     disk.sync_directory(path)
@@ -310,16 +310,30 @@ class LedgerDirectory:
 
     def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
         """Drops the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
+        self._drop(ledger_ids)
+        self.index.commit(
+            Batch(records=tombstones, forget=ledger_ids), is_readable=self.is_readable
+        )
+        self.has_garbage = True
+
+    def drop_late(self, rows: Memtable, is_deleted: Callable[[LedgerId], bool]) -> None:
+        """Drops rows of deleted ledgers among those that a checkpoint has captured.
+
+        Their adds were ruled before the ledger was deleted and stored after: under a tombstone
+        nothing would ever look for them again. The caller keeps other checkpoints out.
+        """
+        late = [ledger_id for ledger_id in rows.ledgers if is_deleted(ledger_id)]
+        if late:
+            self._drop(late)
+            self.has_garbage = True
+
+    def _drop(self, ledger_ids: Sequence[LedgerId]) -> None:
         with self._lock:
             for ledger_id in ledger_ids:
                 self._active.drop(ledger_id)
                 if self._frozen is not None:
                     self._frozen.drop(ledger_id)
                 self._tails.pop(ledger_id, None)
-        self.index.commit(
-            Batch(records=tombstones, forget=ledger_ids), is_readable=self.is_readable
-        )
-        self.has_garbage = True
 
     def close(self) -> None:
         """Ends the log (flush, sync) and closes the index; raises the first failure."""

@@ -375,11 +375,14 @@ class Storage:
         self._upkeep.delete_ledgers([ledger_id])
 
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
-        """Drops all runs of these ledgers; a fenced tombstone stays for ever (S40). Blocking.
-
-        One transaction per directory, however many ledgers.
-        """
+        """Drops all runs of these ledgers; a fenced tombstone stays (S40). Blocking, with one
+        transaction per directory, however many ledgers."""
         self._upkeep.delete_ledgers(ledger_ids)
+
+    def revive_ledgers(self, ledger_ids: Sequence[LedgerId], *, epoch: int) -> int:
+        """The metadata store names these collected ledgers again: each goes into limbo, marked by
+        the boot `epoch`, so that its entries can be put back; how many did, durably. Blocking."""
+        return self._upkeep.revive_ledgers(ledger_ids, epoch)
 
     # ---- checkpoints ----------------------------------------------------------------------------
 
@@ -387,6 +390,11 @@ class Storage:
     def unflushed_bytes(self) -> int:
         """Bytes of runs taken since the last checkpoint: in memory mode, what a kill may lose."""
         return self._upkeep.unflushed_bytes
+
+    @property
+    def extent(self) -> object:
+        """How far journal and logs have come; another value when anything was written since."""
+        return self._journal.last_sequence(), [each.log.end() for each in self._directories]
 
     def checkpoint(self) -> None:
         """Makes everything taken before the call durable in logs and indexes. Blocking.

@@ -54,13 +54,21 @@ class FoundDisk:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All that a boot decides by. `last_epoch`: from the metadata store, None when never booted."""
+    """All that a boot decides by.
+
+    From the metadata store: `last_epoch`, None when never booted; `last_served`, the last one that
+    came to serve; `generation`: no directory may be older; `is_bare`: a version wrote it that left
+    no proof of a clean stop.
+    """
 
     bookie_id: str
     instance_id: str
     disks: tuple[FoundDisk, ...]
     cookie: Cookie | None
     last_epoch: int | None
+    last_served: int = 0
+    generation: int = 0
+    is_bare: bool = False
 
     @property
     def ledger_directories(self) -> int:
@@ -72,7 +80,48 @@ class Found:
 
     @property
     def is_dirty(self) -> bool:
-        return any(disk.marker.is_dirty for disk in self.disks)
+        """Nothing proves that the last stop was clean."""
+        says_dirty = any(disk.marker.is_dirty for disk in self.disks)
+        return says_dirty or (self.needs_proof and not self._is_proven_clean)
+
+    @property
+    def needs_proof(self) -> bool:
+        """It has served, and what served left a marker in every directory, however it stopped."""
+        return self.last_served > 0 and not self.is_bare
+
+    @property
+    def _is_proven_clean(self) -> bool:
+        """Each directory that was stamped says so, of the very boot that the store saw serve."""
+        markers = [disk.marker.marker for disk in self.disks if disk.stamp is not None]
+        return all(
+            marker is not None and marker.is_clean and marker.boot_epoch == self.last_served
+            for marker in markers
+        )
+
+    def is_behind(self, disk: FoundDisk) -> bool:
+        """A directory whose marker is of an older generation than the store has seen: it was put
+        back. One that is missing or cannot be read proves an unclean stop, and no more."""
+        generation = disk.marker.generation
+        return generation is not None and generation < self.generation
+
+    @property
+    def next_generation(self) -> int:
+        known = [disk.marker.generation for disk in self.disks]
+        return 1 + max([generation or 0 for generation in known] + [self.generation])
+
+    @property
+    def rollback_of_store(self) -> str:
+        """What the store no longer knows, of what these directories saw in it; empty when all."""
+        confirmed = max(
+            (disk.marker.marker.confirmed for disk in self.disks if disk.marker.marker is not None),
+            default=0,
+        )
+        if confirmed <= self.generation:
+            return ""
+        return (
+            f"it says generation {self.generation} of {self.bookie_id}, whose directories saw "
+            f"{confirmed} there"
+        )
 
     @property
     def lacks_journal(self) -> bool:

@@ -109,14 +109,16 @@ class Index:
         self._database = database
 
     @classmethod
-    def open(cls, path: Path, *, disk: Disk) -> "Index":
+    def open(cls, path: Path, *, disk: Disk, is_owner: bool = False) -> "Index":
         """The index in `path`, created when there is no such file.
 
-        CorruptError when the file is damaged or of another version: what it held is unknown then,
-        never empty.
+        `is_owner`: nobody else writes to it (the folders are locked), and we may. CorruptError when
+        the file is damaged or of another version: what it held is unknown then, never empty.
         """
         database = disk.open_database(path)
         try:
+            if is_owner:
+                database.settle()
             with database.reading("check the index") as connection:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
                 tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -384,6 +386,8 @@ def _write_facts(connection: sqlite3.Connection, facts: Mapping[str, bytes | Non
             connection.execute(_REPLACE_FACT, (name, value))
 
 
+# The column `deleted` counts the turns: 1 = collected, 2 = named again since, and so on. A version
+# that knows no returns takes every number but 0 for a tombstone, which refuses more, never less.
 def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, int, int, int, int]:
     return (
         record.ledger_id,
@@ -393,7 +397,7 @@ def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, i
         record.mark_epoch,
         record.checked_epoch,
         record.explicit_lac,
-        record.deleted,
+        record.returns * 2 + record.deleted,
     )
 
 
@@ -407,7 +411,8 @@ def _record(row: Sequence[object]) -> LedgerRecord:
         mark_epoch=mark,  # type: ignore[arg-type]
         checked_epoch=checked,  # type: ignore[arg-type]
         explicit_lac=EntryId(lac),  # type: ignore[arg-type]
-        deleted=bool(deleted),
+        deleted=bool(deleted & 1),  # type: ignore[operator]
+        returns=deleted >> 1,  # type: ignore[operator]
         lac_body=lac_body or b"",  # type: ignore[arg-type]
     )
 

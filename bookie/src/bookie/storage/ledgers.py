@@ -93,6 +93,18 @@ class Ledgers:
         self.losses.pop(ledger_id, None)
         return self.merge(replace(record, fenced=True, limbo=False, deleted=True))
 
+    def revive(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord | None:
+        """The tombstone gives way to a ledger in limbo, for the caller to make durable; None when
+        there is none, or when it stays."""
+        known = self.records.get(ledger_id)
+        if known is None or not known.deleted:
+            return None
+        revived = known.marked(max(epoch, known.mark_epoch))
+        if revived.deleted:
+            return None
+        self._put(revived)
+        return revived
+
     def note_losses(self, losses: Iterable[Loss]) -> None:
         for loss in losses:
             self.losses[loss.ledger_id] = self.losses.get(loss.ledger_id, EMPTY) | loss.entries

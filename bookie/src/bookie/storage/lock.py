@@ -15,6 +15,7 @@ from bookie.protocol.errors import BootRefusedError, StorageError
 from bookie.storage.disk import mapped
 
 LOCK_NAME: Final = "LOCK"
+_MACHINE_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_BYTES: Final = 15
 """Always as long, so that a shorter number needs no truncation and no space."""
 
@@ -57,6 +58,19 @@ class FolderLock:
         # For people only: a disk too full for it must still be locked, and its bookie start.
         with contextlib.suppress(OSError):
             os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
+
+    def holders(self) -> tuple[str, ...]:
+        """A name for each lock held, in the order of the directories: the machine's boot, device
+        and inode. Who gets the lock of a name that another process left knows that it is gone.
+
+        Empty where the machine's boot cannot be named: a copy of the folder could be anywhere.
+        """
+        try:
+            boot = _MACHINE_BOOT.read_text(encoding="ascii").strip()
+        except OSError:
+            return ("",) * len(self._descriptors)
+        found = [os.fstat(descriptor) for descriptor in self._descriptors]
+        return tuple(f"{boot} {stat.st_dev}:{stat.st_ino}" for stat in found)
 
     def release(self) -> None:
         while self._descriptors:

@@ -3,7 +3,8 @@
 A record travels: memory at once -> journal (durable, then it is answered) -> index at the next
 checkpoint. After a crash the journal may hold older states than the index and the index older ones
 than the journal, so states are *merged*, never overwritten: `merged` is commutative, associative
-and idempotent, and no replay order can take back a fence, a tombstone or a newer limbo mark.
+and idempotent, and no replay order can take back a fence, a newer limbo mark, a tombstone, or that
+the metadata store named the ledger again after it was collected.
 """
 
 import struct
@@ -29,6 +30,10 @@ _LAC_BODY: Final = struct.Struct(">qq")
 _FENCED: Final = 1
 _LIMBO: Final = 2
 _DELETED: Final = 4
+_RETURNS_SHIFT: Final = 3
+"""The other bits of the flags count returns; a version that knows none reads past them."""
+RETURNS_MAX: Final = 31
+"""After so many a tombstone of this ledger stays."""
 _BOUNDARY: Final = struct.Struct(">BqqII")
 _BOUNDARY_VERSION: Final = 2
 _IDS: Final = np.dtype(">i8")
@@ -49,6 +54,9 @@ class LedgerRecord:
     """Latest boot whose check of this ledger ended well."""
     explicit_lac: EntryId = NO_ENTRY
     deleted: bool = False
+    """Collected: of its entries nothing is left but this tombstone."""
+    returns: int = 0
+    """How often the metadata store named it again after it was collected."""
     lac_body: bytes = b""
     """The highest explicit LAC as a stock client signed it: ledger id, LAC, digest; empty = none.
     Handed out verbatim. Native clients sign none, so `explicit_lac` may be ahead of it."""
@@ -56,37 +64,44 @@ class LedgerRecord:
     def merged(self, other: "LedgerRecord") -> "LedgerRecord":
         """The state after both.
 
-        Fence and tombstone stay for ever, epochs and LAC only grow, the first master key stays.
-        Limbo is what the later mark says; of the same mark, cleared is the later state. A tombstone
-        has no LAC to hand out.
+        A fence stays for ever, epochs and LAC only grow, the first master key stays. A tombstone
+        stays until the next return. Limbo is what the later mark says, the later return's first; of
+        the same mark, cleared is the later state. A tombstone has no LAC to hand out.
         """
         assert self.ledger_id == other.ledger_id
-        if self.mark_epoch == other.mark_epoch:
-            limbo = self.limbo and other.limbo
-        else:
-            limbo = max(self, other, key=lambda record: record.mark_epoch).limbo
-        deleted = self.deleted or other.deleted
+        later = max(self, other, key=_mark_rank)
+        latest = [each for each in (self, other) if each.returns == later.returns]
+        deleted = any(each.deleted for each in latest)
+        bodies = [each.lac_body for each in latest]
         return LedgerRecord(
             self.ledger_id,
             master_key=self.master_key if self.master_key is not None else other.master_key,
             fenced=self.fenced or other.fenced,
-            limbo=limbo,
-            mark_epoch=max(self.mark_epoch, other.mark_epoch),
+            limbo=later.limbo,
+            mark_epoch=later.mark_epoch,
             checked_epoch=max(self.checked_epoch, other.checked_epoch),
             explicit_lac=max(self.explicit_lac, other.explicit_lac),
             deleted=deleted,
-            lac_body=b"" if deleted else max(self.lac_body, other.lac_body, key=_lac_rank),
+            returns=later.returns,
+            lac_body=b"" if deleted else max(bodies, key=_lac_rank),
         )
 
     def marked(self, epoch: int) -> "LedgerRecord":
-        """In limbo and fenced since the boot `epoch`."""
+        """In limbo and fenced since the boot `epoch`. A tombstone gives way: who marks has seen
+        that the metadata store names the ledger."""
         assert epoch >= self.mark_epoch
-        return replace(self, limbo=True, fenced=True, mark_epoch=epoch)
+        returns = self.returns + self.deleted
+        if returns > RETURNS_MAX:
+            return self
+        return replace(
+            self, limbo=True, fenced=True, mark_epoch=epoch, deleted=False, returns=returns
+        )
 
     def encode(self) -> bytes:
         key = self.master_key or b""
         assert len(key) <= MASTER_KEY_BYTES_MAX and len(self.lac_body) <= LAC_BODY_BYTES_MAX
         flags = _FENCED * self.fenced | _LIMBO * self.limbo | _DELETED * self.deleted
+        flags |= self.returns << _RETURNS_SHIFT
         version = _RECORD_VERSION_LAC if self.lac_body else _RECORD_VERSION
         head = _RECORD.pack(
             version, flags, len(key), self.ledger_id,
@@ -119,8 +134,13 @@ class LedgerRecord:
             checked_epoch=checked,
             explicit_lac=EntryId(lac),
             deleted=bool(flags & _DELETED),
+            returns=flags >> _RETURNS_SHIFT,
             lac_body=lac_body,
         )
+
+
+def _mark_rank(record: LedgerRecord) -> tuple[int, int, bool]:
+    return record.returns, record.mark_epoch, not record.limbo
 
 
 def _lac_rank(body: bytes) -> tuple[int, bytes]:

@@ -5,6 +5,7 @@ StorageError here, and damage names the way out: rebuilding the index from the l
 """
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ READERS_MAX: Final = 16
 
 BUSY_MS: Final = 10_000
 """Longest wait for another process (an inspecting tool) that holds a lock on the file."""
+
+LOG_SUFFIX: Final = "-wal"
+COPY_BYTES: Final = 1024 * 1024
 
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 
@@ -58,6 +62,9 @@ class Database(Protocol):
     def reading(self, action: str) -> AbstractContextManager[sqlite3.Connection]:
         """A connection for queries of this thread; sees the last commit."""
 
+    def settle(self) -> None:
+        """Makes durable what a former process has left; for who alone writes, before it does."""
+
     def close(self) -> None:
         """Waits for a running transaction."""
 
@@ -83,6 +90,25 @@ class DatabaseFile:
         except StorageError:
             self._writer.close()
             raise
+
+    def settle(self) -> None:
+        """See Database.
+
+        A sync of the write-ahead log that failed may have left commits in the page cache: they can
+        be read, count as written, so that no later sync writes them, and go with the machine; and
+        so does all that is committed behind them. SQLite cannot know, and appends.
+
+        The order: write the log's bytes once more and sync them, so that the disk has what is read
+        of it; fold them into the file and sync that (the checkpoint does both); empty the log. A
+        power cut between any two of these finds the log whole, and folds it once more. A checkpoint
+        alone would overwrite pages of the file from a log that the disk may not have.
+        """
+        with self._writing:
+            self._refuse_closed()
+            _write_again(self.path.with_name(self.path.name + LOG_SUFFIX))
+            with mapped("fold the write-ahead log", self.path):
+                # A tool that reads just now keeps the log from being emptied, and no more.
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _connect(self) -> sqlite3.Connection:
         with mapped("open the index", self.path):
@@ -139,6 +165,32 @@ class DatabaseFile:
             if not was_closed:
                 with mapped("close the index", self.path):
                     self._writer.close()
+
+
+def _write_again(path: Path) -> None:
+    """The same bytes at the same place, synced; there may be no such file."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _not_written(path, error) from error
+    try:
+        at = 0
+        while piece := os.pread(file, COPY_BYTES, at):
+            at += os.pwrite(file, piece, at)
+        os.fdatasync(file)
+    except OSError as error:
+        raise _not_written(path, error) from error
+    finally:
+        os.close(file)
+
+
+def _not_written(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path}: cannot write again what is in it: {error.strerror}; check the disk and its "
+        "permissions"
+    )
 
 
 @contextlib.contextmanager

@@ -121,6 +121,8 @@ class Upkeep:
         try:
             for directory in self._directories:
                 directory.log.request_sync()  # all disks at once; commit waits for each
+            for directory, capture in zip(self._directories, captures, strict=True):
+                directory.drop_late(capture.rows, self._ledgers.is_deleted)
             routed = self._routed(records)
             for directory, capture, own in zip(self._directories, captures, routed, strict=True):
                 directory.commit(capture, records=own)
@@ -201,6 +203,17 @@ class Upkeep:
             for directory, own in zip(self._directories, self._routed(tombstones), strict=True):
                 # Loss records lie in every directory, so every directory forgets every ledger.
                 directory.forget(ledger_ids, own)
+
+    def revive_ledgers(self, ledger_ids: Sequence[LedgerId], epoch: int) -> int:
+        """See Storage.revive_ledgers."""
+        with self._maintenance, self._operation():
+            with self._lock:
+                tried = [self._ledgers.revive(ledger_id, epoch) for ledger_id in ledger_ids]
+            revived = [record for record in tried if record is not None]
+            for directory, own in zip(self._directories, self._routed(revived), strict=True):
+                if own:
+                    directory.write(records=own)
+        return len(revived)
 
     # ---- space and the end ----------------------------------------------------------------------
 

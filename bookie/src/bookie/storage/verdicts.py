@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bookie.storage.found import DiskVerdict, Found, FoundDisk
-from bookie.storage.marker import FoundMarker
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.refusals import cookie_refusals, disk_refusal
 from bookie.storage.routing import ROUTING_VERSION
@@ -55,7 +54,7 @@ def decide(found: Found) -> Decision:
     kind, message = _decide(found, verdicts)
     if kind is Kind.NEW_BOOKIE:
         verdicts = tuple(DiskVerdict.NEW for _ in verdicts)
-    mode = _previous_mode([disk.marker for disk in found.disks]) if found.is_dirty else None
+    mode = _previous_mode(found) if found.is_dirty else None
     lacks_journal = found.is_dirty and found.lacks_journal
     return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
 
@@ -74,7 +73,9 @@ def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
     if shape != (found.ledger_directories, ROUTING_VERSION):
         return DiskVerdict.RESHAPED
     # Stamps are written before the metadata store's epoch, so one of ours is never behind it.
-    if stamp.boot_epoch < (found.last_epoch or 0) or _moved(disk, stamp):
+    # The generation of each is raised before the store's, so it is never behind that one either.
+    is_old = stamp.boot_epoch < (found.last_epoch or 0) or found.is_behind(disk)
+    if is_old or _moved(disk, stamp):
         return DiskVerdict.STALE
     return DiskVerdict.OK if disk.holds_store else DiskVerdict.EMPTY
 
@@ -123,17 +124,24 @@ def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
             f"{place} is stale: stamped on volume {disk.stamp.volume_uid}, found on "
             f"{disk.volume_uid}: a clone, a snapshot or another binding"
         )
+    if disk.stamp.boot_epoch < (found.last_epoch or 0):
+        return (
+            f"{place} is stale: stamped by boot {disk.stamp.boot_epoch}, the last was "
+            f"{found.last_epoch}: a restored snapshot or an old disk put back"
+        )
     return (
-        f"{place} is stale: stamped by boot {disk.stamp.boot_epoch}, the last was "
-        f"{found.last_epoch}: a restored snapshot or an old disk put back"
+        f"{place} is stale: its generation is {disk.marker.generation}, the metadata store has "
+        f"seen {found.generation}: put back to an older copy of the same boot"
     )
 
 
-def _previous_mode(markers: Sequence[FoundMarker]) -> DurabilityMode:
+def _previous_mode(found: Found) -> DurabilityMode:
     """What the last boot's acknowledgements meant; the weakest when the markers do not say."""
+    markers = [disk.marker for disk in found.disks]
     known = [found.marker for found in markers if found.marker is not None]
-    unreadable = any(found.is_dirty and found.marker is None for found in markers)
-    if unreadable or not known:
+    unreadable = any(marker.is_there and marker.marker is None for marker in markers)
+    lacks_one = found.needs_proof and not all(marker.is_there for marker in markers)
+    if unreadable or lacks_one or not known:
         return DurabilityMode.MEMORY
     # A boot that died while it wrote its markers left older ones beside them; neither served since.
     modes = {marker.mode for marker in known}

@@ -1,0 +1,47 @@
+"""What the storage knows of one ledger, as `protocol.admission` is told it."""
+
+from bookie.protocol.admission import LedgerFacts
+from bookie.protocol.ids import LedgerId
+from bookie.storage.engine import Boundary, Storage
+from bookie.storage.records import LedgerRecord
+
+
+def facts_of(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> LedgerFacts:
+    """All there is to know now."""
+    found = storage.record(ledger_id)
+    record = found or LedgerRecord(ledger_id)
+    boundary = storage.boundary()
+    last = storage.last_entry_id(ledger_id)
+    return LedgerFacts(
+        is_known=found is not None or last >= 0,
+        master_key=record.master_key,
+        fenced=record.fenced,
+        limbo=record.limbo,
+        unchecked=storage.is_unchecked(ledger_id),
+        deleted=record.deleted,
+        behind_boundary=boundary is not None and boundary.covers(ledger_id),
+        lac=storage.lac(ledger_id),
+        last_entry_id=last,
+        is_leased=is_leased,
+    )
+
+
+def add_facts(
+    ledger_id: LedgerId,
+    record: LedgerRecord | None,
+    boundary: Boundary | None,
+    *,
+    is_leased: bool,
+) -> LedgerFacts:
+    """As much of it as `rule_add` looks at."""
+    is_behind = boundary is not None and boundary.covers(ledger_id)
+    if record is None:
+        return LedgerFacts(behind_boundary=is_behind, is_leased=is_leased)
+    return LedgerFacts(
+        master_key=record.master_key,
+        fenced=record.fenced,
+        limbo=record.limbo,
+        deleted=record.deleted,
+        behind_boundary=is_behind,
+        is_leased=is_leased,
+    )

@@ -1,0 +1,200 @@
+"""How a boot makes disks and metadata store name this process: cookie, stamps, claim, markers.
+
+The last steps of `boot`, in this order, when fences and marks are durable. A crash between any two
+leaves what the next boot judges at least as carefully.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from bookie.metadata.store import Cookie, MetadataStore, StoredBoot, Versioned
+from bookie.points import passing
+from bookie.protocol.errors import BootRefusedError, MetadataConflictError
+from bookie.protocol.ids import BookieId
+from bookie.storage.claim import Claim, SupersededError
+from bookie.storage.consent import FixPolicy
+from bookie.storage.disk import Disk, remove_file
+from bookie.storage.engine import StorageSettings
+from bookie.storage.marker import BootMarkers, Marker
+from bookie.storage.routing import ROUTING_VERSION
+from bookie.storage.stamps import STAMP_NAME, Stamp, write_stamp
+from bookie.storage.verdicts import Decision, Found, Kind
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class BootSettings:
+    """Identity and folders of the bookie that boots; `volume_uids` journal first.
+
+    `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
+    session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
+    after another has claimed it; more than a lease (`server.lease`).
+    """
+
+    bookie_id: BookieId
+    storage: StorageSettings
+    policy: FixPolicy
+    volume_uids: tuple[str, ...] = ()
+    rival_wait_s: float = 30.0
+    lease_wait_s: float = 80.0
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The journal directory, then the ledger directories."""
+        return (self.storage.journal_dir, *self.storage.ledger_dirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the decision rests on, with the versions that later writes must find unchanged."""
+
+    found: Found
+    cookie: Versioned[Cookie] | None
+    stored: Versioned[StoredBoot] | None
+
+
+class Takeover:
+    """One boot's steps; `nonce` and `holders` as of `Boot`."""
+
+    def __init__(
+        self,
+        settings: BootSettings,
+        store: MetadataStore,
+        *,
+        disk: Disk,
+        nonce: str,
+        holders: Sequence[str],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._disk = disk
+        self._nonce = nonce
+        self._holders = tuple(holders)
+        self._on_step = on_step
+        self.markers = BootMarkers(disk, settings.directories, holders=holders)
+
+    async def take_disks(self, seen: Seen, decision: Decision) -> bool:
+        """Make the cookie name these disks; True when that mended a mismatch."""
+        wanted = self._cookie(seen.found)
+        mends = decision.kind in (Kind.FIX, Kind.ASK)
+        if not mends and seen.cookie is not None and seen.cookie.value == wanted:
+            return False
+        self._on_step("fixing the cookie")
+        try:
+            if seen.cookie is None:
+                await self._store.create_cookie(wanted)
+            else:
+                await self._store.write_cookie(wanted, version=seen.cookie.version)
+        except MetadataConflictError as error:
+            # Our own write of an earlier attempt may have landed since we looked.
+            found = await self._store.read_cookie(self._settings.bookie_id)
+            if found is None or found.value != wanted:
+                raise self._rival("cookie") from error
+        log.warning("wrote the cookie: %s", decision.message or "directories moved")
+        return mends
+
+    def _rival(self, what: str) -> BootRefusedError:
+        return BootRefusedError(
+            f"the {what} of {self._settings.bookie_id} changed during this boot: another process "
+            "uses this bookie id; stop it, then start this one again"
+        )
+
+    async def stamp(self, seen: Seen, epoch: int) -> Claim:
+        """Stamps, then the claim in the store: see `verdicts` on stale disks."""
+        passing("boot: cookie written, not stamped")
+        self._on_step("stamping")
+        await in_thread(lambda: self._write_stamps(seen.found, epoch))
+        passing("boot: stamped, epoch not in the store")
+        found = seen.found
+        before = seen.stored.value.rolled_back if seen.stored else ""
+        claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        wanted = StoredBoot(
+            epoch, self._nonce, found.generation, found.last_served,
+            rolled_back=before or found.rollback_of_store,
+        )  # fmt: skip
+        try:
+            await claim.write(wanted)
+        except SupersededError as error:
+            # With our stamps these directories would pass for the ones that the other boot stamped.
+            await in_thread(lambda: self._restore_stamps(seen.found))
+            raise self._rival("boot epoch") from error
+        passing("boot: epoch in the store, no marker yet")
+        return claim
+
+    async def begin_to_serve(self, seen: Seen, claim: Claim) -> None:
+        """The former process's time is over, then the markers, then the store knows of it."""
+        if not self.former_is_gone(seen.found):
+            self._on_step("waiting until a former process can no longer answer")
+            await asyncio.sleep(self._settings.lease_wait_s)
+        mine, generation = claim.stored, seen.found.next_generation
+        marker = Marker(mine.epoch, self._settings.storage.mode, generation, mine.generation)
+        await in_thread(lambda: self.markers.write(marker))
+        passing("boot: markers written, the store does not know that it serves")
+        try:
+            await claim.write(replace(mine, served=mine.epoch, generation=generation))
+        except SupersededError as error:
+            raise self._rival("boot epoch") from error
+
+    def former_is_gone(self, found: Found) -> bool:
+        """No process that served as this bookie can still answer: it said so itself, or it held a
+        lock that is ours now. One of a version before had no lease that could be outlived."""
+        if not found.needs_proof or not found.is_dirty:
+            return True
+        return any(
+            disk.stamp is not None
+            and disk.marker.marker is not None
+            # A marker above it is of a boot that had outlived all before, and died at its end.
+            and disk.marker.marker.boot_epoch >= found.last_served
+            and disk.marker.marker.holder == holder != ""
+            for disk, holder in zip(found.disks, self._holders, strict=False)
+        )
+
+    def _write_stamps(self, found: Found, epoch: int) -> None:
+        uids = tuple(
+            disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
+        )
+        for disk in found.disks:
+            is_same = disk.stamp is not None and disk.holds_store
+            stamp = Stamp(
+                found.instance_id,
+                found.bookie_id,
+                disk.role,
+                disk.index,
+                found.ledger_directories,
+                ROUTING_VERSION,
+                disk_id=disk.stamp.disk_id if disk.stamp and is_same else uuid.uuid4().hex,
+                boot_epoch=epoch,
+                volume_uids=uids,
+            )
+            write_stamp(self._disk, disk.path, stamp)
+
+    def _restore_stamps(self, found: Found) -> None:
+        for disk in found.disks:
+            if disk.stamp is not None:
+                write_stamp(self._disk, disk.path, disk.stamp)
+            else:
+                remove_file(self._disk, disk.path / STAMP_NAME)
+
+    def _cookie(self, found: Found) -> Cookie:
+        ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
+        journal = (str(self._settings.storage.journal_dir),)
+        return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,187 @@
+"""A5: the bookie's own collection, over a real storage and a store that may lie for a while."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.pausing import PAUSED_NAME, read_paused, write_paused
+from bookie.protocol.collection import CollectionRules
+from bookie.protocol.errors import UnavailableError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.server.collect import Collector
+from bookie.server.first_fences import FirstFences, in_store
+from bookie.server.state import BookieState
+from bookie.testing.metadata import FaultyStore
+from storage_kit import StorageKit, run
+
+MANY = 40
+
+
+class StaleStore(FaultyStore):
+    """A follower that lags: it lists nothing younger than the last barrier that it took part in."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.lags = False
+        self.seen: list[LedgerId] | None = None
+        """What it lists until a barrier reaches it; None = it is up to date."""
+
+    async def barrier(self) -> None:
+        await super().barrier()
+        self.seen = None
+
+    async def ledger_ids(self) -> AsyncIterator[LedgerId]:
+        async for ledger_id in self.inner.ledger_ids():
+            if self.seen is None or ledger_id in self.seen:
+                yield ledger_id
+
+
+class CollectLab:
+    """A storage with ledgers, and a collector whose clock is set by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kit = StorageKit(folder)
+        self.store = MemoryStore(MemoryCluster())
+        self.metadata = StaleStore(self.store)
+        self.state = BookieState("bookie-0", boot_epoch=3)
+        self.now = 0.0
+        self.collector = Collector(
+            self.metadata, self.kit.storage, state=self.state, rules=CollectionRules(),
+            clock=lambda: self.now, first_fences=FirstFences(in_store(self.metadata)),
+        )  # fmt: skip
+
+    async def hold(self, count: int) -> list[LedgerId]:
+        """Ledgers that exist, with an entry of each here."""
+        made = []
+        for _ in range(count):
+            ledger_id = await self.store.new_ledger_id()
+            ensemble = (BookieId("bookie-0"),)
+            await self.store.create_ledger(
+                LedgerMetadata(ledger_id, 1, 1, 1, (Fragment(EntryId(0), ensemble),))
+            )
+            self.kit.add(run(ledger_id, 0, 1))
+            made.append(ledger_id)
+        return made
+
+    async def passes(self, count: int = 2) -> int:
+        """So many looks, each a grace after the one before; how many ledgers went."""
+        gone = 0
+        for _ in range(count):
+            gone += await self.collector.run_pass()
+            self.now += 1000
+        return gone
+
+    def is_tombstone(self, ledger_id: LedgerId) -> bool:
+        record = self.kit.storage.record(ledger_id)
+        return record is not None and record.deleted
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[CollectLab]:
+    lab = CollectLab(tmp_path / "bookie")
+    await lab.store.initialise()
+    yield lab
+    lab.kit.storage.close()
+
+
+async def test_a5_a_deleted_ledger_goes_after_two_looks_and_leaves_a_tombstone(
+    lab: CollectLab,
+) -> None:
+    kept, gone = await lab.hold(2)
+    await lab.store.delete_ledger(gone)
+    assert await lab.passes(1) == 0 and lab.state.ledgers_missing == 1
+    assert await lab.passes(1) == 1 and lab.is_tombstone(gone)
+    assert await lab.passes(1) == 0 and lab.state.tombstones == 1
+    assert lab.kit.held(kept) and not lab.kit.held(gone)
+
+
+async def test_a5_a_look_begins_with_a_write_barrier(lab: CollectLab) -> None:
+    lab.metadata.seen = []
+    await lab.hold(3)
+    assert await lab.passes() == 0 and lab.state.ledgers_missing == 0
+    lab.metadata.is_out = True
+    with pytest.raises(UnavailableError):
+        await lab.collector.run_pass()
+
+
+async def test_a5_a_store_that_lost_many_ledgers_is_not_believed_without_a_person(
+    lab: CollectLab,
+) -> None:
+    held = await lab.hold(MANY)
+    lost = held[MANY // 2 :]
+    for ledger_id in lost:
+        await lab.store.delete_ledger(ledger_id)
+    assert await lab.passes(3) == 0
+    assert "20 of 40 ledgers here are gone from the metadata store" in lab.state.collection_held
+    plan_id = lab.state.collection_plan
+    assert plan_id in lab.state.collection_held
+    assert "look again" in lab.collector.approve("another")
+    assert not lab.collector.approve(plan_id, "ada") and not lab.state.collection_held
+    assert await lab.passes(1) == 20 and all(map(lab.is_tombstone, lost))
+
+
+async def test_a5_nothing_is_collected_while_the_store_looks_rolled_back(lab: CollectLab) -> None:
+    (ledger,) = await lab.hold(1)
+    await lab.store.delete_ledger(ledger)
+    await lab.passes(1)
+    lab.state.metadata_rolled_back = "boot 7 of bookie-0 is not known there"
+    assert await lab.passes(3) == 0
+    lab.state.metadata_rolled_back = ""
+    assert await lab.passes(1) == 0, "what was seen before counts no more"
+    assert await lab.passes(1) == 1
+
+
+async def test_a5_a_rollback_that_comes_to_light_between_look_and_drop_is_in_time(
+    lab: CollectLab,
+) -> None:
+    (ledger,) = await lab.hold(1)
+    await lab.store.delete_ledger(ledger)
+    await lab.passes(1)
+
+    async def noticed(ledger_ids: object) -> dict[LedgerId, object]:
+        lab.state.metadata_rolled_back = "noticed now"
+        return {}
+
+    lab.metadata.read_ledgers = noticed  # type: ignore[method-assign, assignment]
+    assert await lab.passes(1) == 0
+
+
+@pytest.mark.parametrize("said", [b"paused", b"what?"])
+async def test_a5_nothing_is_collected_while_the_cluster_is_paused(
+    lab: CollectLab, said: bytes
+) -> None:
+    (ledger,) = await lab.hold(1)
+    await lab.store.delete_ledger(ledger)
+    await lab.passes(1)
+    await lab.store.write_value(PAUSED_NAME, said, version=None)
+    assert await lab.passes(3) == 0
+    await write_paused(lab.store, False)
+    assert not await read_paused(lab.store) and await lab.passes(2) == 1
+
+
+async def test_a_cluster_that_was_never_paused_says_nothing_and_a_paused_one_says_it_once() -> None:
+    store = MemoryStore(MemoryCluster())
+    await store.initialise()
+    await write_paused(store, False)
+    assert await store.read_value(PAUSED_NAME) is None and not await read_paused(store)
+    for _ in range(2):
+        await write_paused(store, True)
+    found = await store.read_value(PAUSED_NAME)
+    assert await read_paused(store) and found is not None and found.version == 0
+
+
+async def test_a5_a_tombstone_gives_way_when_the_metadata_store_names_the_ledger_again(
+    lab: CollectLab,
+) -> None:
+    (ledger,) = await lab.hold(1)
+    before = (await lab.store.read_ledger(ledger)).value
+    await lab.store.delete_ledger(ledger)
+    assert await lab.passes(2) == 1
+    await lab.store.create_ledger(before)
+    await lab.passes(1)
+    record = lab.kit.storage.record(ledger)
+    assert record is not None and record.limbo and record.fenced and not record.deleted
+    assert record.mark_epoch == 3 and lab.state.tombstones == 1
+    assert await lab.passes(1) == 0 and lab.state.tombstones == 0

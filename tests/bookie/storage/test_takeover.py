@@ -1,0 +1,218 @@
+"""One process per bookie: what a boot waits for, what it believes, whom it refuses."""
+
+import asyncio
+import shutil
+from dataclasses import replace
+
+import pytest
+from bookie.metadata.store import StoredBoot
+from bookie.protocol.errors import BootRefusedError, UnavailableError
+from bookie.storage.consent import FixPolicy
+from bookie.storage.lock import FolderLock
+from bookie.storage.modes import DurabilityMode
+from bookie.testing.metadata import FaultyStore
+from boot_lab import ME, BootLab
+
+JOURNAL, MEMORY, SYNC = DurabilityMode.JOURNAL, DurabilityMode.MEMORY, DurabilityMode.SYNC
+WAITING = "waiting until a former process can no longer answer"
+ELSEWHERE = ("there", "there", "there")
+
+
+async def stored(lab: BootLab) -> StoredBoot:
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    return found.value
+
+
+async def test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves(lab: BootLab) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 3600.0
+    booting = asyncio.create_task(lab.begin(mode=SYNC).run())
+    await lab.reached(WAITING)
+    assert (await asyncio.wait({booting}, timeout=0.5))[1], "it went on at once"
+    claimed = await stored(lab)
+    assert (claimed.epoch, claimed.served) == (2, 1), "its rival is to notice, while it waits"
+    assert {m.marker.boot_epoch for m in lab.markers() if m.marker} == {1}
+    booting.cancel()
+    await asyncio.wait([booting])
+
+
+async def test_a2_when_the_wait_is_over_it_serves(lab: BootLab) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.0
+    assert (await lab.boot(mode=SYNC)).record.boot_epoch == 2
+    assert WAITING in lab.steps and (await stored(lab)).served == 2
+
+
+async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_gone(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    lab.kill()
+    await lab.boot()
+    assert WAITING not in lab.steps
+
+
+async def test_a2_a_clean_stop_proves_it_anywhere(lab: BootLab) -> None:
+    await lab.boot()
+    await lab.stop()
+    lab.holders = ELSEWHERE
+    await lab.boot()
+    assert WAITING not in lab.steps
+
+
+async def test_a2_locks_that_cannot_be_named_prove_nothing(lab: BootLab) -> None:
+    lab.holders = ("", "", "")
+    await lab.boot()
+    lab.kill()
+    lab.lease_wait_s = 0.0
+    await lab.boot()
+    assert WAITING in lab.steps
+
+
+async def test_a2_a_cloned_folder_has_other_locks(lab: BootLab) -> None:
+    with FolderLock([lab.directory(place) for place in range(3)]) as lock:
+        ours = lock.holders()
+    clone = lab.root.with_name("clone")
+    shutil.copytree(lab.root, clone)
+    paths = [clone / lab.directory(place).relative_to(lab.root) for place in range(3)]
+    with FolderLock(paths) as lock:
+        assert not set(lock.holders()) & set(ours) and "" not in lock.holders()
+
+
+async def test_a2_the_same_folder_has_the_same_lock_again(lab: BootLab) -> None:
+    names = []
+    for _ in range(2):
+        with FolderLock([lab.directory(0)]) as lock:
+            names.append(lock.holders())
+    assert names[0] == names[1]
+
+
+async def test_a2_of_two_boots_at_once_one_is_refused(lab: BootLab) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.05
+    booting = asyncio.create_task(lab.begin(mode=SYNC).run())
+    await lab.reached(WAITING)
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    await lab.store.write_boot(ME, StoredBoot(3, "rival", served=1), version=found.version)
+    with pytest.raises(BootRefusedError, match="another process uses this bookie id"):
+        await booting
+
+
+@pytest.mark.parametrize("operation", ["write_boot", "create_cookie"])
+async def test_a8_whichever_answer_of_the_store_is_lost_the_next_attempt_gets_through(
+    faulty: tuple[BootLab, FaultyStore], operation: str
+) -> None:
+    lab, store = faulty
+
+    async def lose(name: str) -> None:
+        store.lost_replies = int(name == operation)
+
+    store.before = lose
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    store.before, store.lost_replies = None, 0
+    assert (await lab.boot()).record.clean
+
+
+async def test_a8_an_own_claim_that_lands_after_the_next_attempt_has_looked_is_ours(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    await lab.stop()
+    found = await store.read_boot(ME)
+    assert found is not None
+
+    async def late(name: str) -> None:
+        if name == "write_boot":
+            store.before = None
+            own = StoredBoot(2, "one process", found.value.generation, served=1)
+            await store.inner.write_boot(ME, own, version=found.version)
+
+    store.before = late
+    lab.nonce = "one process"
+    assert (await lab.boot()).record.boot_epoch == 2
+
+
+# Copies that were put back
+
+
+@pytest.mark.parametrize("mode", DurabilityMode)
+async def test_a4_a_volume_put_back_to_an_older_copy_of_the_same_boot_is_stale(
+    lab: BootLab, mode: DurabilityMode
+) -> None:
+    await lab.boot(mode=mode)
+    snapshot = lab.root.with_name("snapshot")
+    shutil.copytree(lab.root, snapshot)
+    await lab.add(await lab.ledger(), 0)
+    assert lab.now is not None
+    claim, markers = lab.now.claim, lab.now.markers
+    raised = markers.raise_generation(confirmed=claim.stored.generation)
+    await claim.write(replace(claim.stored, generation=raised))
+    lab.kill()
+    shutil.rmtree(lab.root)
+    snapshot.rename(lab.root)
+    with pytest.raises(BootRefusedError, match="older copy of the same boot"):
+        await lab.boot(mode=mode, policy=FixPolicy.NEVER)
+    booting = asyncio.create_task(lab.begin(mode=mode).run())
+    await lab.reached("awaiting approval")
+    assert lab.pending is not None and lab.pending.progress.plan is not None
+    plan = lab.pending.progress.plan
+    assert lab.pending.approve(plan.plan_id) == ""
+    lab.now = await booting
+    assert lab.now.record.reason == "DiskStale" and lab.now.record.ledgers_in_limbo == 1
+
+
+async def test_a4_a_store_put_back_is_told_by_the_next_boot(lab: BootLab) -> None:
+    await lab.boot()
+    early = dict(lab.cluster.boots)
+    await lab.stop()
+    for _ in range(2):
+        await lab.boot()
+        await lab.stop()
+    lab.cluster.boots.update(early)
+    lab.lease_wait_s = 0.0
+    await lab.boot()
+    assert "whose directories saw" in (await stored(lab)).rolled_back
+
+
+async def test_a_stop_of_a_version_before_is_believed_once(lab: BootLab) -> None:
+    await lab.boot()
+    await lab.stop()
+    for place in range(3):
+        (lab.directory(place) / "DIRTY").unlink()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    bare = StoredBoot(1, served=1, is_bare=True)
+    await lab.store.write_boot(ME, bare, version=found.version)
+    assert (await lab.boot()).record.reason == "CleanStop"
+    await lab.stop()
+    for place in range(3):
+        (lab.directory(place) / "DIRTY").unlink()
+    lab.lease_wait_s = 0.0
+    assert (await lab.boot()).record.reason == "UncleanShutdown"
+
+
+async def test_a_boot_that_dies_before_it_serves_takes_no_clean_stop_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    await lab.stop()
+    claims: list[str] = []
+
+    async def hook(name: str) -> None:
+        claims.append(name)
+        if name == "write_boot":
+            store.lost_replies = 1
+
+    store.before = hook
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    store.before, store.lost_replies = None, 0
+    assert (await lab.boot()).record.reason == "CleanStop"
