@@ -31,7 +31,7 @@ def test_every_command_has_help(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_every_command_that_answers_knows_json(path: tuple[str, ...]) -> None:
     told = CliRunner().invoke(main, [*path, "--help"]).stdout
-    groups = {("ledger",), ("cookie",), ("index",)}
+    groups = {("collect",), ("metadata",), ("cookie",), ("index",), ("ledger",)}
     assert ("--output [table|json]" in told) == (path not in {*groups, ("serve",)})
 
 

@@ -11,6 +11,7 @@ from bookie.cli.main import main
 from bookie.protocol.errors import BookieError, NotReadyError, StorageError
 from bookie.server.admin import AdminServer, ControlledBookie
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
 
 LOG_BYTES = 12345
@@ -22,6 +23,12 @@ class Flushable:
     def __init__(self, error: BookieError | None = None, *, hangs: bool = False) -> None:
         self.error = error
         self.hangs = hangs
+
+    def identity(self) -> Identity:
+        return Identity("cluster", "bookie-0", 1)
+
+    def hear_epoch(self, epoch: int) -> None:
+        raise AssertionError(epoch)
 
     def health(self) -> pb.Health:
         return pb.Health(bookie_id="bookie-0", phase=pb.SERVING)
@@ -36,7 +43,7 @@ class Flushable:
 
 @asynccontextmanager
 async def served(bookie: Flushable) -> AsyncIterator[str]:
-    server = AdminServer(cast(ControlledBookie, bookie), bookie_id="bookie-0")
+    server = AdminServer(cast(ControlledBookie, bookie))
     port = await server.start("127.0.0.1", 0)
     yield f"127.0.0.1:{port}"
     await server.stop(None)

@@ -154,6 +154,18 @@ async def test_an_accepted_loss_is_recorded_as_json() -> None:
     assert b'"by": "ops"' in next(iter(result.metadata.value.custom.values()))
 
 
+async def test_b2_an_ok_without_a_reply_is_no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgers = await lab(0)
+
+    async def empty(*_args: object, **_kwargs: object) -> tuple[Status, None]:
+        return Status.OK, None
+
+    monkeypatch.setattr(ledgers.fleet, "read_lac", empty)
+    with pytest.raises(UndecidableError, match="bookie-0: UNREACHABLE"):
+        await ledgers.recover()
+    assert ledgers.put(1, 0, 1, 2) == [Status.OK] * 3
+
+
 async def test_no_task_is_left_behind() -> None:
     ledgers = await lab(0)
     ledgers.fleet.hold(2)

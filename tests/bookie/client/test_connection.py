@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.runs import FRAME_BYTES_MAX, build_run
 from bookie.protocol.status import Status
+from bookie.testing.metadata import FaultyStore
+from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE,
     MASTER_KEY_BYTES,
@@ -35,12 +38,13 @@ class Bench:
     """One scripted bookie and a pool that knows its address."""
 
     def __init__(self, settings: PoolSettings | None = None) -> None:
-        self.store = MemoryStore()
+        self.store = FaultyStore(MemoryStore())
         self.server = RunServer()
         self.pool = BookiePool(self.store, settings=settings)
 
     async def start(self) -> "Bench":
-        await register(self.store, B0, await self.server.start())
+        self.port = await self.server.start()
+        await register(self.store, B0, self.port)
         return self
 
     async def stop(self) -> None:
@@ -277,8 +281,95 @@ async def test_without_the_store_and_an_address_a_bookie_is_unreachable() -> Non
 async def test_known_addresses_outlive_the_store(quick: Bench) -> None:
     assert await quick.add(b"a") is Status.OK
     await quick.store.unregister(B0)
+    quick.store.is_out = True
     quick.server.cut()
     await quick.until_ok()
+
+
+async def test_a1_an_address_whose_bookie_is_not_registered_is_forgotten(quick: Bench) -> None:
+    assert await quick.add(b"a") is Status.OK
+    await quick.store.unregister(B0)
+    quick.server.cut()
+    while quick.store.calls.count("bookies") < 3:  # refused, looked up again
+        assert await quick.add(b"b") is Status.UNREACHABLE
+    assert quick.server.connections == 1
+
+
+async def test_a_store_without_a_cluster_names_nobody(quick: Bench) -> None:
+    pool = BookiePool(MemoryStore(), settings=QUICK)
+    assert (await pool.read_lac(B0, LAC))[0] is Status.UNREACHABLE
+    await pool.close()
+
+
+# ---- who answers --------------------------------------------------------------------------------
+
+
+def greets_as(**other: Any) -> Callable[[Envelope], list[Any]]:
+    def greet(request: Envelope) -> list[Any]:
+        found = replace(Identity.decode(request.body), **{"epoch": 1, **other})
+        return reply_to(request, Status.OK, found.encode())
+
+    return greet
+
+
+@pytest.mark.parametrize(
+    "greet",
+    [
+        greets_as(cluster="another"),
+        greets_as(bookie="b1"),
+        greets_as(epoch=0),
+        lambda request: reply_to(request, Status.OK),
+        lambda request: reply_to(request, Status.BAD_REQUEST, b"this is another"),
+        lambda request: reply_to(request, Status.BAD_REQUEST),
+        lambda request: reply_to(request._replace(op=Op.FORCE), Status.OK),
+        lambda request: reply_to(request._replace(op=Op.FORCE), Status.OK, request.body),
+    ],
+    ids=["cluster", "bookie", "no epoch", "nobody", "refusal", "without words", "other op", "both"],
+)
+async def test_a1_nothing_is_sent_to_and_no_answer_taken_from_another_process(
+    quick: Bench, greet: Callable[[Envelope], list[Any]]
+) -> None:
+    quick.server.greet = greet
+    quick.server.script = lambda request: reply_to(request, Status.NO_SUCH_ENTRY)
+    assert await quick.pool.read_lac(B0, LAC) == (Status.UNREACHABLE, None)
+    assert quick.server.requests == []
+
+
+async def test_a2_an_older_process_than_was_seen_does_not_count(quick: Bench) -> None:
+    quick.server.greet = greets_as(epoch=3)
+    assert await quick.add(b"a") is Status.OK
+    quick.server.greet = greets_as(epoch=2)
+    quick.server.cut()
+    while quick.server.connections < 3:
+        await quick.add(b"b")
+    assert [body for _op, body in quick.server.requests] == [KEY + b"a"]
+    quick.server.greet = greets_as(epoch=4)
+    await quick.until_ok()
+
+
+async def test_a2_a_registration_tells_which_boot_is_meant(quick: Bench) -> None:
+    await register(quick.store, B0, quick.port, boot_epoch=5)
+    meant: list[Identity] = []
+
+    def greet(request: Envelope) -> list[Any]:
+        meant.append(Identity.decode(request.body))
+        return greets_as(epoch=5)(request)
+
+    quick.server.greet = greet
+    await quick.until_ok()
+    assert meant == [Identity(await quick.store.initialise(), B0, 5)]
+
+
+async def test_a2_what_is_under_way_with_an_older_process_is_cut_off(quick: Bench) -> None:
+    quick.server.script = lambda request: None
+    under_way = asyncio.create_task(
+        quick.pool.wait_lac(B0, LacRequest(LedgerId(1), KEY, EntryId(0), timeout_ms=60000))
+    )
+    while not quick.server.requests:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await register(quick.store, B0, quick.port, boot_epoch=2)
+    await quick.add(b"x", BookieId("b1"))  # unknown: the registrations are read again
+    assert await under_way == (Status.UNREACHABLE, None)
 
 
 async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
@@ -328,17 +419,18 @@ async def test_a_bookie_that_does_not_greet_in_time_is_unreachable() -> None:
 
 
 async def test_every_connection_says_whom_it_means(quick: Bench) -> None:
-    greetings: list[bytes] = []
+    greetings: list[Identity] = []
 
     def note(request: Envelope) -> Any:
-        greetings.append(bytes(request.body))
-        return reply_to(request)
+        greetings.append(Identity.decode(request.body))
+        return greets_as(epoch=4)(request)
 
     quick.server.greet = note
     await quick.until_ok()
     quick.server.cut()
     await quick.until_ok()
-    assert greetings == [b"b0", b"b0"]
+    cluster = await quick.store.initialise()
+    assert greetings == [Identity(cluster, B0, 1), Identity(cluster, B0, 4)]
 
 
 class CountingPool(BookiePool):

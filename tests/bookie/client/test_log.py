@@ -1,18 +1,22 @@
 """A log of ledgers: one owner at a time, order over rolls and owners, whole ledgers truncated."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog, read_log
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.errors import (
     BadRequestError,
     LedgerClosedError,
     LedgerFencedError,
+    MetadataFormatError,
     NoSuchLedgerError,
     UnavailableError,
 )
 from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.fleet import FakeFleet
 from fleet_writer import FleetClient
 
@@ -255,3 +259,39 @@ async def test_an_append_during_the_close_is_refused_and_does_not_end_the_close(
     await closing
     assert isinstance(late.exception(), LedgerClosedError) and first.result().entry_id == 0
     assert (await ledgers.store.read_ledger(first.result().ledger_id)).value.is_closed
+
+
+class UnreadableLedger(MemoryStore):
+    """A session that cannot make sense of the metadata of one ledger."""
+
+    unreadable = LedgerId(-1)
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        if ledger_id == self.unreadable:
+            raise MetadataFormatError(f"ledger {ledger_id}: version 9")
+        return await super().read_ledger(ledger_id)
+
+    async def read_ledgers(
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        assert unreadable is not None
+        others = [one for one in ledger_ids if one != self.unreadable]
+        if len(others) < len(ledger_ids):
+            unreadable[self.unreadable] = MetadataFormatError("version 9")
+        return await super().read_ledgers(others)
+
+
+async def test_a_listed_ledger_that_nobody_can_read_is_there_and_stays_on_the_list() -> None:
+    store, fleet = UnreadableLedger(), FakeFleet(3)
+    await store.initialise()
+    await fleet.register(store)
+    ledgers = FleetClient(store, fleet)
+    log = await opened(ledgers)
+    for payload in (b"a", b"b", b"c"):
+        await append(log, payload)
+        await log.roll()
+    store.unreadable = log.ledger_ids[0]
+    again = await opened(ledgers)
+    assert again.ledger_ids[:4] == log.ledger_ids
+    with pytest.raises(MetadataFormatError):
+        await content(ledgers)

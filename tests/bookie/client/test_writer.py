@@ -36,6 +36,13 @@ async def test_waiting_for_an_entry_nobody_appended_is_refused() -> None:
         await writer.wait_acked(EntryId(0))
 
 
+async def test_waiting_for_what_was_queued_when_the_writer_ended_says_what_ended_it() -> None:
+    writer = await WriterLab().writer()
+    last = writer.append_many([b"a", b"b"])
+    writer.abandon()
+    assert isinstance(await error_of(writer.wait_acked(last)), LedgerClosedError)
+
+
 async def test_appends_of_one_turn_of_the_loop_leave_as_one_run() -> None:
     lab = WriterLab(settings=quick(limits=WriterLimits()))
     writer = await lab.writer()

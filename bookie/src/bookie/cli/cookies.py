@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,7 @@ from bookie.storage.disk import RealDisk
 from bookie.storage.lock import FolderLock
 from bookie.storage.verdicts import DiskVerdict
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 
 COMMANDS: Final = {
     "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie take its replaced disks."),
@@ -100,14 +101,14 @@ def approve(
     if (admin is None) == (runtime is None):
         raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
     target = admin or _target_of(runtime)
-    health = run(_health(target))
+    health, meant = run(_health(target))
     chosen = plan or health.cookie_fix.plan_id
     if not chosen:
         phase = pb.Phase.Name(health.phase)
         fail(f"{health.bookie_id} is {phase} and waits for no approval", Exit.REFUSED)
     if plan is None:
         ask(f"{health.bookie_id}: {health.cookie_fix.description}. Approve?", yes=yes)
-    run(_approve(target, plan_id=chosen, by=by))
+    run(_approve(target, meant, plan_id=chosen, by=by))
     approved = {"bookie": health.bookie_id, "plan": chosen, "approved_by": by}
     show_fields(approved, output=output)
 
@@ -123,15 +124,17 @@ def _target_of(runtime: Path | None) -> str:
     return f"127.0.0.1:{port}"
 
 
-async def _health(target: str) -> Any:
-    async with control_plane(target) as stub:
-        return await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S)
+async def _health(target: str) -> tuple[pb.Health, Identity | None]:
+    """And who told it."""
+    async with control_plane(target) as bookie:
+        return await bookie.health(timeout_s=DEADLINE_S), bookie.meant
 
 
-async def _approve(target: str, *, plan_id: str, by: str) -> None:
-    async with control_plane(target) as stub:
+async def _approve(target: str, meant: Identity | None, *, plan_id: str, by: str) -> None:
+    """Of the bookie whose plan was looked at: another may be there by now."""
+    async with control_plane(target, meant=meant) as bookie:
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
-        reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
+        reply = await bookie.ask(request, timeout_s=DEADLINE_S)
     if not reply.accepted:
         raise BootRefusedError(reply.message)
 
@@ -164,18 +167,16 @@ async def _fix(config: Path, *, consent: str | None) -> FixPlan | dict[str, Any]
     async with store_at(settings.metadata) as store:
         for directory in chosen.directories:
             RealDisk().make_directory(directory)
-        with FolderLock(chosen.directories):
+        with FolderLock(chosen.directories) as lock:
             try:
-                booted = await _boot(chosen, store, consent=consent)
+                booted = await _boot(chosen, store, consent=consent, holders=lock.holders())
             except _NeedsConsent as needed:
                 if consent is None:
                     return needed.plan
                 raise BootRefusedError(
                     f"the disks changed meanwhile: {needed.plan.description}; look again"
                 ) from None
-            await asyncio.to_thread(
-                finish_clean_stop, booted.storage, RealDisk(), chosen.directories
-            )
+            await asyncio.to_thread(finish_clean_stop, booted.storage, booted.markers)
     record = booted.record
     return {
         "bookie": chosen.bookie_id,
@@ -196,7 +197,9 @@ class _NeedsConsent(Exception):
         self.plan = plan
 
 
-async def _boot(chosen: BootSettings, store: MetadataStore, *, consent: str | None) -> Booted:
+async def _boot(
+    chosen: BootSettings, store: MetadataStore, *, consent: str | None, holders: Sequence[str]
+) -> Booted:
     """A boot under policy Approve that goes on with this consent only."""
     loop = asyncio.get_running_loop()
     approved = False
@@ -228,6 +231,7 @@ async def _boot(chosen: BootSettings, store: MetadataStore, *, consent: str | No
         call_soon=call_soon,
         started_at_ms=int(time.time() * 1000),
         on_step=on_step,
+        holders=holders,
     )
     return await boot.run()
 

@@ -4,13 +4,13 @@ While the bookie still serves, its memory goes to disk, so that what is left to 
 fits the grace period easily. A failed flush holds nothing up: the stop flushes again.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import click
 import grpc
 
 from bookie.cli.common import fail, output_option, run
-from bookie.cli.control_plane import control_plane
+from bookie.cli.control_plane import ControlPlane, control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.protocol.errors import UnavailableError
@@ -50,16 +50,16 @@ def flush(output: str, admin: str, timeout_s: float) -> None:
 async def _flush(target: str, timeout_s: float) -> tuple[int, str]:
     """(bytes of the logs that are on disk, "") or (0, why they are not)."""
     try:
-        async with control_plane(target) as stub:
-            await stub.GetHealth(pb.GetHealthRequest(), timeout=ANSWER_S)
-            return await _ask(stub, timeout_s)
+        async with control_plane(target) as bookie:
+            await bookie.health(timeout_s=ANSWER_S)
+            return await _ask(bookie, timeout_s)
     except UnavailableError as error:
         return 0, str(error)
 
 
-async def _ask(stub: Any, timeout_s: float) -> tuple[int, str]:
+async def _ask(bookie: ControlPlane, timeout_s: float) -> tuple[int, str]:
     try:
-        reply = await stub.Flush(pb.FlushRequest(), timeout=timeout_s)
+        reply = await bookie.ask(pb.FlushRequest(), timeout_s=timeout_s)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return 0, f"the flush did not end within {timeout_s:g} s; the bookie goes on with it"

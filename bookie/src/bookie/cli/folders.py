@@ -20,7 +20,7 @@ from bookie.storage.index import INDEX_NAME, Index
 from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.lock import FolderLock
-from bookie.storage.marker import MARKER_NAME, read_marker
+from bookie.storage.marker import MARKER_NAME, FoundMarker, read_marker
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.stamps import STAMP_NAME, read_stamp
 
@@ -97,13 +97,18 @@ def _inspect(directory: Path, *, is_ours: bool) -> dict[str, Any]:
         else:
             row |= asdict(stamp) | {"bookie": stamp.bookie_id}
             row["disk"] = f"{stamp.role} {stamp.index}"
-        found = read_marker(disk, directory)
-        mode = found.marker.mode.value if found.marker else "marker unreadable"
-        row["last_stop"] = f"unclean ({mode})" if found.is_dirty else "clean"
+        row["last_stop"] = _last_stop(read_marker(disk, directory))
         row |= _index(directory) | _logs(directory)
     except StorageError as error:
         row["problem"] = str(error)
     return row
+
+
+def _last_stop(found: FoundMarker) -> str:
+    if not found.is_there:
+        return "no marker (unclean, unless a version before 0.1 stopped it)"
+    mode = found.marker.mode.value if found.marker else "marker unreadable"
+    return f"unclean ({mode})" if found.is_dirty else "clean"
 
 
 def _index(directory: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from bookie.cli.lazy import Program
 
 COMMANDS: Final = {
     "audit": ("bookie.cli.checks:audit", "Compare what bookies hold with what they must hold."),
+    "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
     "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
     "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
@@ -15,6 +16,7 @@ COMMANDS: Final = {
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
     "limbo": ("bookie.cli.checks:limbo", "Ledgers of which a bookie may have forgotten entries."),
+    "metadata": ("bookie.cli.rollbacks:metadata_group", "Accept a store that was put back."),
     "repair": ("bookie.cli.checks:repair", "Bring missing copies back and clear limbo."),
     "rereplicate": (
         "bookie.cli.rereplicate:rereplicate",

@@ -94,8 +94,12 @@ def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tup
         list(document["accepted_losses"]),
         ("ledger_id", "record"),
     )
+    unreadable = list(document.get("unreadable_ledgers", ()))
+    yield "metadata that cannot be read", unreadable, ("ledger_id", "message")
     columns = ("class", "ledger_id", "message")
     yield "misplaced", list(document.get("misplaced", ())), columns
+    columns = ("ack_quorum", "ledgers", "message")
+    yield "low ack quorums", list(document.get("low_ack_quorums", ())), columns
     columns = ("ledger_id", "age_s", "message")
     yield "under-replicated for too long", list(document.get("underreplicated", ())), columns
     registered = [row["bookie_id"] for row in document.get("silent_bookies", ())]

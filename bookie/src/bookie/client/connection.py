@@ -1,9 +1,9 @@
 """The bookies of a cluster over the native wire: the real `client.peers.Peers`.
 
-One connection per bookie, opened when first needed and greeted by name, since other bookies use
-addresses again; requests are pipelined and matched by id. All that goes wrong (no address, refused,
-another bookie there, cut off, timed out, garbage) is answered UNREACHABLE: unknown, never a denial
-(R7). One timer per pool sweeps for requests that have waited too long.
+One connection per bookie, opened when first needed and greeted by name, since others use addresses
+again; requests are pipelined and matched by id. All that goes wrong (no address, refused, another
+process there, cut off, timed out, garbage) is answered UNREACHABLE: unknown, never a denial (R7).
+One timer per pool sweeps for requests that have waited too long.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from bookie.protocol.from_fields import from_fields
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
+from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
     ENVELOPE,
     FLAG_FENCE,
@@ -33,7 +34,6 @@ from bookie.wire.native import (
     Op,
     ReadReply,
     ReadRequest,
-    encode_hello,
     envelope_header,
 )
 
@@ -113,6 +113,8 @@ class _Link:
         self._requests: dict[int, tuple[_Request, Callable[..., None]]] = {}
         """What is under way and who is told of its answer, by request id."""
         self._connected_at = 0.0
+        self._epoch = 0
+        """Of the process that the last greeting was from."""
         self._in_flight_bytes = 0
         self._backoff_s = settings.backoff_min_s
         self._retry_at = 0.0
@@ -164,14 +166,13 @@ class _Link:
             return
         self._channel = channel
         self._connected_at = self._loop.time()
+        self.outlived(self._addresses.meant(self._bookie_id).epoch)
         unsent, self._unsent = self._unsent, []
         for message in unsent:
             channel.send(message)
 
     async def _open(self) -> Channel:
-        endpoint = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
-        if endpoint is None:
-            raise UnavailableError(f"bookie {self._bookie_id} is not registered")
+        address = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
         greeting: asyncio.Future[None] = self._loop.create_future()
         async with asyncio.timeout(self._settings.connect_timeout_s):
             _transport, channel = await self._loop.create_connection(
@@ -180,15 +181,17 @@ class _Link:
                     on_lost=partial(self._ended, greeting),
                     buffers=self._buffers,
                 ),
-                endpoint.host,
-                endpoint.port,
+                address.endpoint.host,
+                address.endpoint.port,
             )
-            await self._greet(channel, greeting)
+            await self._greet(channel, greeting, address.meant)
         return channel
 
-    async def _greet(self, channel: Channel, greeting: "asyncio.Future[None]") -> None:
-        """Nothing is sent before the other side has said that it is the bookie meant."""
-        body = encode_hello(self._bookie_id)
+    async def _greet(
+        self, channel: Channel, greeting: "asyncio.Future[None]", meant: Identity
+    ) -> None:
+        """Nothing is sent before the other side has said that it is the process meant."""
+        body = meant.encode()
         channel.send((envelope_header(Op.HELLO, 0, 0, len(body)), body))
         try:
             await greeting
@@ -207,11 +210,32 @@ class _Link:
     ) -> None:
         if greeting.done():
             self._answered(op, code, request_id, body)
-        elif op == Op.HELLO and code == Status.OK:
-            greeting.set_result(None)
+            return
+        if op == Op.HELLO and code == Status.OK:
+            why = self._judge(body)
         else:
-            words = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace")
-            greeting.set_exception(UnavailableError(f"another answers at its address: {words}"))
+            why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "refused without words"
+        if why:
+            greeting.set_exception(UnavailableError(f"another answers at its address: {why}"))
+        else:
+            greeting.set_result(None)
+
+    def _judge(self, body: memoryview) -> str:
+        """Why who answers is not the process meant, by all that is known now; empty when it is."""
+        try:
+            found = Identity.decode(body)
+        except FrameError as error:
+            return str(error)
+        why = refusal(self._addresses.meant(self._bookie_id), found)
+        if not why:
+            self._epoch = found.epoch
+            self._addresses.saw(self._bookie_id, found.epoch)
+        return why
+
+    def outlived(self, epoch: int) -> None:
+        """The bookie has booted again: what the process of before says counts no more."""
+        if self._channel is not None and self._epoch < epoch:
+            self._channel.abort(UnavailableError(f"its boot {epoch} is known"))
 
     def _ended(
         self, greeting: "asyncio.Future[None]", channel: Channel, error: Exception | None
@@ -296,7 +320,9 @@ class BookiePool:
     def __init__(self, store: MetadataStore, *, settings: PoolSettings | None = None) -> None:
         self._settings = settings or PoolSettings()
         self._loop = asyncio.get_running_loop()
-        self._addresses = AddressBook(store, ttl_s=self._settings.address_ttl_s)
+        self._addresses = AddressBook(
+            store, ttl_s=self._settings.address_ttl_s, on_later_boot=self._outlive
+        )
         self._links: dict[BookieId, _Link] = {}
         self._buffers = FrameBuffers()
         self._next_id = 0
@@ -399,6 +425,11 @@ class BookiePool:
         link.send(request, told)
         if self._sweeper is None:
             self._schedule_sweep()
+
+    def _outlive(self, bookie_id: BookieId, epoch: int) -> None:
+        link = self._links.get(bookie_id)
+        if link is not None:
+            link.outlived(epoch)
 
     def _new_request(
         self, op: Op, flags: int, prefix: bytes, body: Buffer, extra_s: float = 0.0

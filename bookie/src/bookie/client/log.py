@@ -2,7 +2,12 @@
 
 Opening takes the log over: fence and recover the last two ledgers (the old owner may have been
 adding the last one while writing to the one before), create a new ledger, put it on the list by
-compare-and-set. Whoever loses that starts again; no write is served before it is won.
+compare-and-set. Whoever loses that starts again; no write is served before it is won. What is on
+the list, or may come onto it, is deleted by truncation alone (`log_chain`).
+
+What `read_log` gives is every entry that was acknowledged and not truncated, in the order of the
+list, each once; of appends without an answer each once or not at all. There is a gap only where
+somebody deletes a listed ledger past the log; reading says so and goes on (`log_reading`).
 
 Ownership ends silently until it is noticed: an append then fails with LedgerFencedError, outcome
 unknown, and so does every later one. To go on, make sure that you are still meant to be the owner
@@ -13,107 +18,31 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
 
-from bookie.client.log_list import LedgerList, ListStore
-from bookie.client.reader import LedgerReader
+from bookie.client.log_chain import LedgerChain, Ledgers, LogSettings, LogWriter
+from bookie.client.log_reading import LogEntry, LogPosition, read_log
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import (
     BadRequestError,
     BookieError,
     LedgerClosedError,
     LedgerFencedError,
-    MetadataConflictError,
-    NoSuchLedgerError,
     UnavailableError,
 )
 from bookie.protocol.ids import EntryId, LedgerId
 
-TAKEN_OVER_MAX: Final = 16
-"""Lost compare-and-sets of one opening, after which another owner is clearly at work."""
-RECOVERED_ON_OPEN: Final = 2
+__all__ = ["LogEntry", "LogPosition", "LogSettings", "ReplicatedLog", "read_log"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LogPosition:
-    """Where an entry lies in a log; later entries compare greater, as ledger ids rise."""
-
-    ledger_id: LedgerId
-    entry_id: EntryId
-
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    position: LogPosition
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """Shape of the log's ledgers, and when a new one is begun.
-
-    `waiting_max`: appends kept while a ledger is being changed for the next one; see `room`.
-    """
-
-    ensemble_size: int = 3
-    write_quorum: int = 3
-    ack_quorum: int = 2
-    password: bytes = b""
-    roll_entries: int = 1_000_000
-    roll_bytes: int = 512 * 1024 * 1024
-    waiting_max: int = 10_000
-
-
-class LogWriter(Protocol):
-    """What a log needs of `client.writer.LedgerWriter`."""
-
-    @property
-    def ledger_id(self) -> LedgerId: ...
-    def append(self, payload: bytes) -> "asyncio.Future[EntryId]": ...
-    def append_many(self, payloads: Sequence[bytes]) -> EntryId: ...
-    async def wait_acked(self, entry_id: EntryId) -> EntryId: ...
-    async def room(self) -> None: ...
-    async def close(self) -> EntryId:
-        """Waits for what was appended first."""
-        ...
-
-    def abandon(self) -> None: ...
-
-
-class Ledgers(Protocol):
-    """What a log needs of `client.ledgers.Client`."""
-
-    async def create_ledger(
-        self, *, ensemble_size: int, write_quorum: int, ack_quorum: int, password: bytes = b""
-    ) -> LogWriter: ...
-    async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader: ...
-    async def recover_ledger(
-        self, ledger_id: LedgerId, *, password: bytes = b""
-    ) -> LedgerReader: ...
-    async def delete_ledger(self, ledger_id: LedgerId) -> None: ...
 
 
 class ReplicatedLog:
     """An owned log. Make one with `open`; one task may append, others may read."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        ledgers: Ledgers,
-        store: MetadataStore,
-        settings: LogSettings,
-        listed: ListStore,
-        writer: LogWriter,
-    ) -> None:
-        self.name = name
-        self._ledgers = ledgers
-        self._store = store
-        self._settings = settings
-        self._listed = listed
+    def __init__(self, chain: LedgerChain, writer: LogWriter) -> None:
+        self.name = chain.name
+        self._chain = chain
+        self._settings = chain.settings
         self._writer = writer
         self._entries = self._bytes = 0
         self._lost: BookieError | None = None
@@ -134,39 +63,21 @@ class ReplicatedLog:
     ) -> "ReplicatedLog":
         """Take the log over, or begin it; the old owner is fenced out when this returns.
 
+        Listed ledgers that do not exist are taken off the list, with a warning.
+
         Raises what recovery raises (UndecidableError, ...), NotEnoughBookiesError, and
-        MetadataConflictError when another owner keeps winning.
+        MetadataConflictError when another owner keeps winning. UnavailableError: a new ledger may
+        be on the list, or come onto it; it is empty, and whoever opens next goes on behind it.
         """
-        settings = settings or LogSettings()
-        listed = ListStore(store, name)
-        for _ in range(TAKEN_OVER_MAX):
-            current = await listed.read()
-            for ledger_id in current.ledgers[-RECOVERED_ON_OPEN:]:
-                await ledgers.recover_ledger(ledger_id, password=settings.password)
-            await _delete_all(ledgers, current.deleting)
-            writer = await _create(ledgers, settings)
-            try:
-                await listed.write(LedgerList(current.ledgers).appended(writer.ledger_id))
-            except MetadataConflictError:
-                await _give_up(ledgers, writer)  # nobody knows of it
-                continue
-            return cls(
-                name,
-                ledgers=ledgers,
-                store=store,
-                settings=settings,
-                listed=listed,
-                writer=writer,
-            )
-        raise MetadataConflictError(
-            f"log {name}: another owner won {TAKEN_OVER_MAX} times; find out who should own it"
-        )
+        chain = LedgerChain(name, ledgers=ledgers, store=store, settings=settings or LogSettings())
+        return cls(chain, await chain.take_over())
 
     async def reopen(self) -> "ReplicatedLog":
         """Take the log over again, after LedgerFencedError: a new object, this one is done."""
         self._lose(LedgerFencedError(self.ledger_id))
+        chain = self._chain
         return await ReplicatedLog.open(
-            self.name, ledgers=self._ledgers, store=self._store, settings=self._settings
+            self.name, ledgers=chain.ledgers, store=chain.store, settings=chain.settings
         )
 
     @property
@@ -182,7 +93,7 @@ class ReplicatedLog:
     @property
     def ledger_ids(self) -> tuple[LedgerId, ...]:
         """The log's ledgers as last seen, oldest first."""
-        return self._listed.current.ledgers
+        return self._chain.ids
 
     # Append
     def append(self, payload: bytes) -> "asyncio.Future[LogPosition]":
@@ -272,6 +183,7 @@ class ReplicatedLog:
         if self._lost is None:
             self._lost = error
             self._writer.abandon()
+            self._chain.abandon()
         self._switched.set()
         while self._waiting:
             _payload, future = self._waiting.popleft()
@@ -303,17 +215,22 @@ class ReplicatedLog:
 
         Appends go on into the old ledger until the new one is on the list. The new one gets its
         first entry only when the old one is closed, so that a reader never sees a gap between them.
+
+        UnavailableError: whether the new one is on the list is not known. Appends go on into the
+        old one; the next `roll` or `close` looks, and goes on with the same new ledger.
         """
         async with self._list_lock:
             self._check_owned()
-            new = await _create(self._ledgers, self._settings)
-            try:
-                await self._change_list(lambda current: current.appended(new.ledger_id))
-            except (MetadataConflictError, LedgerFencedError):
-                await _give_up(self._ledgers, new)
-                raise
-            await self._switch_to(new)
-            return new.ledger_id
+            return await self._roll()
+
+    async def _roll(self) -> LedgerId:
+        try:
+            new = await self._chain.extend(self.ledger_id)
+        except LedgerFencedError as error:
+            self._lose(error)
+            raise
+        await self._switch_to(new)
+        return new.ledger_id
 
     async def _switch_to(self, new: LogWriter) -> None:
         self._switching = True
@@ -335,46 +252,33 @@ class ReplicatedLog:
         if self._lost is not None:
             raise self._lost
 
-    async def _change_list(self, change: "ListChange") -> None:
-        """Compare-and-set by the owner; a list that ends in another ledger has another owner."""
-        for _ in range(TAKEN_OVER_MAX):
-            try:
-                await self._listed.write(change(self._listed.current))
-                return
-            except MetadataConflictError:
-                if self._listed.current.ledgers[-1:] != (self.ledger_id,):
-                    self._lose(LedgerFencedError(self.ledger_id))
-                    raise self._lost or LedgerFencedError(self.ledger_id) from None
-        raise MetadataConflictError(f"log {self.name}: its list changes all the time; try again")
-
     # Truncate, close
     async def truncate(self, before: LogPosition) -> tuple[LedgerId, ...]:
         """Delete the ledgers that hold nothing at or after this position; their ids.
 
-        The list forgets them first, so that no reader meets a hole. What a crash leaves undeleted
-        is deleted by the next truncate or open.
+        The list forgets them first, so that no reader who begins then meets a hole; one that is at
+        work is told. What a crash leaves undeleted is deleted by the next truncate or open.
         """
         async with self._list_lock:
             self._check_owned()
-            if before.ledger_id not in self._listed.current.ledgers:
-                raise BadRequestError(
-                    f"log {self.name} has no ledger {before.ledger_id}: it has "
-                    f"{list(self._listed.current.ledgers)}"
-                )
-            await self._change_list(lambda current: current.truncated(before.ledger_id))
-            gone = self._listed.current.deleting
-            await _delete_all(self._ledgers, gone)
-            if gone:
-                await self._change_list(lambda current: current.deleted(gone))
-            return gone
+            try:
+                return await self._chain.truncate(self.ledger_id, before.ledger_id)
+            except LedgerFencedError as error:
+                self._lose(error)
+                raise
 
     async def close(self) -> None:
-        """Wait for what was appended, close the ledger, and give the log up."""
+        """Wait for what was appended, close the ledger, and give the log up.
+
+        A roll that was cut off is finished first, as the list may name its ledger.
+        """
         if self._roll_task is not None:
             await asyncio.gather(self._roll_task, return_exceptions=True)
         async with self._list_lock:
             if self._lost is not None:
                 return
+            if self._chain.is_extending(self.ledger_id):
+                await self._roll()
             await self._writer.close()
             self._lose(LedgerClosedError(self.ledger_id))
 
@@ -382,63 +286,8 @@ class ReplicatedLog:
         """What the log holds now, from `start` (included) or its beginning; see `read_log`."""
         return read_log(
             self.name,
-            ledgers=self._ledgers,
-            store=self._store,
+            ledgers=self._chain.ledgers,
+            store=self._chain.store,
             password=self._settings.password,
             start=start,
         )
-
-
-class ListChange(Protocol):
-    def __call__(self, current: LedgerList, /) -> LedgerList: ...
-
-
-async def read_log(
-    name: str,
-    *,
-    ledgers: Ledgers,
-    store: MetadataStore,
-    password: bytes = b"",
-    start: LogPosition | None = None,
-) -> AsyncIterator[LogEntry]:
-    """Entries of a log in order, without owning it: closed ledgers whole, then what of the first
-    open one is known to be acknowledged. Never past an open ledger: its end is not decided.
-    """
-    listed = await ListStore(store, name).read()
-    for ledger_id in listed.ledgers:
-        if start is not None and ledger_id < start.ledger_id:
-            continue
-        reader = await ledgers.open_ledger(ledger_id, password=password)
-        last = await reader.read_lac()
-        at_start = start is not None and ledger_id == start.ledger_id
-        first = start.entry_id if start is not None and at_start else EntryId(0)
-        async for entry in reader.stream(first, last):
-            yield LogEntry(LogPosition(ledger_id, entry.entry_id), entry.payload)
-        if not reader.is_closed:
-            return
-
-
-async def _create(ledgers: Ledgers, settings: LogSettings) -> LogWriter:
-    return await ledgers.create_ledger(
-        ensemble_size=settings.ensemble_size,
-        write_quorum=settings.write_quorum,
-        ack_quorum=settings.ack_quorum,
-        password=settings.password,
-    )
-
-
-async def _delete_all(ledgers: Ledgers, ledger_ids: tuple[LedgerId, ...]) -> None:
-    for ledger_id in ledger_ids:
-        try:
-            await ledgers.delete_ledger(ledger_id)
-        except NoSuchLedgerError:
-            continue  # an earlier attempt got this far
-
-
-async def _give_up(ledgers: Ledgers, writer: LogWriter) -> None:
-    """Close and delete a ledger that never came onto a list; an empty leftover harms nobody."""
-    try:
-        await writer.close()
-        await ledgers.delete_ledger(writer.ledger_id)
-    except BookieError as error:
-        _log.warning("ledger %d is left over: %s", writer.ledger_id, error)

@@ -8,14 +8,17 @@ they are no part of the log any more.
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bookie.metadata.store import MetadataStore, Versioned
+from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BadRequestError, MetadataConflictError, UnavailableError
 from bookie.protocol.ids import LedgerId
 
 LIST_VERSION: Final = 1
+WRITES_MAX: Final = 3
+"""Tries of one compare-and-set while nobody can say what became of it."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -27,12 +30,22 @@ class LedgerList:
     deleting: tuple[LedgerId, ...] = ()
 
     def appended(self, ledger_id: LedgerId) -> "LedgerList":
-        """With a new last ledger."""
-        assert ledger_id not in self.ledgers
+        """With a new last ledger; unchanged when it is there."""
+        if ledger_id in self.ledgers:
+            return self
         return replace(self, ledgers=(*self.ledgers, ledger_id))
 
+    def without(self, missing: Collection[LedgerId]) -> "LedgerList":
+        """Without ledgers that do not exist."""
+        return replace(self, ledgers=tuple(i for i in self.ledgers if i not in missing))
+
     def truncated(self, before: LedgerId) -> "LedgerList":
-        """Without the ledgers that come before this one; they are to be deleted."""
+        """Without the ledgers that come before this one; they are to be deleted.
+
+        Unchanged when this one is not there: it was truncated itself.
+        """
+        if before not in self.ledgers:
+            return self
         kept = self.ledgers.index(before)
         return LedgerList(self.ledgers[kept:], self.deleting + self.ledgers[:kept])
 
@@ -70,33 +83,47 @@ class ListStore:
                 f"{name!r} is no name for a log: expected 1..128 letters, digits, dots, dashes"
             )
         self._store = store
-        self._key = f"logs/{name}"
+        self.key = f"logs/{name}"
         self._version: int | None = None
         self.current = LedgerList()
 
     async def read(self) -> LedgerList:
         """The list now (linearizable); empty when the log does not exist yet."""
-        stored = await self._store.read_value(self._key)
+        stored = await self._store.read_value(self.key)
         self._version = stored.version if stored is not None else None
         self.current = LedgerList.decode(stored.value) if stored is not None else LedgerList()
         return self.current
 
-    async def write(self, changed: LedgerList) -> None:
-        """Compare-and-set from `current`.
+    async def look(self) -> LedgerList:
+        """The list, and nothing that was written before may be missing, on whatever server."""
+        await self._store.barrier()
+        return await self.read()
 
-        Raises MetadataConflictError when someone else wrote first; `current` is then what they
-        wrote. UnavailableError when the write was cut off and has not been seen to happen: it may
-        yet, so what it names must not be deleted.
+    async def write(self, changed: LedgerList) -> None:
+        """Compare-and-set from `current`; returns when `changed` is what was stored.
+
+        Whatever goes wrong is looked up, and written again while the version that it names is
+        still the stored one. Raises MetadataConflictError when that version is gone for good:
+        nothing written from it can happen any more, and `current` is what came of it. `changed`
+        may have happened and have been followed by others: look for it in `current`. Raises
+        UnavailableError when it may have happened, or may yet: what it names must not be deleted.
         """
-        before = self._version
-        try:
-            written: Versioned[bytes] = await self._store.write_value(
-                self._key, changed.encode(), version=before
-            )
-        except (UnavailableError, MetadataConflictError) as error:
-            if await self.read() == changed:
-                return  # it was ours, and only the answer was lost
-            if isinstance(error, MetadataConflictError) or self._version == before:
-                raise
-            raise MetadataConflictError(f"{self._key}: someone else wrote first") from error
-        self._version, self.current = written.version, changed
+        named = self._version
+        for _ in range(WRITES_MAX):
+            try:
+                written = await self._store.write_value(self.key, changed.encode(), version=named)
+            except (UnavailableError, MetadataConflictError) as error:
+                await self.look()
+                if self._version != named and self.current != changed:
+                    raise MetadataConflictError(
+                        f"{self.key}: somebody else's list came first, now {self.current}"
+                    ) from error
+                if self._version != named:
+                    return  # it was ours, and only the answer was lost
+            else:
+                self._version, self.current = written.version, changed
+                return
+        raise UnavailableError(
+            f"{self.key}: {WRITES_MAX} writes of {changed} were cut off; one may still happen: "
+            "try again"
+        )

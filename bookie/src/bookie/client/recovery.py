@@ -283,7 +283,7 @@ class _Attempt:
         request = LacRequest(self._core.ledger_id, self._key)
         status, reply = await self._peers.read_lac(effect.bookie_id, request, fence=True)
         if reply is None and status is Status.OK:
-            status = Status.UNKNOWN
+            status = Status.UNREACHABLE  # not UNKNOWN, which is a bookie's word that it has fenced
         lac = reply.lac if reply is not None else NO_ENTRY
         return lambda: self._core.on_lac(effect.op, status, lac)
 

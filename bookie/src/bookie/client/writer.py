@@ -174,14 +174,14 @@ class LedgerWriter:
             self._loop.call_soon(self._pump)
 
     async def wait_acked(self, entry_id: EntryId) -> EntryId:
-        """Until the LAC reaches this id; the LAC then."""
+        """Until the LAC reaches this id; the LAC then. Raises what ended the writer before that."""
+        if self._core.lac < entry_id and self._core.error is not None:
+            raise self._core.error
         if entry_id > self._core.last_appended:
             raise ValueError(
                 f"entry {entry_id} was not appended: {self._core.last_appended} is last"
             )
         if self._core.lac < entry_id:
-            if self._core.error is not None:
-                raise self._core.error
             future: LacFuture = self._loop.create_future()
             self._insert(entry_id, future)
             try:

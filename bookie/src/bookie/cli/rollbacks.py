@@ -1,0 +1,82 @@
+"""`bookie metadata accept-rollback`: a person goes on with a metadata store that was put back."""
+
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from bookie.cli.common import (
+    ask,
+    fail,
+    metadata_option,
+    output_option,
+    person,
+    run,
+    store_at,
+    yes_option,
+)
+from bookie.cli.exit_codes import Exit
+from bookie.cli.lazy import LazyGroup
+from bookie.cli.output import show_fields
+from bookie.metadata.store import StoredBoot
+from bookie.protocol.errors import MetadataConflictError, UnavailableError
+from bookie.protocol.ids import BookieId
+
+COMMANDS: Final = {
+    "accept-rollback": (
+        "bookie.cli.rollbacks:accept_rollback",
+        "Go on with a metadata store that was put back.",
+    ),
+}
+WRITES_MAX: Final = 5
+"""A serving bookie confirms itself meanwhile; it does so every few seconds."""
+
+
+@click.group("metadata", cls=LazyGroup, lazy=COMMANDS)
+def metadata_group() -> None:
+    """The metadata store, where bookies have seen it go back to an earlier state."""
+
+
+@click.command("accept-rollback")
+@click.argument("bookie", metavar="BOOKIE")
+@click.option("--by", default=person, show_default="you", help="Who accepts.")
+@yes_option
+@metadata_option
+@output_option
+def accept_rollback(metadata: str, output: str, bookie: str, by: str, yes: bool) -> None:
+    """Let BOOKIE collect again, though the metadata store is older than what it saw there.
+
+    Only when no newer state of the store is left anywhere: ledgers that were created since are lost
+    to their owners, and what the bookie has of them goes after the collection's grace.
+    """
+    bookie_id = BookieId(bookie)
+    found = run(_rollback(metadata, bookie_id))
+    if not found:
+        fail(f"{bookie} saw no metadata store that was put back: nothing to accept", Exit.REFUSED)
+    ask(f"{bookie} saw an older metadata store: {found}. Accept it as it is?", yes=yes)
+    run(_accept(metadata, bookie_id))
+    show_fields({"bookie": bookie, "accepted": found, "accepted_by": by}, output=output)
+
+
+async def _rollback(metadata: str, bookie_id: BookieId) -> str:
+    async with store_at(metadata) as store:
+        found = await store.read_boot(bookie_id)
+    if found is None:
+        raise UnavailableError(
+            f"the metadata store knows no boot of {bookie_id}: it writes one when it is up"
+        )
+    return found.value.rolled_back
+
+
+async def _accept(metadata: str, bookie_id: BookieId) -> StoredBoot:
+    async with store_at(metadata) as store:
+        for _ in range(WRITES_MAX):
+            found = await store.read_boot(bookie_id)
+            if found is None:
+                break
+            try:
+                accepted = replace(found.value, rolled_back="")
+                return (await store.write_boot(bookie_id, accepted, version=found.version)).value
+            except MetadataConflictError:
+                continue
+        raise UnavailableError(f"the boot of {bookie_id} changes all the time: try again")

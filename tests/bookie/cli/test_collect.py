@@ -1,0 +1,86 @@
+"""`bookie collect approve` against a real control plane, over a bookie that is none."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+from bookie.cli.main import main
+from bookie.metadata.memory import MemoryStore, named_cluster
+from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint
+from bookie.protocol.ids import BookieId
+from bookie.server.admin import AdminServer, ControlledBookie
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
+from click.testing import CliRunner, Result
+
+WHY = "90 of 100 ledgers here are gone from the metadata store"
+ME = BookieId("bookie-0")
+
+
+class Collecting:
+    """A bookie as far as a collection that waits goes."""
+
+    def __init__(self, plan_id: str) -> None:
+        self.plan_id = plan_id
+        self.approved = ""
+        self.instance_id = ""
+
+    def identity(self) -> Identity:
+        return Identity(self.instance_id, ME, 1)
+
+    def hear_epoch(self, epoch: int) -> None:
+        """Nobody names another one here."""
+
+    def health(self) -> pb.Health:
+        why = WHY if self.plan_id else ""
+        return pb.Health(bookie_id=ME, collection_held=why, collection_plan_id=self.plan_id)
+
+    def approve_collection(self, plan_id: str, approved_by: str) -> str:
+        if plan_id != self.plan_id:
+            return f"the collection that waits is {self.plan_id}"
+        self.approved = approved_by
+        return ""
+
+
+@asynccontextmanager
+async def served(bookie: Collecting, url: str) -> AsyncIterator[None]:
+    store = MemoryStore(named_cluster(url.removeprefix("memory://")))
+    bookie.instance_id = await store.initialise()
+    server = AdminServer(cast(ControlledBookie, bookie))
+    port = await server.start("127.0.0.1", 0)
+    await store.register(BookieInfo(ME, (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)))
+    yield
+    await server.stop(None)
+
+
+async def approve(bookie: Collecting, *words: str, typed: str = "") -> Result:
+    url = f"memory://collect-{id(bookie)}"
+    async with served(bookie, url):
+        command = ["collect", "approve", *words, "--metadata", url]
+        return await asyncio.to_thread(CliRunner().invoke, main, command, input=typed)
+
+
+async def test_a5_a_person_sees_the_numbers_and_approves_that_plan() -> None:
+    bookie = Collecting("plan-1")
+    told = await approve(bookie, ME, "--by", "ann", typed="y\n")
+    assert (told.exit_code, bookie.approved) == (0, "ann") and WHY in told.output
+    refused = await approve(Collecting("plan-1"), ME, typed="n\n")
+    assert refused.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("plan_id", "words", "code", "why"),
+    [
+        ("", [ME], 5, "waits for no approval"),
+        ("plan-2", [ME, "--plan", "plan-1"], 5, "the collection that waits is plan-2"),
+        ("plan-1", ["bookie-7", "--yes"], 4, "bookie-7 is not registered"),
+    ],
+)
+async def test_a5_what_does_not_wait_is_not_approved(
+    plan_id: str, words: list[str], code: int, why: str
+) -> None:
+    bookie = Collecting(plan_id)
+    told = await approve(bookie, *words)
+    assert (told.exit_code, bookie.approved) == (code, "") and why in told.output

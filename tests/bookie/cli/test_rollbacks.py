@@ -1,0 +1,52 @@
+"""`bookie metadata accept-rollback`: what it shows, asks and writes."""
+
+import asyncio
+from dataclasses import replace
+
+from bookie.cli.main import main
+from bookie.metadata.memory import MemoryStore, named_cluster
+from bookie.metadata.store import StoredBoot
+from bookie.protocol.ids import BookieId
+from click.testing import CliRunner, Result
+
+ME = BookieId("bookie-0")
+SEEN = StoredBoot(5, "mine", generation=7, served=5, rolled_back="it says generation 3")
+
+
+async def stored(name: str, boot: StoredBoot) -> MemoryStore:
+    store = MemoryStore(named_cluster(name))
+    await store.initialise()
+    await store.write_boot(ME, boot, version=None)
+    return store
+
+
+def accept(name: str, *words: str, typed: str = "") -> Result:
+    command = ["metadata", "accept-rollback", ME, "--metadata", f"memory://{name}", *words]
+    return CliRunner().invoke(main, command, input=typed)
+
+
+async def test_a5_a_person_sees_what_the_bookie_saw_and_accepts_it() -> None:
+    store = await stored("rollback-accepted", SEEN)
+    told = await asyncio.to_thread(accept, "rollback-accepted", typed="y\n")
+    found = await store.read_boot(ME)
+    assert told.exit_code == 0 and "it says generation 3" in told.output
+    assert found is not None and found.value == replace(SEEN, rolled_back="")
+
+
+async def test_a5_who_says_no_changes_nothing() -> None:
+    store = await stored("rollback-refused", SEEN)
+    told = await asyncio.to_thread(accept, "rollback-refused", typed="n\n")
+    found = await store.read_boot(ME)
+    assert told.exit_code != 0 and found is not None and found.value == SEEN
+
+
+async def test_where_nothing_was_seen_there_is_nothing_to_accept() -> None:
+    await stored("rollback-none", replace(SEEN, rolled_back=""))
+    told = await asyncio.to_thread(accept, "rollback-none", "--yes")
+    assert told.exit_code == 5 and "nothing to accept" in told.output
+
+
+async def test_a_bookie_that_the_store_does_not_know_is_named() -> None:
+    await MemoryStore(named_cluster("rollback-empty")).initialise()
+    told = await asyncio.to_thread(accept, "rollback-empty", "--yes")
+    assert told.exit_code != 0 and "knows no boot of bookie-0" in told.output
