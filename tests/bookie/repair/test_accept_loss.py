@@ -58,6 +58,15 @@ async def test_every_member_has_a_durable_record_by_a_person(lab: RepairLab) -> 
     assert lab.control.lost[lab.ids[0], ledger.ledger_id].ranges() == [(5, 5)]
 
 
+async def test_a10_each_member_records_its_own_share_of_a_striped_ledger(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, write=2)
+    lab.write(ledger, [4], on=(1, 2))
+    await lab.crash(1, 2)
+    decision = await accept(lab, ledger, first=4)
+    assert (decision.last_entry_id, decision.lost_from) == (3, 4)
+    assert decision.recorded_on == tuple(lab.ids[1:3])
+
+
 async def test_limbo_clears_after_it(lab: RepairLab) -> None:
     await accept(lab, await forgotten_tail(lab))
     result = await repair(lab.cluster, RepairRequest(engine="inline", settings=SETTINGS))

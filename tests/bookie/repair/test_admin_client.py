@@ -1,7 +1,11 @@
 """One suite for both control planes: in memory, and the same served over real gRPC."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
+import grpc
 import pytest
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, MetadataStore
@@ -16,6 +20,13 @@ from bookie.repair.control import BookieControl, DrainAnswer
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
+from bookie.testing.metadata import FaultyStore
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.bookie_admin_pb2_grpc import (
+    BookieAdminServicer,
+    add_BookieAdminServicer_to_server,
+)
+from bookie.wire.identity import Identity
 
 SETTINGS = AdminSettings(deadline_s=5.0, slow_deadline_s=5.0)
 LEDGER = LedgerId(3)
@@ -165,6 +176,86 @@ async def test_another_bookie_at_the_address_answers_nothing_and_is_changed_by_n
         assert (await client.list_marks(fleet.ids[0])).message.startswith("this is bookie")
         await client.close()
     assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    "other", [{"cluster": "another"}, {"bookie": "bookie-9"}, {"epoch": 1}, {"epoch": 0}, None]
+)
+async def test_a1_a_reply_of_another_process_is_no_answer(
+    fleet: FakeFleet, store: MetadataStore, other: dict[str, Any] | None
+) -> None:
+    """Whatever its guard let through, or had it none."""
+    own = Identity(await store.initialise(), fleet.ids[0], 2)
+    told = () if other is None else replace(own, **other).to_metadata()
+
+    async def answer(_request: Any, context: Any) -> pb.GetAvailabilityReply:
+        await context.send_initial_metadata(told)
+        denied = pb.LedgerAvailability(ledger_id=LEDGER, status=Status.NO_SUCH_LEDGER)
+        return pb.GetAvailabilityReply(ledgers=[denied])
+
+    service = BookieAdminServicer()
+    service.GetAvailability = answer  # type: ignore[method-assign]
+    server = grpc.aio.server()
+    add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    there, own_id = at(server.add_insecure_port("127.0.0.1:0")), fleet.ids[0]
+    await store.register(BookieInfo(own_id, (there,), {"bootEpoch": "2"}))
+    await server.start()
+    client = AdminClient(store, settings=SETTINGS)
+    assert (await client.availability(own_id, [LEDGER]))[LEDGER].status is Status.UNREACHABLE
+    told = own.to_metadata()
+    assert (await client.availability(own_id, [LEDGER]))[LEDGER].denies_absent
+    await client.close()
+    await server.stop(None)
+
+
+def at(port: int) -> Endpoint:
+    return Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc")
+
+
+async def test_a_call_under_way_to_an_address_that_was_left_is_unreachable(
+    fleet: FakeFleet, store: MetadataStore
+) -> None:
+    fake, has_come = FakeControl(fleet, store), asyncio.Event()
+
+    async def hang(_request: Any, _context: Any) -> None:
+        has_come.set()
+        await asyncio.Event().wait()
+
+    async with served_control(fake) as ports:
+        await store.initialise()
+        service = BookieAdminServicer()
+        service.Flush = hang  # type: ignore[method-assign]
+        server = grpc.aio.server()
+        add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+        bookie_id, here = fleet.ids[0], ports[fleet.ids[0]]
+        there = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        await store.register(BookieInfo(bookie_id, (at(there),)))
+        client = AdminClient(store, settings=replace(SETTINGS, address_ttl_s=0.0))
+        under_way = asyncio.create_task(client.flush(bookie_id))
+        await has_come.wait()
+        await store.register(BookieInfo(bookie_id, (at(here),)))
+        assert await client.flush(bookie_id) is Status.OK
+        assert await under_way is Status.UNREACHABLE, "and its task was not cancelled"
+        await client.close()
+        await server.stop(None)
+
+
+async def test_a1_an_address_whose_bookie_is_not_registered_is_forgotten(
+    fleet: FakeFleet, store: MetadataStore
+) -> None:
+    known = FaultyStore(store)
+    async with served_control(FakeControl(fleet, store)):
+        client = AdminClient(known, settings=replace(SETTINGS, address_ttl_s=0.0))
+        bookie_id = fleet.ids[0]
+        assert await client.flush(bookie_id) is Status.OK
+        known.is_out = True
+        assert await client.flush(bookie_id) is Status.OK, "a store that is away changes nothing"
+        known.is_out = False
+        await store.unregister(bookie_id)
+        assert await client.flush(bookie_id) is Status.UNREACHABLE
+        assert "is not registered" in (await client.list_marks(bookie_id)).message
+        await client.close()
 
 
 async def test_a_bookie_drains_until_it_is_cancelled(

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
-from bookie.metadata.store import Versioned
+from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -76,9 +76,9 @@ class MovingMetadata:
         self._lab, self.reads = lab, 0
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        found = await self._lab.store.read_ledgers(ledger_ids)
+        found = await self._lab.store.read_ledgers(ledger_ids, unreadable=unreadable)
         self.reads += 1
         return {i: Versioned(one.value, one.version + self.reads) for i, one in found.items()}
 

@@ -22,7 +22,7 @@ from live_churn import BOOKIES, CHURNERS, churning
 
 pytestmark = pytest.mark.process
 PLANTED = 350
-FORGETFUL = {"collectIntervalSeconds": 0.5}
+FORGETFUL = {"collectIntervalSeconds": 0.5, "collectGraceSeconds": 0.5, "collectShareMax": 1}
 """What is deleted goes while it is looked at."""
 SETTINGS = AuditSettings(grace_s=0.1)
 

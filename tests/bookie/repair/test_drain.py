@@ -15,6 +15,7 @@ from bookie.repair.audit_steps import audit
 from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.losses import LOSS_REASON
+from bookie.repair.mover import Handover, LedgerMover, MoveOutcome
 from bookie.repair.steps import Say, silent_say
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
@@ -524,3 +525,24 @@ async def test_it_writes_only_by_recovery_adds_so_that_fences_do_not_matter(lab:
         lab.fleet[number].mark(ledger.ledger_id)
         lab.fleet[number].ledgers[ledger.ledger_id].fenced = True
     assert (await lab.drain(0))["exit_code"] == 0
+
+
+async def test_a7_a_ledger_that_cannot_be_read_stays_and_the_others_move(lab: DrainLab) -> None:
+    ledgers = [await lab.ledger(entries=10, last=9) for _ in range(3)]
+    lab.garble(ledgers[1].ledger_id)
+    result = await lab.drain(0)
+    assert (result["ledgers"]["moved"], result["ledgers_left"]) == (2, 1)
+    (blocked,) = result["blocked"]
+    assert (blocked["ledger_id"], blocked["reason"]) == (
+        ledgers[1].ledger_id, "MetadataUnreadable",
+    )  # fmt: skip
+
+
+async def test_a7_metadata_that_cannot_be_read_any_more_is_not_taken_for_a_deletion(
+    lab: DrainLab,
+) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.garble(ledger.ledger_id)
+    outcome = MoveOutcome(ledger.ledger_id)
+    await LedgerMover(lab.cluster, Handover(lab.ids[0], lab.ids[1:]), SETTINGS).move([outcome])
+    assert (outcome.reason, outcome.state_before) == ("MetadataUnreadable", "")

@@ -128,7 +128,7 @@ async def test_a_bookie_leaves_under_load_and_every_acked_entry_reads_back(
 ) -> None:
     store = fleet.cluster.store
     async with Client(store) as client:
-        settings = LogSettings(roll_entries=150)
+        settings = LogSettings(roll_entries=60)
         log = await ReplicatedLog.open("orders", ledgers=client, store=store, settings=settings)
         load = Load(log)
         writing = asyncio.create_task(load.run())

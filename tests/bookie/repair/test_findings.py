@@ -11,7 +11,8 @@ from bookie.protocol.ids import EntryId
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.digests import DigestSettings
 from bookie.repair.history import InStore
-from repair_lab import AUDIT, RepairLab
+from bookie.repair.steps import RepairRequest, repair
+from repair_lab import AUDIT, SETTINGS, RepairLab
 
 
 @pytest.fixture
@@ -195,3 +196,39 @@ async def test_without_a_history_all_is_seen_now_and_nothing_logged(
     found = await look(lab, history=None)
     assert found["findings"][0]["first_seen_ms"] == found["started_at_ms"]
     assert caplog.messages == []
+
+
+# Metadata that nobody can read
+@pytest.mark.parametrize("digests", [None, DigestSettings()])
+async def test_a7_metadata_that_cannot_be_read_is_a_finding_of_its_ledger_alone(
+    lab: RepairLab, digests: DigestSettings | None
+) -> None:
+    await lab.ledger(entries=3, last=2)
+    garbled = await lab.ledger(entries=3, last=2)
+    lab.garble(garbled.ledger_id)
+    first, second = await look(lab, digests=digests), await look(lab, digests=digests)
+    assert hit(first) == {"metadata_unreadable": 1} and first["exit_code"] == 4
+    assert (first["audit"]["ledgers"], first["audit"]["ok"]) == (1, 3)
+    (found,) = second["unreadable_ledgers"]
+    assert found["ledger_id"] == garbled.ledger_id and "no known format" in found["message"]
+    assert found["first_seen_ms"] == first["started_at_ms"]
+
+
+async def test_a7_what_was_missing_is_not_healed_when_the_metadata_cannot_be_read(
+    lab: RepairLab,
+) -> None:
+    damaged = await lab.ledger(entries=3, last=2)
+    lab.fleet[1].lose(damaged.ledger_id, [1])
+    assert "missing" in hit(await look(lab))
+    lab.garble(damaged.ledger_id)
+    assert (await look(lab))["healed"] == []
+
+
+async def test_a7_a_repair_names_what_it_cannot_read_and_repairs_the_others(lab: RepairLab) -> None:
+    damaged, garbled = [await lab.ledger(entries=3, last=2) for _ in range(2)]
+    lab.fleet[1].lose(damaged.ledger_id, [1])
+    lab.garble(garbled.ledger_id)
+    result = await repair(lab.cluster, RepairRequest(engine="inline", settings=SETTINGS))
+    assert result["entries_copied"] == 1 and lab.held(1, damaged.ledger_id) == [0, 1, 2]
+    (blocked,) = result["blocked"]
+    assert (blocked["ledger_id"], blocked["reason"]) == (garbled.ledger_id, "MetadataUnreadable")

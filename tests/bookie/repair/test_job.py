@@ -9,7 +9,7 @@ import pytest
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.layout import ledger_path
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import InconsistentError, MetadataFormatError
+from bookie.protocol.errors import InconsistentError
 from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
@@ -153,16 +153,37 @@ def write_node(url: str, path: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("engine", ["inline", "spark-local"])
-async def test_metadata_that_cannot_be_read_is_refused_by_name(
-    engine: str, zookeeper_url: str, spark: Any
+@pytest.mark.parametrize("digests", [None, DigestSettings()])
+async def test_a7_metadata_that_cannot_be_read_is_a_finding_whatever_the_engine(
+    engine: str, digests: DigestSettings | None, zookeeper_url: str, spark: Any
 ) -> None:
     async with served(zookeeper_url) as (lab, cluster):
-        ledger = await lab.ledger(entries=1, last=0)
+        ledger, _other = [await lab.ledger(entries=1, last=0) for _ in range(2)]
         node = ledger_path(ledger.ledger_id)
         await asyncio.to_thread(write_node, zookeeper_url, node, b"garbage")
         jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-        with pytest.raises(MetadataFormatError, match=f"^metadata of ledger {ledger.ledger_id} "):
-            await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
+        found = await audit(
+            cluster, engine=engine, digests=digests, settings=AUDIT, spark=jobs.audit
+        )
+    (unreadable,) = found["unreadable_ledgers"]
+    assert unreadable["ledger_id"] == ledger.ledger_id
+    assert unreadable["message"].startswith(f"metadata of ledger {ledger.ledger_id} ")
+    assert (found["audit"]["ledgers"], found["audit"]["ok"], found["exit_code"]) == (1, 1, 4)
+
+
+@pytest.mark.parametrize("engine", ["inline", "spark-local"])
+async def test_a7_a_repair_passes_by_metadata_that_cannot_be_read_whatever_the_engine(
+    engine: str, zookeeper_url: str, spark: Any
+) -> None:
+    async with served(zookeeper_url) as (lab, cluster):
+        ledger, _other = [await lab.ledger(entries=1, last=0) for _ in range(2)]
+        node = ledger_path(ledger.ledger_id)
+        await asyncio.to_thread(write_node, zookeeper_url, node, b"garbage")
+        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
+        result = await repair(cluster, RepairRequest(engine=engine), spark=jobs.repair)
+    (blocked,) = result["blocked"]
+    assert (blocked["ledger_id"], blocked["reason"]) == (ledger.ledger_id, "MetadataUnreadable")
+    assert result["audit_after"]["ok"] == 1
 
 
 async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_nothing(

@@ -16,6 +16,7 @@ from audit_cases import (
     CLASSES,
     Case,
     answer_columns,
+    holders_of,
     is_misplaced,
     ledger_columns,
     oracle,
@@ -28,6 +29,8 @@ from bookie.protocol.placement import Racks
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster
 from bookie.repair.columns import AnswerColumns, LedgerColumns
+from bookie.repair.last_copies import last_copies
+from bookie.repair.quorums import Quorums, all_quorums, quorum_of
 from bookie.repair.sources import AvailabilitySource
 from bookie.repair.spark_audit import audit_ledgers
 from bookie.repair.survey import BulkAudit, Scope, survey
@@ -85,6 +88,7 @@ def tables() -> CaseTables:
 def expected(tables: CaseTables) -> BulkAudit:
     """What the first look has to come to, by the oracle; every verdict is checked on the way."""
     counts, marked, doubtful = AuditCounts(), 0, []
+    quorums = list[Quorums]()
     copies, misplaced = Counter[BookieId](), list[LedgerId]()
     for seed in range(CASES):
         case, wanted = tables.case(seed), oracle(tables.case(seed))
@@ -96,15 +100,32 @@ def expected(tables: CaseTables) -> BulkAudit:
             doubtful.append(LedgerId(seed))
         else:
             entries = case.through + 1
+            quorums.append(quorum_of(case.metadata))
             counts += AuditCounts(ledgers=1, entries=entries, ok=entries)
             marked += any(holding.is_marked for holding in case.holdings.values())
             copies.update({b: len(e) for b, e in shares(case.metadata, entries).items() if e})
-    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced))
+    return BulkAudit(
+        counts, marked, tuple(doubtful), dict(copies), tuple(misplaced), all_quorums(quorums)
+    )
 
 
 def test_every_verdict_is_that_of_plain_sets(expected: BulkAudit) -> None:
     assert expected.counts.ledgers > CASES // 5 < len(expected.doubtful)
     assert CASES // 50 < len(expected.misplaced) < CASES // 2
+
+
+@pytest.mark.parametrize("copies_min", [1, 3])
+def test_who_holds_last_copies_is_who_does_by_plain_sets(
+    tables: CaseTables, copies_min: int
+) -> None:
+    thin = 0
+    for seed in range(CASES // 4):
+        case = tables.case(seed)
+        found = last_copies(case.metadata, case.verdict, copies_min=copies_min)
+        told = {holders: held.entries for holders, held in found.groups.items()}
+        assert told == holders_of(case, copies_min), f"seed={seed}"
+        thin += bool(told)
+    assert thin > CASES // 40
 
 
 async def test_the_first_look_doubts_just_what_is_not_whole_or_not_apart(

@@ -120,7 +120,7 @@ async def test_what_only_the_lost_bookie_had_is_named_and_not_made_up(lab: LostL
     assert (await lab.metadata(ledger.ledger_id)).names(lab.ids[LOST])
 
 
-async def test_a_loss_on_record_is_taken_over_on_the_word_that_the_bookie_is_gone(
+async def test_a_loss_on_record_is_taken_over_from_a_bookie_that_is_gone(
     lab: LostLab,
 ) -> None:
     ledger = await lab.ledger(entries=10, last=9)

@@ -12,6 +12,7 @@ from typing import Any
 
 from bookie.client.recovery import RecoveryResult, accepted_loss, recover
 from bookie.protocol.answers import UndecidedError
+from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import BadRequestError, UndecidableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
@@ -127,6 +128,7 @@ async def _record(
     """Write the durable record on every member before the close; UndecidableError if one refuses.
 
     It names what no member lists, up to the highest id one holds; those beyond the end are cut off.
+    Each member takes its own share; those that have one are returned.
     """
     last = max([first, *(holding.entries.last for holding in holdings.values() if holding.entries)])
     lost = EntrySet.from_ranges([(first, last)])
@@ -137,11 +139,16 @@ async def _record(
                 "return it; repair its disk or replace it, then decide"
             )
         lost -= holding.entries
-    for bookie_id in holdings:
+    shares = {
+        bookie_id: share
+        for bookie_id in holdings
+        if (share := assigned(metadata, bookie_id, through=last) & lost)
+    }
+    for bookie_id, share in shares.items():
         answer = await cluster.control.record_loss(
             bookie_id,
             metadata.ledger_id,
-            lost,
+            share,
             reason=reason,
             by_person=True,
             answered_by=list(holdings),
@@ -151,4 +158,4 @@ async def _record(
                 f"ledger {metadata.ledger_id}: {bookie_id} did not record the loss "
                 f"({answer.message}); nothing was closed"
             )
-    return tuple(holdings)
+    return tuple(shares)

@@ -6,13 +6,14 @@ mistake or a defect of ours raises.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
 
+from bookie.client.addresses import Address, AddressBook
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import UnavailableError
@@ -23,9 +24,7 @@ from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
-from bookie.wire.admin.identity import metadata_for
-
-Reply = TypeVar("Reply")
+from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask
 
 CALLS_MAX: Final = 4
 LEDGERS_PER_CALL: Final = 256
@@ -35,7 +34,7 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.enable_http_proxy", 0),
+    *CHANNEL_OPTIONS,
 )
 _STATUS_OF_CODE: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: Status.OVERLOADED,
@@ -77,15 +76,16 @@ class AdminClient:
     def __init__(
         self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = _dial
     ) -> None:
-        self._store = store
         self._settings = settings or AdminSettings()
         self._dial = dial
-        self._targets: dict[BookieId, str] = {}
-        self._read_at: float | None = None
-        self._reading = asyncio.Lock()
+        ttl_s = self._settings.address_ttl_s
+        self._addresses = AddressBook(
+            store, ttl_s=ttl_s, absent_ttl_s=ttl_s, endpoint_id=ADMIN_ENDPOINT
+        )
         self._lines: dict[BookieId, _Line] = {}
 
     async def close(self) -> None:
+        await self._addresses.close()
         lines, self._lines = list(self._lines.values()), {}
         await asyncio.gather(*(line.channel.close(None) for line in lines))
 
@@ -96,9 +96,7 @@ class AdminClient:
             request = pb.ListLimboRequest(
                 after_ledger_id=after, limit=MARKS_PER_PAGE, include_unchecked=True
             )
-            status, reply, message = await self._call(
-                bookie_id, lambda stub, r=request, **kw: stub.ListLimbo(r, **kw)
-            )
+            status, reply, message = await self._call(bookie_id, request)
             if reply is None:
                 return Marks(bookie_id, status, tuple(marks), message)
             marks.extend(Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers)
@@ -126,9 +124,7 @@ class AdminClient:
         self, bookie_id: BookieId, asked: Sequence[LedgerId]
     ) -> dict[LedgerId, Answer]:
         request = pb.GetAvailabilityRequest(ledger_ids=asked)
-        status, reply, _message = await self._call(
-            bookie_id, lambda stub, **kw: stub.GetAvailability(request, **kw), slow=True
-        )
+        status, reply, _message = await self._call(bookie_id, request, slow=True)
         if status is Status.OVERLOADED and len(asked) > 1:
             # The answer was larger than a message may be: ask for half.
             middle = len(asked) // 2
@@ -146,9 +142,7 @@ class AdminClient:
         for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
             asked = ledger_ids[start : start + LEDGERS_PER_CALL]
             request = pb.ClearLimboRequest(ledger_ids=asked)
-            status, reply, message = await self._call(
-                bookie_id, lambda stub, r=request, **kw: stub.ClearLimbo(r, **kw), slow=True
-            )
+            status, reply, message = await self._call(bookie_id, request, slow=True)
             silent = f"no answer from {bookie_id}: {status.name} {message}".rstrip()
             results.update({i: Cleared(i, False, "Unreachable", silent) for i in asked})
             for one in reply.results if reply is not None else ():
@@ -173,9 +167,7 @@ class AdminClient:
             reason=reason,
             answered_by=answered_by,
         )
-        status, reply, message = await self._call(
-            bookie_id, lambda stub, **kw: stub.RecordLoss(request, **kw), slow=True
-        )
+        status, reply, message = await self._call(bookie_id, request, slow=True)
         if reply is None:
             return LossAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
         return LossAnswer(reply.recorded, reply.message)
@@ -185,91 +177,58 @@ class AdminClient:
     ) -> EntrySet:
         ranges = [pb.EntryRange(first=first, last=last) for first, last in entries.ranges()]
         request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=ranges)
-        _status, reply, _message = await self._call(
-            bookie_id, lambda stub, **kw: stub.RecheckEntries(request, **kw), slow=True
-        )
+        _status, reply, _message = await self._call(bookie_id, request, slow=True)
         if reply is None:
             return EMPTY
         return EntrySet.from_ranges((item.first, item.last) for item in reply.rejected)
 
     async def flush(self, bookie_id: BookieId) -> Status:
-        request = pb.FlushRequest()
-        status, _reply, _message = await self._call(
-            bookie_id, lambda stub, **kw: stub.Flush(request, **kw), slow=True
-        )
+        status, _reply, _message = await self._call(bookie_id, pb.FlushRequest(), slow=True)
         return status
 
     async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
         request = pb.DrainRequest(cancel=cancel)
-        status, reply, message = await self._call(
-            bookie_id, lambda stub, **kw: stub.Drain(request, **kw), slow=True
-        )
+        status, reply, message = await self._call(bookie_id, request, slow=True)
         if reply is None:
             return DrainAnswer(False, message or f"no answer from {bookie_id}: {status.name}")
         return DrainAnswer(True)
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:
-        request = pb.GetHealthRequest()
-        _status, reply, _message = await self._call(
-            bookie_id, lambda stub, **kw: stub.GetHealth(request, **kw)
-        )
+        _status, reply, _message = await self._call(bookie_id, pb.GetHealthRequest())
         return None if reply is None else bool(reply.draining)
 
     async def _call(
-        self,
-        bookie_id: BookieId,
-        send: Callable[..., Awaitable[Any]],
-        *,
-        slow: bool = False,
+        self, bookie_id: BookieId, request: Any, *, slow: bool = False
     ) -> tuple[Status, Any, str]:
         """(OK, reply, "") or (why not, None, the bookie's words)."""
         deadline_s = self._settings.slow_deadline_s if slow else self._settings.deadline_s
         try:
-            async with self._line(bookie_id) as line:
-                if line is None:
-                    return Status.UNREACHABLE, None, f"{bookie_id} is not registered"
-                # Another bookie at the address refuses, which is no answer of this one.
-                reply = await send(line.stub, timeout=deadline_s, metadata=metadata_for(bookie_id))
+            address = await self._addresses.find(bookie_id)
+            async with self._line(bookie_id, address) as line:
+                # Another process at the address is found out there, or by its answer.
+                meant = self._addresses.meant(bookie_id)
+                reply, told = await ask(line.stub, request, meant=meant, timeout_s=deadline_s)
         except grpc.aio.AioRpcError as error:
             status = _STATUS_OF_CODE.get(error.code(), Status.UNREACHABLE)
             return status, None, str(error.details() or error.code().name)
         except UnavailableError as error:
-            return Status.UNREACHABLE, None, f"cannot look up {bookie_id}: {error}"
+            return Status.UNREACHABLE, None, str(error)
+        self._addresses.saw(bookie_id, told.epoch)
         return Status.OK, reply, ""
 
     @asynccontextmanager
-    async def _line(self, bookie_id: BookieId) -> AsyncIterator[_Line | None]:
-        target = await self._target(bookie_id)
+    async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[_Line]:
+        target = f"{address.endpoint.host}:{address.endpoint.port}"
         line = self._lines.get(bookie_id)
         if line is not None and line.target != target:
             del self._lines[bookie_id]
             await line.channel.close(None)
             line = None
-        if line is None and target is not None:
+        if line is None:
             line = _Line(target, *self._dial(target), asyncio.Semaphore(CALLS_MAX))
             self._lines[bookie_id] = line
-        if line is None:
-            yield None
-        else:
-            async with line.calls:
-                yield line
-
-    async def _target(self, bookie_id: BookieId) -> str | None:
-        loop = asyncio.get_running_loop()
-        async with self._reading:
-            fresh = (
-                self._read_at is not None
-                and loop.time() - self._read_at <= self._settings.address_ttl_s
-            )
-            if not fresh:
-                bookies = await self._store.bookies()
-                endpoints = {b: info.endpoint(ADMIN_ENDPOINT) for b, info in bookies.items()}
-                # One that is gone from the list keeps its last address: it may still answer.
-                self._targets.update(
-                    {b: f"{e.host}:{e.port}" for b, e in endpoints.items() if e is not None}
-                )
-                self._read_at = loop.time()
-        return self._targets.get(bookie_id)
+        async with line.calls:
+            yield line
 
 
 def _answer(said: pb.LedgerAvailability) -> Answer:

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from bookie.metadata.store import MetadataStore, Versioned
+from bookie.metadata.store import MetadataStore, Unreadable, Versioned
 from bookie.protocol.availability import EMPTY
+from bookie.protocol.errors import MetadataFormatError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
@@ -36,6 +37,8 @@ from bookie.repair.expect import (
     must_exist_through,
     no_answer,
 )
+from bookie.repair.last_copies import COPIES_MIN, NOTHING, LastCopies, last_copies, sum_of
+from bookie.repair.quorums import Quorums, all_quorums, quorum_of
 from bookie.repair.tally import Tallies, summed, tally_of
 
 METADATA_IN_FLIGHT: Final = 64
@@ -139,7 +142,9 @@ class Audit:
     unchecked, though all entries may be there. `accepted`: ledgers that a person let close at a
     possible loss, each with its record (S33). `tallies`: copies by bookie. `silent`: of the
     unreachable, those that said nothing at all. `skipped`: ledgers with findings that somebody is
-    excused for; they are counted nowhere else.
+    excused for. `unreadable`: ledgers whose metadata nobody can read, so that nothing is known of
+    their entries. What stands in these is counted nowhere else, but in `last_copies`, of entries
+    with too few copies, and `quorums` of the ledgers.
     """
 
     counts: AuditCounts = AuditCounts()
@@ -150,6 +155,9 @@ class Audit:
     tallies: Tallies = field(default_factory=dict)
     silent: frozenset[BookieId] = frozenset()
     skipped: frozenset[LedgerId] = frozenset()
+    last_copies: LastCopies = NOTHING
+    quorums: Quorums = field(default_factory=dict)
+    unreadable: tuple[tuple[LedgerId, MetadataFormatError], ...] = ()
 
     def __add__(self, other: "Audit") -> "Audit":
         return Audit(
@@ -161,6 +169,9 @@ class Audit:
             summed((self.tallies, other.tallies)),
             self.silent | other.silent,
             self.skipped | other.skipped,
+            self.last_copies + other.last_copies,
+            all_quorums((self.quorums, other.quorums)),
+            self.unreadable + other.unreadable,
         )
 
 
@@ -169,7 +180,7 @@ class Auditor:
     """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far.
 
     `deepen`: makes the looks of an audit deep ones (`digests`). `excuse`: of ledgers with findings,
-    those that are not to be reported yet (`marked`), asked last.
+    those that are not to be reported yet (`marked`), asked last. `copies_min`: see `last_copies`.
     """
 
     store: MetadataStore
@@ -178,6 +189,9 @@ class Auditor:
     progress: Callable[[int], None] = lambda _ledgers: None
     deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
     excuse: Callable[[Collection[LedgerId]], Awaitable[set[LedgerId]]] | None = None
+    copies_min: int = COPIES_MIN
+    unreadable: Unreadable = field(default_factory=dict)
+    """Ledgers that were looked at, and whose metadata nobody can read: neither right nor wrong."""
 
     async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
         """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
@@ -198,13 +212,24 @@ class Auditor:
             batch = silent[start : start + batch_size]
             found += await self._report(await self.for_report(batch))
             self.progress(found.counts.ledgers)
-        return found
+        return replace(found, unreadable=tuple(sorted(self.unreadable.items())))
 
     async def _report(self, looks: Mapping[LedgerId, Look]) -> Audit:
         wrong = [ledger_id for ledger_id, look in looks.items() if not look.verdict.is_ok]
         excused = await self.excuse(wrong) if self.excuse is not None else set()
         kept = {i: look for i, look in looks.items() if i not in excused}
-        return replace(audit_of(kept), skipped=frozenset(excused))
+        # Nobody is excused from knowing what the last copies are.
+        thin = (
+            last_copies(look.metadata.value, look.verdict, copies_min=self.copies_min)
+            for look in looks.values()
+            if not look.verdict.is_ok
+        )
+        return replace(
+            audit_of(kept),
+            skipped=frozenset(excused),
+            last_copies=sum_of(thin),
+            quorums=all_quorums(quorum_of(look.metadata.value) for look in looks.values()),
+        )
 
     async def for_report(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Look]:
         """Looks at these as an audit takes them: settled, deep if that is asked for, and slim."""
@@ -244,9 +269,20 @@ class Auditor:
     async def _versions(self, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, int]:
         """Of those that still exist. Asked after the answers: what was deleted or moved between
         the metadata and the answers is wrong by both looks, and no finding."""
-        in_flight = self.settings.metadata_in_flight
-        found = await read_ledgers(self.store, ledger_ids, in_flight=in_flight)
+        found = await self.read(ledger_ids)
         return {ledger_id: one.version for ledger_id, one in found.items()}
+
+    async def read(
+        self, ledger_ids: Iterable[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        """Metadata of those that exist; `unreadable` knows of these what cannot be read now."""
+        fresh: Unreadable = {}
+        in_flight = self.settings.metadata_in_flight
+        found = await read_ledgers(self.store, ledger_ids, unreadable=fresh, in_flight=in_flight)
+        self.unreadable |= fresh
+        for ledger_id in found:
+            self.unreadable.pop(ledger_id, None)
+        return found
 
     async def look(
         self,
@@ -255,13 +291,12 @@ class Auditor:
         ends: Mapping[LedgerId, EntryId] | None = None,
         slim: bool = False,
     ) -> dict[LedgerId, Look]:
-        """One look at each ledger that exists; `ends` caps how far an open one is judged.
+        """One look at each ledger that exists and has metadata that can be read; `ends` caps how
+        far an open one is judged.
 
         `slim`: without what is there, for those who only report what is not.
         """
-        ledgers = await read_ledgers(
-            self.store, ledger_ids, in_flight=self.settings.metadata_in_flight
-        )
+        ledgers = await self.read(ledger_ids)
         answers = await self._answers(ledgers)
         looks: dict[LedgerId, Look] = {}
         # Decoded one ledger at a time: a striped one can be thousands of intervals on each member.
@@ -317,12 +352,20 @@ def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
 
 
 async def read_ledgers(
-    store: MetadataStore, ledger_ids: Iterable[LedgerId], *, in_flight: int = METADATA_IN_FLIGHT
+    store: MetadataStore,
+    ledger_ids: Iterable[LedgerId],
+    *,
+    unreadable: Unreadable,
+    in_flight: int = METADATA_IN_FLIGHT,
 ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-    """Metadata of those that exist, read linearizably, at most `in_flight` at once."""
+    """Metadata of those that exist, read linearizably, at most `in_flight` at once.
+
+    What cannot be read goes into `unreadable`: such a ledger exists, and nothing is known of it.
+    """
     wanted, found = list(ledger_ids), dict[LedgerId, Versioned[LedgerMetadata]]()
     for start in range(0, len(wanted), in_flight):
-        found |= await store.read_ledgers(wanted[start : start + in_flight])
+        asked = wanted[start : start + in_flight]
+        found |= await store.read_ledgers(asked, unreadable=unreadable)
     return found
 
 

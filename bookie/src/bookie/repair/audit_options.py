@@ -44,6 +44,12 @@ _OPTIONS: Final = (
         help="Racks a write set has to span (minNumRacksPerWriteQuorum).",
     ),
     click.option(
+        "--ack-quorum",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Ledgers with a lower ack quorum are findings; 2 where acks come from memory.",
+    ),
+    click.option(
         "--history",
         metavar=f"FILE|{METADATA}",
         help=f"Remember findings here, or in the metadata store ({METADATA}).",
@@ -64,11 +70,14 @@ def audit_arguments(
     grace_s: float,
     racks: Path | None,
     min_racks: int,
+    ack_quorum: int | None,
     history: str | None,
 ) -> dict[str, Any]:
     """What `runs.audit_cluster` takes of them. SettingsError for racks that cannot be read."""
     return {
         "settings": AuditSettings(recheck_s=recheck_delay),
-        "checks": Checks(grace_s, read_racks(racks) if racks is not None else {}, min_racks),
+        "checks": Checks(
+            grace_s, read_racks(racks) if racks is not None else {}, min_racks, ack_quorum
+        ),
         "history": history,
     }

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from bookie.metadata.store import RUN_ENDPOINT
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import MIN_RACKS, Racks
-from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of, read_ledgers
+from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestReader, DigestSettings
 from bookie.repair.engines import INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.history import Keeper, Nowhere
+from bookie.repair.last_copies import COPIES_MIN
 from bookie.repair.looking import Looking
 from bookie.repair.marked import Grace
 from bookie.repair.placing import Misplaced, misplaced, racks_of
@@ -32,11 +33,13 @@ class Checks:
 
     `grace_s`: so long a ledger that is marked under-replicated is left alone. `racks`: of bookies
     that do not say it themselves, or wrongly; `min_racks`: a write set has to span so many.
+    `ack_quorum`: that every ledger should have; None = any.
     """
 
     grace_s: float = 0.0
     racks: dict[BookieId, str] = field(default_factory=dict)
     min_racks: int = MIN_RACKS
+    ack_quorum: int | None = None
 
 
 async def audit(
@@ -79,7 +82,7 @@ async def audit(
         "digests_verified": digests is not None,
         "bytes_read": bulk.bytes_read + run.reader.bytes_read,
         **audit_json(found),
-        "exit_code": exit_code(found.counts, blocked=len(found.skipped) + len(others.silent)),
+        "exit_code": exit_code(found.counts, blocked=_blocked(found, others)),
     }
     chosen = None if ledger_ids is None else frozenset(ledger_ids)
     return document | await told(
@@ -117,7 +120,13 @@ class _Run:
         grace_ms = int(checks.grace_s * 1000)
         self._grace = Grace(cluster.store, grace_ms, self.started.at_ms)
         excuse = self._grace.excused
-        auditor = Auditor(cluster.store, cluster.control, settings, excuse=excuse)
+        auditor = Auditor(
+            cluster.store,
+            cluster.control,
+            settings,
+            excuse=excuse,
+            copies_min=max(COPIES_MIN, checks.ack_quorum or 0),
+        )
         self._auditor = deep_auditor(auditor, self.reader) if self._is_deep else auditor
 
     def _chosen(self) -> AsyncIterator[LedgerId] | Iterable[LedgerId]:
@@ -152,7 +161,12 @@ class _Run:
         total = self.total if is_first else len(bulk.doubtful)
         self._auditor.progress = Looking(self._say, total, again=not is_first).reached
         found = await self._auditor.audit(self._chosen() if is_first else bulk.doubtful)
-        return found + Audit(counts=bulk.counts, marked=bulk.marked, tallies=whole(bulk.copies))
+        return found + Audit(
+            counts=bulk.counts,
+            marked=bulk.marked,
+            tallies=whole(bulk.copies),
+            quorums=bulk.quorums,
+        )
 
     async def others(self, found: Audit, bulk: BulkAudit, racks: Racks) -> Others:
         """Findings that are about no entries."""
@@ -161,7 +175,9 @@ class _Run:
             silent=await self._silent(found),
             misplaced=await self._misplaced(bulk.misplaced, racks),
             overdue=await self._grace.overdue(wanted),
+            unreadable=found.unreadable,
             racks=racks,
+            ack_quorum=self.checks.ack_quorum,
         )
 
     async def _silent(self, found: Audit) -> list[BookieId]:
@@ -183,10 +199,15 @@ class _Run:
         """Those of them whose metadata, read again, still says so."""
         confirmed: list[Misplaced] = []
         async for batch in batches_of(suspects, LEDGERS_PER_BATCH):
-            ledgers = await read_ledgers(self._cluster.store, batch)
+            ledgers = await self._auditor.read(batch)
             judged = (misplaced(one.value, racks) for one in ledgers.values())
             confirmed += [one for one in judged if one is not None]
         return confirmed
+
+
+def _blocked(found: Audit, others: Others) -> int:
+    """How much is in the way of calling everything known."""
+    return len(found.skipped) + len(others.silent) + len(found.unreadable)
 
 
 async def _audit_engine(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bookie.protocol.availability import EntrySet
 from bookie.repair.expect import Verdict
+from bookie.repair.quorums import LOW
 
 MEANINGS: Final = {
     "no_copy": "no copy at all is left",
@@ -22,10 +23,13 @@ MEANINGS: Final = {
 }
 OF_ENTRIES: Final = tuple(MEANINGS)
 SILENT: Final = "silent_bookie"
+UNREADABLE: Final = "metadata_unreadable"
 UNDERREPLICATED: Final = "underreplicated"
 OF_OTHERS: Final = {
     SILENT: "a bookie is registered and gives no answer",
+    UNREADABLE: "the metadata of a ledger cannot be read, so nothing is known of its entries",
     UNDERREPLICATED: "a ledger has been marked under-replicated for longer than is granted",
+    LOW: "a ledger's ack quorum is lower than is asked for",
     "placement_soft": "one rack holds all copies of an entry, though there are more racks",
     "placement_strict": "copies of an entry span fewer racks than are asked for",
 }

@@ -6,7 +6,7 @@ ledgers and of answers are in the same order; nothing in them is decoded yet.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet, Ids
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.status import Status
 from bookie.repair.expect import Holding, no_answer
@@ -70,6 +70,22 @@ def answer_of(holding: Holding) -> Answer:
         holding.lac,
         holding.lost.encode() if holding.lost else b"",
     )
+
+
+NOBODY: Final = BookieId("unreadable-metadata")
+"""No bookie has this id: it is nobody's answer that is waited for."""
+
+
+def stand_ins(ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+    """What stands in a table for ledgers whose metadata nobody can read: one entry, on NOBODY.
+
+    Nobody answers for it, so the ledger is doubtful, and is looked at again and told by name.
+    """
+    fragments = (Fragment(EntryId(0), (NOBODY,)),)
+    return {
+        i: Versioned(LedgerMetadata(i, 1, 1, 1, fragments).closed(EntryId(0), length=0), -1)
+        for i in ledger_ids
+    }
 
 
 @dataclass(frozen=True, slots=True)

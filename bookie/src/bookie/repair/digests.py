@@ -23,7 +23,7 @@ from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
-from bookie.repair.audit import LOOKS_MAX, Auditor, Look, read_ledgers
+from bookie.repair.audit import LOOKS_MAX, Auditor, Look
 from bookie.repair.copy import spans
 from bookie.repair.expect import Holding, judge
 from bookie.repair.pacing import Paces, Sleep, share_of
@@ -192,7 +192,7 @@ class DeepLooks:
             return _judged(look, read)
 
     async def _holds_still(self, look: Look) -> bool:
-        now = await read_ledgers(self.auditor.store, [look.ledger_id])
+        now = await self.auditor.read([look.ledger_id])
         found = now.get(look.ledger_id)
         return found is not None and found.version == look.metadata.version
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from bookie.metadata.store import Unreadable
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.placement import Racks
@@ -109,10 +110,7 @@ def naming(listing: Listing) -> set[LedgerId]:
 
 
 class Emptying:
-    """Takes ledgers off `leaving`. `outcomes`: every ledger it looked after, so far.
-
-    `is_gone`: by a person's word the bookie never comes back, and its disks hold nothing.
-    """
+    """Takes ledgers off `leaving`. `outcomes`: every ledger it looked after, so far."""
 
     def __init__(
         self,
@@ -121,8 +119,6 @@ class Emptying:
         gate: Gate,
         settings: EmptyingSettings,
         carriage: Carriage,
-        *,
-        is_gone: bool = False,
     ) -> None:
         self._cluster = cluster
         self._leaving = leaving
@@ -130,7 +126,6 @@ class Emptying:
         self._settings = settings
         self._engine, self._following = carriage.engine, carriage.following
         self._say = carriage.say
-        self._is_gone = is_gone
         self._candidates: Sequence[BookieId] = ()
         self.outcomes: dict[LedgerId, MoveOutcome] = {}
 
@@ -191,7 +186,7 @@ class Emptying:
     async def _move_round(self, outcomes: Sequence[MoveOutcome]) -> None:
         await self._gate.reserve(outcomes)
         mine = self._without_blocked(outcomes)
-        handover = Handover(self._leaving, self._candidates, self._gate.racks, self._is_gone)
+        handover = Handover(self._leaving, self._candidates, self._gate.racks)
         try:
             await self._engine.move(mine, handover, self._following.count)
         finally:
@@ -215,8 +210,17 @@ class Emptying:
         return await self._move(ledger_ids)
 
     async def _read(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerMetadata]:
-        in_flight = self._settings.repair.audit.metadata_in_flight
-        found = await read_ledgers(self._cluster.store, ledger_ids, in_flight=in_flight)
+        """Of those that exist; what cannot be read is left as it is, and in the way."""
+        unreadable: Unreadable = {}
+        found = await read_ledgers(
+            self._cluster.store,
+            ledger_ids,
+            unreadable=unreadable,
+            in_flight=self._settings.repair.audit.metadata_in_flight,
+        )
+        for ledger_id, error in unreadable.items():
+            outcome = self.outcomes.setdefault(ledger_id, MoveOutcome(ledger_id))
+            outcome.block("MetadataUnreadable", str(error))
         return [metadata.value for metadata in found.values()]
 
     async def _end(self, metadata: LedgerMetadata) -> None:

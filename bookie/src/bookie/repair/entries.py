@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.metadata.store import Versioned
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.status import Status
 from bookie.repair.audit import Auditor, Look
 from bookie.repair.cluster import Cluster
 from bookie.repair.columns import (
+    NOBODY,
     Answer,
     AnswerColumns,
     Intervals,
@@ -21,9 +25,10 @@ from bookie.repair.columns import (
     ReadColumns,
     answer_of,
     ids_of,
+    stand_ins,
 )
 from bookie.repair.digests import CopiesRead, DeepLooks, DigestReader, DigestSettings
-from bookie.repair.expect import Holding
+from bookie.repair.expect import Holding, judge, no_answer
 
 NOTHING_READ = CopiesRead()
 
@@ -48,7 +53,15 @@ class EntryTables:
         found = await self._auditor.look(ledger_ids)
         looks = list(found.values())
         read = await asyncio.gather(*map(self._looks.read_listed, looks))
-        return columns_of_looks(looks, read)
+        unreadable = stand_ins(i for i in ledger_ids if i in self._auditor.unreadable)
+        looks += map(_unanswered, unreadable.values())
+        return columns_of_looks(looks, [*read, *({} for _ in unreadable)])
+
+
+def _unanswered(metadata: Versioned[LedgerMetadata]) -> Look:
+    """A look at a stand-in: nobody has said anything."""
+    nobody = {NOBODY: no_answer(NOBODY, metadata.value.ledger_id, Status.UNREACHABLE)}
+    return Look(metadata, nobody, judge(metadata.value, nobody, through=EntryId(0)))
 
 
 def columns_of_looks(

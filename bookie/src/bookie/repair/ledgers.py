@@ -6,11 +6,12 @@ presence is asked for anew at each start, and no mark is cleared here.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bookie.client.recovery import recover
+from bookie.metadata.store import Unreadable
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import (
@@ -80,13 +81,15 @@ class LedgerRepair:
         return outcomes
 
     async def _repair_batch(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
+        unreadable: Unreadable = {}
         found = await read_ledgers(
             self.cluster.store,
             [task.ledger_id for task in tasks],
+            unreadable=unreadable,
             in_flight=self.settings.audit.metadata_in_flight,
         )
         states = {i: metadata.value.state.value for i, metadata in found.items()}
-        begun = [LedgerOutcome(t.ledger_id, states.get(t.ledger_id, "DELETED")) for t in tasks]
+        begun = [_begun(task.ledger_id, states, unreadable) for task in tasks]
         recovered = await asyncio.gather(
             *(self._recover(task, outcome) for task, outcome in zip(tasks, begun, strict=True))
         )
@@ -176,6 +179,16 @@ class LedgerRepair:
             reason=reason,
             message=message,
         )
+
+
+def _begun(
+    ledger_id: LedgerId, states: Mapping[LedgerId, str], unreadable: Unreadable
+) -> LedgerOutcome:
+    if (error := unreadable.get(ledger_id)) is not None:
+        return LedgerOutcome(
+            ledger_id, "UNREADABLE", reason="MetadataUnreadable", message=str(error)
+        )
+    return LedgerOutcome(ledger_id, states.get(ledger_id, "DELETED"))
 
 
 async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:

@@ -15,6 +15,7 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import (
     MetadataConflictError,
+    MetadataFormatError,
     NoSuchLedgerError,
     NotEnoughBookiesError,
     UnavailableError,
@@ -76,14 +77,11 @@ Told = Callable[[Sequence[MoveOutcome]], None]
 class Handover:
     """Who leaves, and who may take over: writable bookies that answer and remember; those that keep
     copies in several `racks` first.
-
-    `is_gone`: by a person's word the leaving one never comes back, and its disks hold nothing.
     """
 
     leaving: BookieId
     candidates: Sequence[BookieId]
     racks: Racks = NO_RACKS
-    is_gone: bool = False
 
 
 @dataclass(slots=True)
@@ -149,14 +147,17 @@ class LedgerMover:
     async def _move(self, waiting: Mapping[LedgerId, MoveOutcome]) -> list[_Job]:
         looks = await self._auditor.look(list(waiting))
         for ledger_id in waiting.keys() - looks.keys():
-            waiting[ledger_id].state_before = "DELETED"
+            if (error := self._auditor.unreadable.get(ledger_id)) is not None:
+                waiting[ledger_id].block("MetadataUnreadable", str(error))
+            else:
+                waiting[ledger_id].state_before = "DELETED"
         planned = [self._plan(waiting[ledger_id], look) for ledger_id, look in looks.items()]
         jobs = [job for job in planned if job is not None]
         await self._copy_all(jobs)
         await self._flush(_open(jobs))
         await self._verify(_open(jobs))
-        await self._each(_open(jobs), self._record_losses)
         await self._each(_open(jobs), self._write)
+        await self._each([job for job in _open(jobs) if job.outcome.moved], self._record_losses)
         await self._watch_over([job for job in _open(jobs) if job.outcome.moved])
         return jobs
 
@@ -272,10 +273,16 @@ class LedgerMover:
 
     # Metadata
     async def _record_losses(self, job: _Job) -> None:
-        """A loss that is on record stays on record when its keeper leaves."""
-        answered = [b for b, holding in job.look.holdings.items() if holding.has_searched]
-        if self.handover.is_gone:
-            answered.append(self.handover.leaving)
+        """A loss that is on record stays on record when its keeper leaves.
+
+        After the metadata: a bookie takes records of what it is to hold only. A run that is cut off
+        in between leaves the entry without a record on the target, for the next repair to write.
+        """
+        if not any(job.lost.values()):
+            return
+        of_targets = {target: holding for (target, _), holding in (await self._held([job])).items()}
+        found = {**job.look.holdings, **of_targets}
+        answered = [bookie_id for bookie_id, holding in found.items() if holding.has_searched]
         for target, lost in job.lost.items():
             if not lost:
                 continue
@@ -316,6 +323,8 @@ class LedgerMover:
             job.outcome.state_before = "DELETED"
         except UnavailableError:
             job.outcome.block("MetadataUnavailable", str(first_error))
+        except MetadataFormatError as error:
+            job.outcome.block("MetadataUnreadable", str(error))
         else:
             job.outcome.moved = found.fragments == wanted.fragments
             job.must_start_over = not job.outcome.moved

@@ -20,13 +20,13 @@ class LedgerTask:
 class LedgerOutcome:
     """The repair of one ledger, up to but not including flush, loss records and clearing.
 
-    `state_before`: OPEN, IN_RECOVERY, CLOSED or DELETED. `reason`: "" when nothing is in the way,
-    else Undecidable, RecoveryFailed, MetadataUnavailable, CopyIncomplete or CorruptKept, with
-    `message`. `version`: of the metadata it was judged by. `possible_loss_from`: the entry that
-    could not be decided, -1 = none. `waiting_for`: members whose answer is awaited.
-    `corrupt_found`, `corrupt_replaced`: copies that a deep look found to be corrupt, and those of
-    them that are good now. `touched`: bookies that were written to and must sync. `before`: the
-    audit after recovery and before copying.
+    `state_before`: OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata). `reason`: ""
+    when nothing is in the way, else Undecidable, RecoveryFailed, MetadataUnavailable,
+    MetadataUnreadable, CopyIncomplete or CorruptKept, with `message`. `version`: of the metadata it
+    was judged by. `possible_loss_from`: the entry that could not be decided, -1 = none.
+    `waiting_for`: members whose answer is awaited. `corrupt_found`, `corrupt_replaced`: copies that
+    a deep look found to be corrupt, and those of them that are good now. `touched`: bookies that
+    were written to and must sync. `before`: the audit after recovery and before copying.
     """
 
     ledger_id: int

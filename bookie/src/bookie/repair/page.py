@@ -25,7 +25,9 @@ TIMES: Final = ("_at_ms", "_seen_ms")
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 TOLD_ABOVE: Final = ("schema", "kind", "exit_code", "metadata", "run_id", "started_at_ms")
 ORDER: Final = (
-    "classes", "copies", "findings", "silent_bookies", "underreplicated", "misplaced", "healed",
+    "classes", "copies", "findings", "silent_bookies", "low_ack_quorums", "unreadable_ledgers",
+    "underreplicated",
+    "misplaced", "healed",
 )  # fmt: skip
 REPAIRED: Final = (
     "entries_recovered", "entries_copied", "entries_copied_closed", "bytes_copied",

@@ -44,8 +44,10 @@ COPIES_SCHEMA: Final = pa.schema(
 )
 OF_OTHERS: Final = {
     "silent_bookies": "silent_bookie",
+    "unreadable_ledgers": "metadata_unreadable",
     "underreplicated": "underreplicated",
     "misplaced": None,
+    "low_ack_quorums": None,
 }
 """Lists of findings that are no sets of entries, and their class; None = each row names its own."""
 

@@ -54,7 +54,7 @@ def repair_result(
         "undecidable": [_undecidable(o) for o in outcomes if o.reason == "Undecidable"][
             :FINDINGS_MAX
         ],
-        **{name: told[name] for name in ("findings", "classes", "copies")},
+        **{name: told[name] for name in ("findings", "classes", "copies", "last_copies")},
         "unreachable": sorted(after.unreachable | {found.bookie_id for found in silent}),
         "exit_code": exit_code(after.counts, blocked=len(blocked)),
     }

@@ -82,6 +82,7 @@ def audit_json(audit: Audit) -> Document:
         "findings": [finding_json(verdict) for verdict in worst[:FINDINGS_MAX]],
         "findings_left_out": max(len(worst) - FINDINGS_MAX, 0),
         "classes": classes_json(audit.findings),
+        "last_copies": audit.last_copies.json(),
         "copies": copies_json(audit.tallies),
     }
 

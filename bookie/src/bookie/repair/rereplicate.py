@@ -182,7 +182,7 @@ class _Run:
         if isinstance(refused := await self.candidates(), Refusal):
             return refused
         for bookie_id, listing in found.listings.items():
-            emptying = self._emptying(bookie_id, carriage, is_gone=True)
+            emptying = self._emptying(bookie_id, carriage)
             if refusal := await emptying.all_that_name_it(listing):
                 return refusal
         for bookie_id, ledger_ids in (await self._missing(found.marks)).items():
@@ -195,11 +195,9 @@ class _Run:
             await self._mend(batch, carriage)
         return None
 
-    def _emptying(
-        self, bookie_id: BookieId, carriage: Carriage, *, is_gone: bool = False
-    ) -> Emptying:
+    def _emptying(self, bookie_id: BookieId, carriage: Carriage) -> Emptying:
         settings = self._request.settings
-        emptying = Emptying(self._cluster, bookie_id, self, settings, carriage, is_gone=is_gone)
+        emptying = Emptying(self._cluster, bookie_id, self, settings, carriage)
         self._emptied.append(emptying)
         return emptying
 
@@ -233,6 +231,8 @@ class _Run:
             auditor = self._auditor()
             looks = await auditor.settled(list(marks))
             for outcome in mine:
+                if (error := auditor.unreadable.get(outcome.ledger_id)) is not None:
+                    outcome.block("MetadataUnreadable", str(error))
                 if mark := marks.get(outcome.ledger_id):
                     await self._clear(outcome, mark, looks.get(outcome.ledger_id))
         finally:

@@ -20,6 +20,7 @@ from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
 from bookie.repair.looking import Looked, nobody_looks
+from bookie.repair.quorums import quorums_of_rows, rows_of_quorums
 from bookie.repair.sources import AvailabilitySource, EntriesSource, options_of
 from bookie.repair.spark_parts import Outcomes, distinct, executor_name, followed, workers
 from bookie.repair.survey import BulkAudit, Scope, tallied
@@ -33,6 +34,7 @@ JUDGED_SCHEMA: Final = pa.schema(
         ("bookies", _STRINGS),
         ("copies", pa.list_(pa.int64())),
         ("misplaced", pa.list_(pa.int64())),
+        ("quorums", pa.list_(pa.list_(pa.int64()))),
         ("bytes_read", pa.int64()),
         *((name, pa.int64()) for name in COUNT_NAMES),
         ("executor", pa.string()),
@@ -63,6 +65,7 @@ def judged_batch(found: BulkAudit) -> pa.RecordBatch:
         "bookies": list(found.copies),
         "copies": list(found.copies.values()),
         "misplaced": list(found.misplaced),
+        "quorums": rows_of_quorums(found.quorums),
         "bytes_read": found.bytes_read,
         **dict(zip(COUNT_NAMES, found.counts.row(), strict=True)),
         "executor": executor_name(),
@@ -102,6 +105,7 @@ def _bulk(spark: SparkSession, rows: pa.Table) -> BulkAudit:
         doubtful=_ids(rows["doubtful"]),
         copies=_copies(rows),
         misplaced=_ids(rows["misplaced"]),
+        quorums=quorums_of_rows(row for found in rows["quorums"].to_pylist() for row in found),
         bytes_read=pc.sum(rows["bytes_read"]).as_py() or 0,
         spark_app_id=spark.sparkContext.applicationId,
         executors=distinct(rows),

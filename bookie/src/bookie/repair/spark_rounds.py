@@ -95,7 +95,8 @@ class SparkRounds:
 
     async def _read(self, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, LedgerMetadata]:
         in_flight = self._work.settings.repair.audit.metadata_in_flight
-        found = await read_ledgers(self._work.cluster.store, ledger_ids, in_flight=in_flight)
+        store = self._work.cluster.store
+        found = await read_ledgers(store, ledger_ids, unreadable={}, in_flight=in_flight)
         return {ledger_id: metadata.value for ledger_id, metadata in found.items()}
 
 

@@ -188,7 +188,9 @@ class _Run:
         same: list[LedgerId] = []
         in_flight = self._request.settings.audit.metadata_in_flight
         for group in await checkpoint.claimed([task.ledger_id for task in tasks]):
-            ledgers = await read_ledgers(self._cluster.store, group, in_flight=in_flight)
+            ledgers = await read_ledgers(
+                self._cluster.store, group, unreadable={}, in_flight=in_flight
+            )
             same += checkpoint.same(group, {i: found.version for i, found in ledgers.items()})
         wrong = (await survey(self._cluster.columns, same)).doubtful if same else ()
         done = set(same) - set(wrong)

@@ -13,15 +13,23 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import MetadataStore, Unreadable
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import NO_RACKS, SOFT_RACKS, Adherence, Racks
-from bookie.repair.audit import METADATA_IN_FLIGHT, AuditCounts, batches_of, read_ledgers
+from bookie.repair.audit import AuditCounts, batches_of, read_ledgers
 from bookie.repair.bulk import judge_bulk
-from bookie.repair.columns import NO_ANSWER, Answer, AnswerColumns, LedgerColumns, rows_of
+from bookie.repair.columns import (
+    NO_ANSWER,
+    Answer,
+    AnswerColumns,
+    LedgerColumns,
+    rows_of,
+    stand_ins,
+)
 from bookie.repair.control import BookieControl
 from bookie.repair.digests import DigestSettings
 from bookie.repair.placing import adherence_of
+from bookie.repair.quorums import Quorums, all_quorums, quorums_of
 
 LEDGERS_PER_BATCH: Final = 2000
 
@@ -30,7 +38,9 @@ class Tables(Protocol):
     """Where ledgers and answers come from, as columns."""
 
     async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
-        """Those that exist. UnavailableError: no metadata store."""
+        """Those that exist, with stand-ins for those whose metadata cannot be read.
+
+        UnavailableError: no metadata store."""
 
     async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
         """What each member answers about each ledger; never an exception for a bad bookie."""
@@ -44,8 +54,9 @@ class ClusterTables:
     control: BookieControl
 
     async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
-        found = await read_ledgers(self.store, ledger_ids, in_flight=METADATA_IN_FLIGHT)
-        return LedgerColumns.of(found)
+        unreadable: Unreadable = {}
+        found = await read_ledgers(self.store, ledger_ids, unreadable=unreadable)
+        return LedgerColumns.of(found | stand_ins(unreadable))
 
     async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
         asked = _asked(ledgers)
@@ -89,7 +100,8 @@ class BulkAudit:
     """What one look made of all ledgers: counts of those that are wholly ok; the others,
     `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
     `copies`: of the ok ones, the copies of each bookie that has any. `misplaced`: ledgers, whether
-    ok or not, that do not keep their copies apart (`placing`). `bytes_read`: of a deep look.
+    ok or not, that do not keep their copies apart (`placing`). `quorums`: of the ok ones.
+    `bytes_read`: of a deep look.
     """
 
     counts: AuditCounts = field(default_factory=AuditCounts)
@@ -97,6 +109,7 @@ class BulkAudit:
     doubtful: tuple[LedgerId, ...] = ()
     copies: Mapping[BookieId, int] = field(default_factory=dict)
     misplaced: tuple[LedgerId, ...] = ()
+    quorums: Quorums = field(default_factory=dict)
     bytes_read: int = 0
     spark_app_id: str | None = None
     executors: tuple[str, ...] = ()
@@ -109,6 +122,7 @@ class BulkAudit:
             self.doubtful + other.doubtful,
             dict(Counter(self.copies) + Counter(other.copies)),
             self.misplaced + other.misplaced,
+            all_quorums((self.quorums, other.quorums)),
             self.bytes_read + other.bytes_read,
             self.spark_app_id or other.spark_app_id,
             self.executors or other.executors,
@@ -126,6 +140,7 @@ def tallied(ledgers: LedgerColumns, answers: AnswerColumns, racks: Racks) -> Bul
         doubtful=tuple(map(LedgerId, ledgers.ledger_id[judged.is_doubtful].tolist())),
         copies={ledgers.bookies[i]: int(judged.copies[i]) for i in np.flatnonzero(judged.copies)},
         misplaced=_misplaced(ledgers, racks),
+        quorums=quorums_of(ledgers, fine),
     )
 
 
@@ -144,6 +159,7 @@ async def survey(
     """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
     counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
     copies, misplaced = Counter[BookieId](), list[LedgerId]()
+    quorums: Quorums = {}
     looked_at = 0
     async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
         ledgers = await tables.ledgers(batch)
@@ -152,9 +168,10 @@ async def survey(
         doubtful += found.doubtful
         misplaced += found.misplaced
         copies.update(found.copies)
+        quorums = all_quorums((quorums, found.quorums))
         looked_at += len(ledgers)
         progress(looked_at)
-    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced))
+    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced), quorums)
 
 
 async def badly_placed(

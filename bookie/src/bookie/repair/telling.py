@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bookie.protocol.errors import MetadataFormatError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import Audit
@@ -17,6 +18,7 @@ from bookie.repair.classes import (
     OF_OTHERS,
     SILENT,
     UNDERREPLICATED,
+    UNREADABLE,
     classes_json,
     entries_by_class,
 )
@@ -33,6 +35,7 @@ from bookie.repair.history import (
 )
 from bookie.repair.marked import Overdue
 from bookie.repair.placing import Misplaced, misplaced_json
+from bookie.repair.quorums import LOW, low_count, low_json, quorums_json
 from bookie.repair.report import FINDINGS_MAX, Document, copies_json, finding_json
 
 log = logging.getLogger(__name__)
@@ -42,12 +45,16 @@ CORRUPT: Final = "corrupt"
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Findings that are about no entries: silent bookies, misplaced ledgers, marks that stay."""
+    """Findings that are about no entries: silent bookies, misplaced ledgers, marks that stay,
+    metadata that nobody can read, and ledgers with a lower ack quorum than this one, None = any.
+    """
 
     silent: Sequence[BookieId]
     misplaced: Sequence[Misplaced]
     overdue: Overdue
     racks: Racks
+    ack_quorum: int | None = None
+    unreadable: Sequence[tuple[LedgerId, MetadataFormatError]] = ()
 
 
 async def told(
@@ -77,7 +84,9 @@ async def told(
         "underreplicated_skipped": len(found.skipped),
         "racks": others.racks.count,
         "copies": copies_json(found.tallies, others.racks.of),
-        "classes": classes_json(found.findings) | _other_classes(others),
+        "quorums": quorums_json(found.quorums, others.ack_quorum),
+        "low_ack_quorums": low_json(found.quorums, others.ack_quorum),
+        "classes": classes_json(found.findings) | _other_classes(found, others),
     }
     if not isinstance(history, Nowhere):
         _log(made, found, document)
@@ -94,6 +103,7 @@ def _keys(found: Audit) -> Iterable[Key]:
 def _other_keys(others: Others) -> Iterable[Key]:
     yield from (Key(SILENT, bookie_id=bookie_id) for bookie_id in others.silent)
     yield from (Key(one.name, one.ledger_id) for one in others.misplaced)
+    yield from (Key(UNREADABLE, ledger_id) for ledger_id, _error in others.unreadable)
     yield from (Key(UNDERREPLICATED, mark.ledger_id) for mark in others.overdue.oldest)
 
 
@@ -105,6 +115,7 @@ class _Doubt:
     ) -> None:
         self._chosen = chosen
         self._unsure = {v.ledger_id for v in found.findings if v.unknown} | found.skipped
+        self._unsure |= {ledger_id for ledger_id, _error in found.unreadable}
         if not is_deep:
             # Corrupt copies count as missing ones, too, and only a deep audit can see them.
             rotten = (key.ledger_id for key in before.seen if key.name == CORRUPT)
@@ -137,12 +148,18 @@ def _others_json(others: Others, seen: Mapping[Key, Seen], now_ms: int) -> Docum
         row | seen_json(seen[Key(UNDERREPLICATED, row["ledger_id"])])
         for row in others.overdue.json(now_ms)
     ]
+    unreadable = [
+        {"ledger_id": i, "message": str(error), **seen_json(seen[Key(UNREADABLE, i)])}
+        for i, error in others.unreadable[:FINDINGS_MAX]
+    ]
     placed = [
         misplaced_json(one, others.racks) | seen_json(seen[Key(one.name, one.ledger_id)])
         for one in others.misplaced[:FINDINGS_MAX]
     ]
     return {
         "silent_bookies": silent,
+        "unreadable_ledgers": unreadable,
+        "unreadable_ledgers_left_out": len(others.unreadable) - len(unreadable),
         "underreplicated": marked,
         "underreplicated_left_out": others.overdue.count - len(marked),
         "misplaced": placed,
@@ -150,10 +167,12 @@ def _others_json(others: Others, seen: Mapping[Key, Seen], now_ms: int) -> Docum
     }
 
 
-def _other_classes(others: Others) -> Document:
+def _other_classes(found: Audit, others: Others) -> Document:
     counts = dict.fromkeys(OF_OTHERS, 0)
     counts[SILENT] = len(others.silent)
+    counts[UNREADABLE] = len(others.unreadable)
     counts[UNDERREPLICATED] = others.overdue.count
+    counts[LOW] = low_count(found.quorums, others.ack_quorum)
     for one in others.misplaced:
         counts[one.name] += 1
     return {name: {"findings": count, "entries": 0} for name, count in counts.items()}
@@ -166,7 +185,7 @@ def _log(made: Update, found: Audit, document: Document) -> None:
     new: list[Any] = [v for v in found.findings if v.ledger_id in ledgers]
     for verdict in new[:FINDINGS_MAX]:
         log.warning("first seen: %s", json.dumps(finding_json(verdict)))
-    for name in ("silent_bookies", "underreplicated", "misplaced"):
+    for name in ("silent_bookies", "unreadable_ledgers", "underreplicated", "misplaced"):
         for row in document[name]:
             if row["first_seen_ms"] == row["last_seen_ms"]:
                 log.warning("first seen: %s", json.dumps(row))
