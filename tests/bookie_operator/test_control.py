@@ -2,16 +2,52 @@
 
 import pytest
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 from bookie_operator.control import health_of
+
+MEANT = Identity("cluster", "bookie-0", 2)
 
 
 @pytest.mark.parametrize(("counted", "expected"), [(True, 0), (False, None)])
 def test_a_count_that_was_not_made_is_not_zero(counted: bool, expected: int | None) -> None:
-    told = pb.Health(phase=pb.DRAINING, draining=True, ledgers_counted=counted)
-    health = health_of(told)
+    told = pb.Health(
+        bookie_id="bookie-0", phase=pb.DRAINING, draining=True, ledgers_counted=counted
+    )
+    health = health_of(told, MEANT)
     assert health is not None and health.draining
     assert health.ledgers_naming_it == expected
 
 
 def test_a_phase_of_another_version_is_no_answer() -> None:
-    assert health_of(pb.Health(phase=pb.PHASE_UNSPECIFIED)) is None
+    told = pb.Health(bookie_id="bookie-0", phase=pb.PHASE_UNSPECIFIED)
+    assert health_of(told, MEANT) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "is_meant"),
+    [
+        (Identity("cluster", "bookie-0", 2), True),
+        (Identity("cluster", "bookie-0", 3), True),
+        (Identity("", "bookie-0"), True),
+        (Identity("cluster", "bookie-1", 2), False),
+        (Identity("another", "bookie-0", 2), False),
+        (Identity("cluster", "bookie-0", 1), False),
+    ],
+    ids=["itself", "a later boot", "booting", "another bookie", "a namesake", "an older process"],
+)
+def test_d11_a_health_of_another_process_is_no_answer(told: Identity, is_meant: bool) -> None:
+    health = pb.Health(phase=pb.SERVING, bookie_id=told.bookie, instance_id=told.cluster)
+    health.boot.boot_epoch = told.epoch
+    assert (health_of(health, MEANT) is not None) == is_meant
+
+
+def test_a5_what_a_bookie_says_of_the_metadata_store_is_passed_on() -> None:
+    told = pb.Health(
+        bookie_id="bookie-0",
+        phase=pb.SERVING,
+        metadata_rolled_back="older",
+        collection_held="90 of 100",
+    )
+    health = health_of(told, MEANT)
+    assert health is not None
+    assert (health.metadata_rolled_back, health.collection_held) == ("older", "90 of 100")

@@ -1,12 +1,15 @@
 """Passes of the whole loop over a platform in memory and the memory metadata store."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.metadata.store import BookieInfo, MetadataStore
-from bookie.protocol.errors import UnavailableError
+from bookie.metadata.pausing import PAUSED_NAME, read_paused
+from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.protocol.errors import MetadataFormatError, UnavailableError
 from bookie.protocol.ids import BookieId
+from bookie.wire.identity import Identity
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ConditionType
 from bookie_operator.observe import Observer
@@ -129,6 +132,20 @@ async def test_a_pending_fix_is_approved_once_seen(loop: Loop) -> None:
     await loop.run()
     assert loop.control.approved == [("bookie-0", "plan-1", "bookie-operator")]
     assert "CookieFixApproved" in loop.platform.reasons
+    assert waiting.health is not None and waiting.health.boot is not None
+    epoch = waiting.health.boot.epoch
+    known = Identity(loop.cluster.status.metadata.instance_id, "bookie-0", epoch)
+    assert loop.control.meant == [known], "D11: nobody else's fix is approved"
+
+
+async def test_d11_a_namesake_of_another_cluster_is_no_bookie_of_this_one(loop: Loop) -> None:
+    await loop.settle()
+    namesake = bookie("bookie-0", epoch=1).health
+    assert namesake is not None
+    loop.control.healths["bookie-0"] = replace(namesake, instance_id="another")
+    done = await loop.run()
+    assert done.status.bookies[0].state is BookieState.STARTING, "none has answered yet"
+    assert done.status.disruptions_allowed == 0
 
 
 async def test_status_is_published_before_anything_is_done(loop: Loop) -> None:
@@ -164,3 +181,41 @@ async def test_surroundings_that_fail_stop_nothing(loop: Loop) -> None:
     loop.platform.settling_fails = True
     assert (await loop.settle()).status.is_true(ConditionType.AVAILABLE)
     assert "SettleFailed" in loop.platform.reasons
+
+
+async def test_a5_bookies_hear_of_a_pause_and_of_its_end_and_nothing_of_a_quiet_cluster(
+    loop: Loop,
+) -> None:
+    store = MemoryStore(loop.metadata)
+    await loop.settle()
+    assert await store.read_value(PAUSED_NAME) is None
+    for paused in (True, False):
+        spec = loop.cluster.spec.model_copy(update={"paused": paused})
+        loop.cluster = loop.cluster.model_copy(update={"spec": spec})
+        await loop.run(2)
+        assert await read_paused(store) is paused
+    assert [r for r in loop.platform.reasons if r.startswith("Collection")] == [
+        "CollectionPaused",
+        "CollectionResumed",
+    ]
+
+
+class OddCookies(MemoryStore):
+    """Somebody wrote what nobody understands into every cookie."""
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        raise MetadataFormatError(f"the cookie of {bookie_id} cannot be read")
+
+
+async def test_a7_a_cookie_that_cannot_be_read_hides_nothing_else(loop: Loop) -> None:
+    done = await loop.settle()
+    await MemoryStore(loop.metadata).initialise()
+    fewer = done.model_copy(update={"spec": done.spec.model_copy(update={"replicas": 3})})
+
+    async def opened(_url: str) -> MetadataStore:
+        return OddCookies(loop.metadata)
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    seen = await observer.observe(fewer)
+    assert seen.metadata.reachable and seen.bookies[BookieId("bookie-3")].has_cookie is True
+    await observer.close()

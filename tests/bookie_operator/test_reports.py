@@ -1,7 +1,12 @@
 """The engine's result objects, and what is made of broken ones."""
 
+import json
+from typing import Any
+
 import pytest
-from bookie_operator.model.status import CLASSES_MAX
+from bookie.repair.audit_steps import Checks, audit
+from bookie.repair.summary import summary_bytes, summary_of
+from bookie_operator.model.status import CLASSES_MAX, QuorumsStatus
 from bookie_operator.observed import ClassReport, LossReport
 from bookie_operator.reports import (
     audit_report,
@@ -12,6 +17,7 @@ from bookie_operator.reports import (
     rereplication_report,
     scrub_report,
 )
+from repair_lab import AUDIT, RepairLab
 
 
 def test_a_repairs_counts() -> None:
@@ -120,3 +126,63 @@ def test_a_decisions_outcome() -> None:
 @pytest.mark.parametrize("tree", [{}, {"ledger_id": 7}, {"ledger_id": "7", "last_entry_id": 4}])
 def test_a_decision_without_an_end_is_none(tree: dict[str, object]) -> None:
     assert loss_report(tree) is None
+
+
+async def audited(lab: RepairLab) -> dict[str, Any]:
+    """What an audit of this cluster leaves in a pod's termination message."""
+    document = await audit(lab.cluster, settings=AUDIT, checks=Checks(ack_quorum=2))
+    told: dict[str, Any] = json.loads(summary_bytes(summary_of(document)))
+    return told
+
+
+async def test_what_an_audit_says_of_copies_arrives() -> None:
+    lab = await RepairLab(4).start()
+    thin = await lab.ledger(entries=4, last=3)
+    open_one = await lab.ledger(ack=1)
+    lab.fleet[1].lose(thin.ledger_id, [0, 1])
+    lab.fleet[2].down = True
+    found = audit_report(await audited(lab))
+    assert found is not None and found.last_copies is not None and found.last_copies.is_complete
+    [held] = found.last_copies.held_by
+    assert (held.known, held.perhaps, held.entries) == ((lab.ids[0],), (lab.ids[2],), 2)
+    assert held.first_ledgers == (thin.ledger_id,)
+    assert found.quorums == QuorumsStatus(
+        ack_asked=2, ack_lowest=1, copies_lowest=1, ledgers_lowest=(open_one.ledger_id,)
+    )
+    assert found.classes["low_ack_quorum"] == ClassReport(1, 0)
+
+
+ROW: dict[str, object] = {"known": ["bookie-0"], "perhaps": [], "entries": 2, "ledgers": 1}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        None,
+        [ROW | {"known": None}],
+        [ROW | {"known": ["x" * 300]}],
+        [{name: value for name, value in ROW.items() if name != "perhaps"}],
+        [ROW | {"known": [f"b{n}" for n in range(200)]}],
+    ],
+)
+def test_holders_that_cannot_be_read_are_missing_and_not_nobody(rows: object) -> None:
+    told = {"groups": 1, "entries_left_out": 0, "held_by": rows}
+    found = audit_report({"audit": {"missing": 1}, "last_copies": told})
+    assert found is not None and found.last_copies is not None
+    assert not found.last_copies.is_complete
+    whole = audit_report({"audit": {"missing": 1}, "last_copies": told | {"held_by": [ROW]}})
+    assert whole is not None and whole.last_copies is not None and whole.last_copies.is_complete
+
+
+@pytest.mark.parametrize("told", [None, {}, {"groups": 1}, {"groups": "1", "entries_left_out": 0}])
+def test_of_an_engine_that_does_not_count_them_nothing_is_known(told: object) -> None:
+    found = audit_report({"audit": {"missing": 1}, "last_copies": told, "quorums": {}})
+    assert found is not None and found.last_copies is None and found.quorums is None
+
+
+def test_a_scrub_tells_who_holds_what_it_could_not_replace() -> None:
+    told = {"groups": 1, "entries_left_out": 0, "held_by": [ROW]}
+    found = scrub_report({"audit_after": {"entries": 9}, "corrupt_found": 1, "last_copies": told})
+    assert found is not None and found.last_copies is not None
+    assert found.last_copies.held_by[0].known == ("bookie-0",)

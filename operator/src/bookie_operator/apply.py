@@ -4,9 +4,11 @@ Actions were planned from one observation; each names what it was planned for, s
 refuses when that has changed. The first failure ends the pass: the next one looks again.
 """
 
+from bookie.metadata.pausing import write_paused
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
+from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -19,6 +21,7 @@ from bookie_operator.plan.actions import (
     Event,
     ExpandVolume,
     InitialiseMetadata,
+    PauseCollection,
     RemoveBookie,
     ReplaceVolume,
     RestartBookie,
@@ -66,6 +69,8 @@ class Applier:
         match action:
             case InitialiseMetadata():
                 return await _initialise(store)
+            case PauseCollection(paused):
+                return await _pause(store, paused)
             case CreateVolume(bookie_id, disk):
                 created = await self._platform.create_volume(bookie_id, disk)
                 told = Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
@@ -93,7 +98,8 @@ class Applier:
                 told = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
                 return told if begun else None
             case DrainBookie(bookie_id, cancel):
-                await self._control.drain(_control_of(bookie_id, observed), cancel=cancel)
+                address, meant = _control_of(bookie_id, observed)
+                await self._control.drain(address, meant, cancel=cancel)
                 if cancel:
                     return Event("DrainCancelled", "it takes entries again", bookie_id)
                 return Event("DrainBegun", "it takes no new entries", bookie_id)
@@ -106,8 +112,10 @@ class Applier:
                 return Event("JobStopped", f"{name}: {reason}")
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
-        address = _control_of(action.bookie_id, observed)
-        await self._control.approve(address, plan_id=action.plan_id, approved_by=action.approved_by)
+        address, meant = _control_of(action.bookie_id, observed)
+        await self._control.approve(
+            address, meant, plan_id=action.plan_id, approved_by=action.approved_by
+        )
         told = f"fix {action.plan_id} approved by {action.approved_by}"
         return Event("CookieFixApproved", told, action.bookie_id)
 
@@ -122,11 +130,15 @@ class Applier:
         return Event(name, f"{job.name} with engine {job.engine}", job.bookie_id or "")
 
 
-def _control_of(bookie_id: BookieId, observed: Observed) -> str:
-    process = observed.bookie(bookie_id).process
-    if process is None or process.control is None:
+def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:
+    """Where its control plane is, and the process that was observed there."""
+    bookie = observed.bookie(bookie_id)
+    process, health = bookie.process, bookie.health
+    if process is None or process.control is None or health is None:
         raise UnavailableError(f"{bookie_id} has no control plane to ask")
-    return process.control
+    cluster = observed.metadata.instance_id or health.instance_id
+    epoch = health.boot.epoch if health.boot is not None else 0
+    return process.control, Identity(cluster, bookie_id, epoch)
 
 
 async def _initialise(store: MetadataStore | None) -> Event:
@@ -136,11 +148,20 @@ async def _initialise(store: MetadataStore | None) -> Event:
     return Event("MetadataInitialised", f"instance id {instance_id}")
 
 
+async def _pause(store: MetadataStore | None, paused: bool) -> Event:
+    if store is None:
+        raise UnavailableError("the metadata store is not open")
+    await write_paused(store, paused)
+    if paused:
+        return Event("CollectionPaused", "bookies drop no deleted ledgers")
+    return Event("CollectionResumed", "bookies drop deleted ledgers again")
+
+
 def _bookie_of(action: Action) -> str:
     match action:
         case StartBookie(template) | RestartBookie(template, _, _):
             return template.bookie_id
-        case InitialiseMetadata() | StopJob():
+        case InitialiseMetadata() | PauseCollection() | StopJob():
             return ""
         case _:
             return action.bookie_id or ""

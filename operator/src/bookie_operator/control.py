@@ -1,8 +1,10 @@
 """The operator's end of bookies' control planes (gRPC): health, approvals of cookie fixes, drains.
 
-Every call has a deadline. A bookie that does not answer is None, which nobody reads as healthy.
+Every call has a deadline, and names the process it means: pods get the addresses of pods that are
+gone. A bookie that does not answer is None, which nobody reads as healthy; so is another's answer.
 """
 
+import logging
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
@@ -10,6 +12,8 @@ import grpc
 from bookie.protocol.errors import UnavailableError
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask
+from bookie.wire.identity import Identity, refusal
 
 from bookie_operator.observed import (
     BootRecord,
@@ -19,16 +23,9 @@ from bookie_operator.observed import (
     Phase,
 )
 
+LOGGER: Final = logging.getLogger(__name__)
 DEADLINE_S: Final = 3.0
 CHANNELS_MAX: Final = 200
-_OPTIONS: Final = (
-    ("grpc.enable_http_proxy", 0),
-    # A pod has its address before anything listens there, and packets to it may vanish: by default
-    # one such attempt hangs for 20 s, which would be the time to notice an unclean stop.
-    ("grpc.min_reconnect_backoff_ms", 1000),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
 _PHASES: Final = {
     pb.BOOTING: Phase.BOOTING,
     pb.MARKING: Phase.MARKING,
@@ -42,13 +39,15 @@ _PHASES: Final = {
 
 
 class Control(Protocol):
-    """What observing and acting need; `address` is host:port."""
+    """What observing and acting need; `address` is host:port, `meant` who must answer there."""
 
-    async def health(self, address: str) -> Health | None: ...
+    async def health(self, address: str, meant: Identity) -> Health | None: ...
 
-    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None: ...
+    async def approve(
+        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
+    ) -> None: ...
 
-    async def drain(self, address: str, *, cancel: bool) -> None: ...
+    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -59,31 +58,35 @@ class GrpcControl:
     def __init__(self) -> None:
         self._channels: dict[str, grpc.aio.Channel] = {}
 
-    async def health(self, address: str) -> Health | None:
-        stub = await self._stub(address)
+    async def health(self, address: str, meant: Identity) -> Health | None:
+        """None of another process than the one meant, too: LOGGER tells who answered."""
         try:
-            return health_of(await stub.GetHealth(pb.GetHealthRequest(), timeout=DEADLINE_S))
-        except grpc.aio.AioRpcError:
+            told = await self._ask(address, meant, pb.GetHealthRequest())
+        except UnavailableError as error:
+            LOGGER.info("no health of %s: %s", meant.bookie, error)
             return None
+        return health_of(told, meant)
 
-    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
+    async def approve(
+        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
+    ) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        stub = await self._stub(address)
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=approved_by)
-        try:
-            reply = await stub.ApproveCookieFix(request, timeout=DEADLINE_S)
-        except grpc.aio.AioRpcError as error:
-            raise UnavailableError(f"the bookie at {address}: {error.details()}") from error
+        reply = await self._ask(address, meant, request)
         if not reply.accepted:
             raise UnavailableError(f"the bookie at {address} refused: {reply.message}")
 
-    async def drain(self, address: str, *, cancel: bool) -> None:
+    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
+        await self._ask(address, meant, pb.DrainRequest(cancel=cancel))
+
+    async def _ask(self, address: str, meant: Identity, request: Any) -> Any:
         stub = await self._stub(address)
         try:
-            await stub.Drain(pb.DrainRequest(cancel=cancel), timeout=DEADLINE_S)
+            reply, _told = await ask(stub, request, meant=meant, timeout_s=DEADLINE_S)
         except grpc.aio.AioRpcError as error:
             raise UnavailableError(f"the bookie at {address}: {error.details()}") from error
+        return reply
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -96,16 +99,20 @@ class GrpcControl:
             while len(self._channels) >= CHANNELS_MAX:  # ports change with every restart
                 oldest = next(iter(self._channels))
                 await self._channels.pop(oldest).close(None)
-            channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
             self._channels[address] = channel
         stub: BookieAdminStub = cast(Any, BookieAdminStub)(channel)  # generated, untyped
         return stub
 
 
-def health_of(told: pb.Health) -> Health | None:
-    """A bookie's answer as the planner reads it; None for a phase this version does not know."""
+def health_of(told: pb.Health, meant: Identity) -> Health | None:
+    """A bookie's answer as the planner reads it.
+
+    None for a phase this version does not know, and of another bookie or cluster than is meant.
+    """
     phase = _PHASES.get(told.phase)
-    if phase is None:
+    found = Identity(told.instance_id, told.bookie_id, told.boot.boot_epoch)
+    if phase is None or refusal(meant, found, while_booting=True):
         return None
     fix = told.cookie_fix
     return Health(
@@ -133,6 +140,8 @@ def health_of(told: pb.Health) -> Health | None:
             else None
         ),
         draining=told.draining,
+        metadata_rolled_back=told.metadata_rolled_back,
+        collection_held=told.collection_held,
         ledgers_naming_it=told.ledgers_naming_it if told.ledgers_counted else None,
     )
 

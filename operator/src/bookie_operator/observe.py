@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bookie.metadata.opening import open_store
+from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import BookieInfo, MetadataStore
-from bookie.protocol.errors import BookieError
+from bookie.protocol.errors import BookieError, MetadataFormatError
 from bookie.protocol.ids import BookieId
+from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError
@@ -61,6 +63,10 @@ class Observer:
         self._store_url = ""
         self._opening: asyncio.Task[MetadataStore] | None = None
         self._remembered: dict[BookieId, _Remembered] = {}
+        self._epochs: dict[BookieId, int] = {}
+        """Highest that each bookie was seen with: an earlier process does not count any more."""
+        self._cluster = ""
+        """Instance id, as the metadata store last told it."""
 
     @property
     def now(self) -> datetime:
@@ -79,6 +85,8 @@ class Observer:
         (metadata, registered, cookies), healths = await asyncio.gather(
             self._look_at_metadata(cluster, leaving), self._ask_all(hosted)
         )
+        self._cluster = metadata.instance_id or self._cluster
+        healths = self._of_this_cluster(healths)
         return Observed(
             now=self._clock(),
             metadata=metadata,
@@ -117,7 +125,8 @@ class Observer:
         process = bookie.process
         if process is None or not process.running or process.control is None:
             return None
-        health = await self._control.health(process.control)
+        meant = Identity(self._cluster, bookie.id, self._epochs.get(bookie.id, 0))
+        health = await self._control.health(process.control, meant)
         now = self._clock()
         if health is not None:
             self._remembered[bookie.id] = _Remembered(process.instance, health, now)
@@ -127,6 +136,17 @@ class Observer:
             return None
         return replace(last.health, is_fresh=False)
 
+    def _of_this_cluster(self, healths: Mapping[BookieId, Health]) -> dict[BookieId, Health]:
+        """Without those of a namesake in another cluster: the store, asked meanwhile, tells."""
+        found, cluster = dict(healths), self._cluster
+        for bookie_id, health in healths.items():
+            if cluster and health.instance_id not in ("", cluster):
+                del found[bookie_id]
+                self._remembered.pop(bookie_id, None)
+            elif health.boot is not None:
+                self._epochs[bookie_id] = max(self._epochs.get(bookie_id, 0), health.boot.epoch)
+        return found
+
     # Metadata
 
     async def _look_at_metadata(
@@ -135,21 +155,24 @@ class Observer:
         """The store, who is registered, and which of those that are to leave it knows at all."""
         url = ""
         cookies: dict[BookieId, bool] = {}
+        is_paused: bool | None = None
         try:
             url = await self._platform.metadata_url(cluster)
             async with asyncio.timeout(METADATA_DEADLINE_S):
                 store = await self._session(url)
                 instance_id = await store.instance_id()
                 registered = await store.bookies() if instance_id is not None else {}
+                if instance_id is not None:
+                    is_paused = await read_paused(store)
                 for bookie_id in leaving if instance_id is not None else ():
-                    cookies[bookie_id] = await store.read_cookie(bookie_id) is not None
+                    cookies[bookie_id] = await _has_cookie(store, bookie_id)
         except TimeoutError:
             return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}, {}
         except ForbiddenError:
             raise
         except BookieError as error:
             return MetadataView(url=url, message=str(error)), {}, {}
-        view = MetadataView(url=url, reachable=True, instance_id=instance_id)
+        view = MetadataView(url=url, reachable=True, instance_id=instance_id, is_paused=is_paused)
         return view, registered, cookies
 
     async def _session(self, url: str) -> MetadataStore:
@@ -176,6 +199,14 @@ class Observer:
         if store is not None:
             with suppress(BookieError):
                 await store.close()
+
+
+async def _has_cookie(store: MetadataStore, bookie_id: BookieId) -> bool:
+    """One that cannot be read is one, and hides nothing else that the store says."""
+    try:
+        return await store.read_cookie(bookie_id) is not None
+    except MetadataFormatError:
+        return True
 
 
 def _is_writable(info: BookieInfo | None) -> bool:

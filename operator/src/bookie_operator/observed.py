@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.status import LastCopies, QuorumsStatus
 from bookie_operator.model.task import BookieTask
 
 
@@ -134,6 +135,10 @@ class Health:
     """It takes no new entries, since it is to leave."""
     ledgers_naming_it: int | None = None
     """Ledgers whose metadata names it, counted since it drains; None = not counted."""
+    metadata_rolled_back: str = ""
+    """What shows it that the metadata store was put back to an earlier state; empty = nothing."""
+    collection_held: str = ""
+    """Why its collection of deleted ledgers waits for a person; empty = it does not."""
     is_fresh: bool = True
 
 
@@ -239,6 +244,8 @@ class AuditReport:
     accepted_losses: int = 0
     """Ledgers that a person let close at a possible loss."""
     classes: Mapping[str, ClassReport] = field(default_factory=dict)
+    quorums: QuorumsStatus | None = None
+    last_copies: LastCopies | None = None
     engine: str = ""
     engine_reason: str = ""
     spark_app_id: str = ""
@@ -266,6 +273,7 @@ class ScrubReport:
     entries: int = 0
     corrupt_found: int = 0
     corrupt_replaced: int = 0
+    last_copies: LastCopies | None = None
     wrong: int = 0
     blocked: int = 0
     message: str = ""
@@ -319,6 +327,8 @@ class MetadataView:
     reachable: bool = False
     instance_id: str | None = None
     message: str = ""
+    is_paused: bool | None = None
+    """What bookies read there before they collect; None = not known."""
 
 
 @dataclass(frozen=True, slots=True)

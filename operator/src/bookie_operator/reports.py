@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from bookie_operator.model.status import CLASS_PATTERN, CLASSES_MAX
+from bookie_operator.model.status import (
+    CLASS_PATTERN,
+    CLASSES_MAX,
+    HOLDERS_MAX,
+    LEDGERS_MAX,
+    MEMBERS_MAX,
+    Holders,
+    LastCopies,
+    QuorumsStatus,
+)
 from bookie_operator.observed import (
     AuditReport,
     ClassReport,
@@ -32,6 +41,7 @@ _CLASSES: Final = (
     "no_copy",
     "lost",
 )
+NAME_MAX: Final = 253
 _WRONG: Final = _CLASSES[_CLASSES.index("missing") :]
 
 
@@ -87,6 +97,8 @@ def audit_report(tree: Mapping[str, Any]) -> AuditReport | None:
         **counts,
         accepted_losses=len(accepted) if isinstance(accepted, list) else 0,
         classes=_classes(tree),
+        quorums=quorums_of(tree),
+        last_copies=last_copies_of(tree),
         **_engine(tree),
     )
 
@@ -97,6 +109,61 @@ def _classes(tree: Mapping[str, Any]) -> dict[str, ClassReport]:
     names = [name for name in told if re.fullmatch(CLASS_PATTERN, name)][:CLASSES_MAX]
     counts = {name: _part(told, name) for name in names}
     return {n: ClassReport(_count(c, "findings"), _count(c, "entries")) for n, c in counts.items()}
+
+
+def quorums_of(tree: Mapping[str, Any]) -> QuorumsStatus | None:
+    """None when nothing is said of quorums."""
+    told = _part(tree, "quorums")
+    if not told:
+        return None
+    lowest = ("ack_asked", "ack_lowest", "copies_lowest")
+    return QuorumsStatus(
+        **{name: told[name] for name in lowest if _is_count(told.get(name))},
+        ledgers_lowest=_counts(told, "ledgers_lowest"),
+    )
+
+
+def last_copies_of(tree: Mapping[str, Any]) -> LastCopies | None:
+    """None when nothing is said of them. A row that cannot be read, or was cut off, is missing
+    from `groups`, so that nobody takes the rest for all."""
+    told = _part(tree, "last_copies")
+    if not (_is_count(told.get("groups")) and _is_count(told.get("entries_left_out"))):
+        return None
+    rows = told.get("held_by")
+    return LastCopies(
+        entries=_count(told, "entries"),
+        groups=told["groups"],
+        entries_left_out=told["entries_left_out"],
+        held_by=tuple(
+            Holders(
+                known=tuple(row["known"]),
+                perhaps=tuple(row["perhaps"]),
+                entries=_count(row, "entries"),
+                ledgers=_count(row, "ledgers"),
+                first_ledgers=_counts(row, "first_ledgers"),
+            )
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, Mapping) and _are_names(row.get("known"), row.get("perhaps"))
+        )[:HOLDERS_MAX],
+    )
+
+
+def _are_names(*lists: Any) -> bool:
+    return all(
+        isinstance(names, list)
+        and len(names) <= MEMBERS_MAX
+        and all(isinstance(name, str) and len(name) <= NAME_MAX for name in names)
+        for names in lists
+    )
+
+
+def _counts(tree: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    value = tree.get(name)
+    return tuple(filter(_is_count, value))[:LEDGERS_MAX] if isinstance(value, list) else ()
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
@@ -110,6 +177,7 @@ def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
         entries=_count(after, "entries"),
         corrupt_found=_count(tree, "corrupt_found"),
         corrupt_replaced=_count(tree, "corrupt_replaced"),
+        last_copies=last_copies_of(tree),
         wrong=sum(_count(after, name) for name in _WRONG),
         blocked=_count(ledgers, "blocked"),
         message=message_of(tree),

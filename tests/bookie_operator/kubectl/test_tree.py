@@ -11,11 +11,13 @@ from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tree import cluster_tree
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
+    Blocked,
     BookieState,
     BookieStatus,
     ClusterStatus,
     DrainPhase,
     DrainStatus,
+    LossBudgetStatus,
     RereplicationStatus,
     ScrubStatus,
 )
@@ -166,3 +168,21 @@ def test_the_last_re_replication_is_shown(done: dict[str, object], told: str) ->
 )
 def test_the_last_scrub_is_shown(scrub: ScrubStatus, told: str) -> None:
     assert f"last scrub  {told}\n" in shown(with_status(cluster_of("healthy"), scrub=scrub), 60)
+
+
+def test_the_loss_budget_says_why_it_is_what_it_is_and_what_helps() -> None:
+    told = "bookie-1 may hold the last known copies of 7 entries (ledgers 3, 5)"
+    held = LossBudgetStatus(limit=0, reason="LastCopy", message=told, last_copies_on=("bookie-1",))
+    blocked = Blocked(
+        bookie="bookie-1",
+        action="ReplaceDisk",
+        predicate="LastCopy",
+        since=moment(0),
+        message=told,
+    )
+    cluster = with_status(cluster_of("healthy"), loss_budget=held, blocked=(blocked,))
+    text = " ".join(shown(cluster, 1500).split())
+    assert "budget 0 may be out at once, 1 may be evicted now: bookie-1 may hold" in text
+    assert "kubectl bookie scrub demo" in text
+    silent = shown(with_status(cluster_of("healthy"), loss_budget=None), 1500)
+    assert "budget      not told yet" in silent

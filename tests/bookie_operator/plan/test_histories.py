@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies
 from bookie_operator.observed import (
     AuditReport,
     Bookie,
@@ -61,6 +61,8 @@ class World:
     bookies: dict[BookieId, Actor] = field(default_factory=lambda: {n: Actor() for n in FLEET})
     jobs: dict[str, Job] = field(default_factory=dict)
     status: ClusterStatus = field(default_factory=ClusterStatus)
+    thin: frozenset[BookieId] = frozenset()
+    """Who holds the last copies of some entry, should an audit look now."""
 
     def cluster(self, journaled: bool | None = None) -> BookieCluster:
         wanted = self.journaled if journaled is None else journaled
@@ -120,9 +122,24 @@ class World:
             elif isinstance(action, StopJob):
                 self.end(action.name, exit_code=-15)
 
+    def last_copies(self) -> list[frozenset[BookieId]]:
+        """Who holds them by the last audit that came to its end."""
+        ended = [job for job in self.jobs.values() if job.audit is not None]
+        newest = max(ended, key=lambda job: job.attempt, default=None)
+        told = newest.audit.last_copies if newest is not None and newest.audit else None
+        return [frozenset(map(BookieId, one.known)) for one in told.held_by] if told else []
+
     def end(self, name: str, *, exit_code: int) -> None:
         job = self.jobs[name]
         self.jobs[name] = replace(job, running=False, ended_at=at(self.now), exit_code=exit_code)
+
+
+def audit_of(thin: frozenset[BookieId]) -> AuditReport:
+    if not thin:
+        return AuditReport(ok=1, last_copies=LastCopies())
+    held = Holders(known=tuple(sorted(thin)), entries=1, ledgers=1, first_ledgers=(1,))
+    told = LastCopies(entries=1, groups=1, held_by=(held,))
+    return AuditReport(entries=1, missing=1, below_ack_quorum=1, last_copies=told)
 
 
 def boot(actor: Actor, reason: str) -> None:
@@ -149,13 +166,22 @@ class Histories(RuleBasedStateMachine):
     def judge(self, made: Plan, out: set[BookieId]) -> None:
         destructive = [action for action in made.actions if is_destructive(action)]
         assert len(destructive) <= 1
-        budget = self.world.cluster().spec.loss_budget
+        budget = self.world.cluster().spec.quorum.ack - 1
         for action in destructive:
             candidate = candidate_of(action)  # type: ignore[arg-type]
             assert len(out | {candidate}) <= budget
             assert not self.world.paused and self.world.reachable
+            holders = [group for group in self.world.last_copies() if candidate in group]
+            assert not any(group <= out | {candidate} for group in holders)
             if isinstance(action, RestartBookie):
-                assert not any(actor.limbo for actor in self.world.bookies.values())
+                # Of a candidate that is silent nobody knows it. It is out already, and a restart
+                # within the budget is how a broken rollout is mended.
+                known = [
+                    actor.limbo
+                    for name, actor in self.world.bookies.items()
+                    if name != candidate or not actor.silent
+                ]
+                assert not any(known)
         started = [a for a in made.actions if isinstance(a, StartJob)]
         assert not {action.name for action in started} & set(self.world.jobs)
         self.judge_status(made.status)
@@ -218,13 +244,17 @@ class Histories(RuleBasedStateMachine):
             return
         done = world.jobs[job.name]
         if job.kind is JobKind.AUDIT:
-            world.jobs[job.name] = replace(done, audit=AuditReport(ok=1))
+            world.jobs[job.name] = replace(done, audit=audit_of(world.thin))
             return
         world.jobs[job.name] = replace(done, repair=RepairReport(entries_copied=1))
         assert job.bookie is not None
         actor = world.bookies[job.bookie]
         if actor.running and actor.phase is Phase.SERVING and actor.epoch == job.boot_epoch:
             actor.limbo = 0
+
+    @rule(names=st.frozensets(names, max_size=2))
+    def copies_are_lost_or_found(self, names: frozenset[BookieId]) -> None:
+        self.world.thin = names
 
     @rule()
     def store_goes_or_comes(self) -> None:
@@ -251,7 +281,7 @@ class Histories(RuleBasedStateMachine):
     def in_the_end_all_is_well(self) -> None:
         """Left alone, the fleet is brought back; a person answers what only a person may."""
         world = self.world
-        world.reachable, world.paused = True, False
+        world.reachable, world.paused, world.thin = True, False, frozenset()
         for name, actor in world.bookies.items():
             actor.silent = False
             self.come_back(name)

@@ -512,7 +512,8 @@ class TestTasks:
         made = plan(asked, observed(seconds=3, tasks=[task("audit")]), settled())
         [job] = of_type(made, StartJob)
         assert isinstance(job, StartJob) and " ".join(job.options) == (
-            "--history metadata --recheck-delay 20 --underreplicated-grace 3600 --min-racks 2"
+            "--history metadata --recheck-delay 20 --underreplicated-grace 3600 --min-racks 2 "
+            "--ack-quorum 2"
         )
 
     def test_a_task_for_a_stranger_fails(self) -> None:

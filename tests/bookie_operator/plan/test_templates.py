@@ -19,17 +19,22 @@ TEMPLATE = BookieTemplate(
     flush_interval_seconds=10.0,
     asks_before_cookie_fix=True,
 )
-RATES = ("compaction_bytes_per_second_busy", "recovery_bytes_per_second_busy")
+OPTIONS = {
+    "compaction_bytes_per_second_busy": 2**20,
+    "recovery_bytes_per_second_busy": 2**20,
+    "collect_grace_seconds": 60.0,
+    "collect_share_max": 0.5,
+}
 
 
 def test_a_new_version_of_the_operator_restarts_no_bookie() -> None:
     assert TEMPLATE.revision == "013a1fe094e4", "as it was before there were rates"
-    assert TEMPLATE.pacing == {}
+    assert TEMPLATE.options == {}
 
 
-@pytest.mark.parametrize("rate", RATES)
-def test_a_rate_that_is_set_restarts_it(rate: str) -> None:
-    assert replace(TEMPLATE, **{rate: 2**20}).revision != TEMPLATE.revision
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_that_is_set_restarts_it(name: str) -> None:
+    assert replace(TEMPLATE, **{name: OPTIONS[name]}).revision != TEMPLATE.revision
 
 
 def test_a_volume_that_grows_does_not() -> None:

@@ -153,13 +153,20 @@ async def test_settings_name_the_volumes_that_are_there_and_suit_the_bookie(tmp_
     assert (settings.bookie_id, settings.metadata) == ("bookie-0", URL)
 
 
-async def test_rates_of_the_cluster_are_its_bookies(tmp_path: Any) -> None:
-    lab = Lab(compactionBytesPerSecondBusy=2**20, recoveryBytesPerSecondBusy=2**21)
+async def test_options_of_the_cluster_are_its_bookies(tmp_path: Any) -> None:
+    lab = Lab(
+        compactionBytesPerSecondBusy=2**20,
+        recoveryBytesPerSecondBusy=2**21,
+        collectGraceSeconds=60,
+        collectShareMax=0.5,
+    )
     await lab.run_bookie()
     (tmp_path / "bookie.yaml").write_text(lab.api.all(CONFIG_MAP)[0]["data"]["bookie.yaml"])
     settings = load_settings(tmp_path / "bookie.yaml", {})
     assert settings.storage.compaction_bytes_per_second_busy == 2**20
     assert settings.limits.recovery_bytes_per_second_busy == 2**21
+    assert settings.storage.collect_grace_seconds == 60
+    assert settings.storage.collect_share_max == 0.5
 
 
 async def test_settings_are_immutable_and_named_by_their_content() -> None:
@@ -207,6 +214,17 @@ async def test_a_person_decides_where_bookies_run() -> None:
 
 
 # Services
+
+
+async def test_b1_a_bookie_registers_its_name_and_not_the_address_of_its_pod() -> None:
+    lab = await everything()
+    owner = lab.api.the(STATEFUL_SET, "demo-bookie-0")
+    [container] = owner["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    pod, service, *rest = str(variables["BOOKIE_HOST"]).split(".")
+    assert (pod, rest) == ("demo-bookie-0-0", [lab.cluster.metadata.namespace, "svc"])
+    assert service == owner["spec"]["serviceName"] == "demo-bookies"
+    assert lab.api.the(SERVICE, service)["spec"]["publishNotReadyAddresses"], "also while it boots"
 
 
 async def test_clients_find_bookies_that_serve_and_peers_find_all() -> None:

@@ -14,6 +14,7 @@ from rich.text import Text
 from bookie_operator.kubectl.pending import pending_fixes, undecidable
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
+    LAST_COPY,
     BookieState,
     BookieStatus,
     ClusterStatus,
@@ -112,17 +113,46 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
                 "Possible data loss: nothing is disturbed until repairs have cleared limbo and an "
                 "audit is clean. If old disks can come back, bring them back first."
             )
+    yield from _metadata(name, status)
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
     is_unproven = verified is not None and verified.reason in _AUDIT_HELPS
     if is_unproven and is_calm and not status.audit.running:
         yield Hint("To have every copy checked now:", ("bookie", "audit", name))
+    if any(item.predicate == LAST_COPY for item in status.blocked):
+        yield Hint(
+            "Copies are missing, and a bookie that may hold the last ones is left alone. A scrub "
+            "brings back what can be, and an audit looks again after it:",
+            ("bookie", "scrub", name),
+        )
     drain = status.drain
     if drain is not None and (drain.phase is DrainPhase.HELD or drain.failures):
         replicas = str(int(drain.bookie.rpartition("-")[2]) + 1)
         yield Hint(
             f"{drain.bookie} is to leave and cannot yet. To keep it instead:",
             ("scale", "bookiecluster", name, "--replicas", replicas),
+        )
+
+
+def _metadata(name: str, status: ClusterStatus) -> Iterator[Hint]:
+    """What the metadata store has to do with it."""
+    if status.is_true(ConditionType.METADATA_ROLLED_BACK):
+        yield Hint(
+            "The metadata store looks rolled back to an earlier state: nothing is collected, "
+            "repaired or taken away meanwhile. Put its newest state back, or accept this one "
+            '(docs/operating.md, "A metadata store that went back"). To stop all else:',
+            ("bookie", "pause", name),
+        )
+    held = status.condition(ConditionType.COLLECTION_HELD)
+    if held is not None and held.status == "True":
+        bookie = held.message.partition(":")[0]
+        yield Hint(
+            "Many ledgers are gone from the metadata store, and their entries are kept. Only if "
+            "they were deleted on purpose:",
+            (
+                *("exec", "-it", f"{name}-{bookie}-0", "-c", "bookie", "--"),
+                *("bookie", "collect", "approve", bookie, "--metadata", status.metadata.url),
+            ),
         )
     if not status.metadata.reachable and status.metadata.url:
         yield Hint(

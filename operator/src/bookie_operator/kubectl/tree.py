@@ -43,6 +43,8 @@ SUMMARIES: Final = frozenset(
     }
 )
 """Conditions that often repeat what is shown at a bookie or under `blocked`."""
+_CALM: Final = ("AckQuorum", "NotAudited")
+"""Why the loss budget is what the spec says."""
 _PHASE_STYLES: Final = {
     "Running": "bold green",
     "PossibleDataLoss": "bold red",
@@ -59,7 +61,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         if _matters(condition):
             tree.add(_condition(condition, status=status, now=now))
     tree.add(_durability(cluster.spec))
-    tree.add(_quorum(cluster.spec, status))
+    tree.add(_quorum(cluster.spec))
+    tree.add(_budget(status))
     tree.add(_metadata(status.metadata))
     tree.add(_audit(status.audit, now))
     if status.scrub.attempt:
@@ -151,13 +154,21 @@ def _durability(spec: ClusterSpec) -> Text:
     return Text.assemble(("durability  ", "dim"), mode)
 
 
-def _quorum(spec: ClusterSpec, status: ClusterStatus) -> Text:
+def _quorum(spec: ClusterSpec) -> Text:
     quorum = spec.quorum
-    return Text.assemble(
-        ("quorum      ", "dim"),
-        f"ensemble {quorum.ensemble}, write {quorum.write}, ack {quorum.ack}; "
-        f"{spec.loss_budget} may be out at once, {status.disruptions_allowed} may be evicted now",
+    told = f"ensemble {quorum.ensemble}, write {quorum.write}, ack {quorum.ack}"
+    return Text.assemble(("quorum      ", "dim"), told)
+
+
+def _budget(status: ClusterStatus) -> Text:
+    """How many bookies may be out at once, and why."""
+    budget, text = status.loss_budget, Text.assemble(("budget      ", "dim"))
+    if budget is None:
+        return text.append("not told yet")
+    text.append(
+        f"{budget.limit} may be out at once, {status.disruptions_allowed} may be evicted now: "
     )
+    return text.append(budget.message, "" if budget.reason in _CALM else "yellow")
 
 
 def _metadata(metadata: MetadataStatus) -> Text:

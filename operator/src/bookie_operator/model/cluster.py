@@ -137,7 +137,7 @@ class Scheduling(Resource):
 
 
 class Quorum(Resource):
-    """Sizes that the cluster's ledgers use; the loss budget is ack - 1."""
+    """Sizes that the cluster's ledgers use; the loss budget is ack - 1 at most."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -378,6 +378,12 @@ class ClusterSpec(Resource):
     """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
     recovery_bytes_per_second_busy: BytesPerSecond | None = None
     """What repairs may bring to a bookie while clients append; 8 MiB when nothing is written."""
+    collect_grace_seconds: Annotated[float, Field(ge=1, le=604800)] | None = None
+    """Between the two looks that miss a deleted ledger, before its entries go; 900 when nothing
+    is written."""
+    collect_share_max: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Of a bookie's ledgers: if more of them would go at once, it asks a person. 0.25 when nothing
+    is written."""
     quorum: Quorum = Quorum()
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
     storage: Storage
@@ -415,11 +421,6 @@ class ClusterSpec(Resource):
         return self.model_dump_json(
             by_alias=True, exclude_defaults=True, include=parts | {"grace_period_seconds"}
         )
-
-    @property
-    def loss_budget(self) -> int:
-        """How many bookies may be down or in limbo at once with nothing at risk."""
-        return self.quorum.ack - 1
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:

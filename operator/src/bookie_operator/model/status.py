@@ -18,6 +18,13 @@ INCIDENTS_MAX: Final = 50
 """Older closed incidents are dropped; open ones never."""
 
 CLASSES_MAX: Final = 32
+LAST_COPY: Final = "LastCopy"
+"""Predicate, and reason of the loss budget: a last known copy might go."""
+HOLDERS_MAX: Final = 64
+"""Groups of bookies that hold last copies."""
+MEMBERS_MAX: Final = 100
+LEDGERS_MAX: Final = 16
+"""Ledgers that a group or a quorum names."""
 CLASS_PATTERN: Final = r"[a-z][a-z_]{0,39}"
 """Names of an audit's classes of findings."""
 
@@ -42,6 +49,8 @@ class ConditionType(StrEnum):
     DURABILITY_VERIFIED = "DurabilityVerified"
     SCALE_DOWN_BLOCKED = "ScaleDownBlocked"
     MIXED_DURABILITY = "MixedDurability"
+    METADATA_ROLLED_BACK = "MetadataRolledBack"
+    COLLECTION_HELD = "CollectionHeld"
     PAUSED = "Paused"
 
 
@@ -235,6 +244,46 @@ class AttemptStatus(Resource):
     """How far the one that runs is, by its own word."""
 
 
+class Holders(Resource):
+    """Entries with too few known copies that the same bookies hold."""
+
+    known: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
+    """Bookies that have a good copy."""
+    perhaps: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
+    """Bookies that may have one, and could not say so."""
+    entries: Count = 0
+    ledgers: Count = 0
+    first_ledgers: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
+
+
+class LastCopies(Resource):
+    """Who holds what is left of entries with too few copies."""
+
+    entries: Count = 0
+    groups: Count = 0
+    entries_left_out: Count = 0
+    """Of which nobody kept who holds them."""
+    held_by: Annotated[tuple[Holders, ...], Field(max_length=HOLDERS_MAX)] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Bookies that are not named hold no last copy."""
+        return len(self.held_by) == self.groups and not self.entries_left_out
+
+
+class QuorumsStatus(Resource):
+    """The ledgers' own quorums."""
+
+    ack_asked: Count | None = None
+    """The ack quorum that the audit was asked for."""
+    ack_lowest: Count | None = None
+    copies_lowest: Count | None = None
+    """The least number of copies of an entry that are certain: the ack quorum of a ledger that is
+    written, the write quorum of a closed one. Absent without ledgers."""
+    ledgers_lowest: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
+    """The first ledgers with so few."""
+
+
 class AuditStatus(AttemptStatus):
     """The last finished audit, and the attempt that runs or failed since."""
 
@@ -254,6 +303,10 @@ class AuditStatus(AttemptStatus):
         default_factory=dict
     )
     """Every class that the engine knows, also those without findings."""
+    quorums: QuorumsStatus | None = None
+    """Absent: the engine did not say."""
+    last_copies: LastCopies | None = None
+    """Absent: the engine did not say, so that with findings every bookie may hold one."""
     engine: ShortText = ""
     engine_reason: LongText = ""
     spark_app_id: ShortText = ""
@@ -271,6 +324,8 @@ class ScrubStatus(AttemptStatus):
     corrupt_replaced: Count = 0
     blocked: Count = 0
     """Ledgers of which not all could be verified or replaced."""
+    last_copies: LastCopies | None = None
+    """As of an audit, after what could be replaced was."""
 
 
 class RereplicationStatus(AttemptStatus):
@@ -341,6 +396,17 @@ class Blocked(Resource):
     message: LongText = ""
 
 
+class LossBudgetStatus(Resource):
+    """How many bookies may be out at once with no acknowledged entry at risk, and why so many."""
+
+    limit: Count = 0
+    reason: ShortText = ""
+    """AckQuorum, NotAudited, OlderAudit, LowerQuorum, SingleCopy or LastCopy."""
+    message: LongText = ""
+    last_copies_on: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
+    """Bookies that may hold the last known copy of an entry: nothing takes them away."""
+
+
 class MetadataStatus(Resource):
     url: LongText = ""
     reachable: bool = False
@@ -361,7 +427,8 @@ class ClusterStatus(Resource):
     ready_replicas: Count = 0
     selector: LongText = ""
     disruptions_allowed: Count = 0
-    """What the PodDisruptionBudget grants: 0 while limbo exists."""
+    """What the PodDisruptionBudget grants: 0 while limbo exists, or a last copy might go."""
+    loss_budget: LossBudgetStatus | None = None
     metadata: MetadataStatus = MetadataStatus()
     conditions: Annotated[
         tuple[Condition, ...], Field(max_length=32, json_schema_extra=_by_keys("type"))

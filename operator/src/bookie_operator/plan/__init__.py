@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
-from bookie_operator.model.status import ClusterStatus, Incident
+from bookie_operator.model.status import LAST_COPY, ClusterStatus, Incident
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
@@ -24,14 +24,16 @@ from bookie_operator.plan.actions import (
     RestartBookie,
     candidate_of,
 )
-from bookie_operator.plan.audits import Audits, audits
+from bookie_operator.plan.audits import Audits, audits, last_audit
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
+from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.conditions import conditions
+from bookie_operator.plan.copies import copies_of
 from bookie_operator.plan.disks import cookie_fixes
 from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
-from bookie_operator.plan.findings import Findings
+from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
@@ -46,7 +48,8 @@ from bookie_operator.plan.report import (
 )
 from bookie_operator.plan.rereplications import Rereplications, rereplications
 from bookie_operator.plan.restarts import expansions, provision, restarts
-from bookie_operator.plan.scrubs import Scrubs, scrubs
+from bookie_operator.plan.rollback import ROLLED_BACK
+from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
 from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tasks import replacements, task_statuses
 
@@ -70,13 +73,12 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     incidents, events = advance(observed, judged, previous)
     suspected = suspicions(judged, previous)
     events += suspected
-    loss = possible_data_loss(cluster, judged, observed, incidents=incidents, previous=previous)
-    budget = budget_of(spec, judged, observed.metadata, is_loss_possible=is_undecided(loss))
+    loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
 
     actions, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
     wanted, refused = _disruptions(spec, judged, observed, incidents=incidents, budget=budget)
     refusals += refused
-    accepting, not_accepted = acceptances(cluster, observed)
+    accepting, not_accepted = acceptances(cluster, observed, rolled_back=budget.rolled_back)
     refusals += not_accepted
     repairing = repairs(cluster, judged, observed, previous)
     refusals += repairing.refusals
@@ -91,15 +93,17 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         judged,
         observed,
         incidents=incidents,
-        previous=previous.audit,
+        previous=previous,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
         is_asked=bool(suspected),
         is_new_spec=is_new_generation(cluster, previous),
+        is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
     )
-    first = _pressing(repairing, draining)
+    first = _pressing(repairing, draining, budget)
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
-    actions += [*wanted[:1], *accepting, *repairing.actions, *auditing.actions]
+    actions += [*pausing(cluster, observed, previous), *wanted[:1], *accepting]
+    actions += [*repairing.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
     status = _status(
@@ -126,6 +130,34 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
 
 
+def _weighed(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    incidents: Sequence[Incident],
+    previous: ClusterStatus,
+) -> tuple[Verdict, Budget]:
+    """Whether entries may be lost already, and how much more may be risked.
+
+    What an audit that has ended by now has found counts at once, in this very pass.
+    """
+    audit = last_audit(cluster, observed, previous.audit)
+    copies = copies_of(cluster.spec, audit, last_scrub(cluster, observed, previous.scrub))
+    loss = possible_data_loss(
+        judged, observed, incidents=incidents, previous=previous, certain=copies.certain
+    )
+    budget = budget_of(
+        cluster.spec,
+        judged,
+        observed.metadata,
+        copies=copies,
+        previous=previous,
+        is_loss_possible=is_undecided(loss),
+    )
+    return loss, budget
+
+
 def _gentle(
     cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
@@ -142,8 +174,10 @@ def _gentle(
     return replicating, scrubbing
 
 
-def _pressing(repairing: Repairs, draining: Drains) -> str:
+def _pressing(repairing: Repairs, draining: Drains, budget: Budget) -> str:
     """What scrubs and re-replications give way to, as the reason of their stop."""
+    if budget.rolled_back:
+        return ROLLED_BACK
     if repairing.wants_to_run:
         return "RepairFirst"
     return "DrainFirst" if draining.is_running else ""
@@ -202,6 +236,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
         selector=f"bookkeeper.bookie-operator.dev/cluster={found.cluster.metadata.name}",
         disruptions_allowed=budget.disruptions_allowed,
+        loss_budget=budget.status(),
         metadata=metadata_status(observed, previous),
         conditions=current,
         bookies=bookies,

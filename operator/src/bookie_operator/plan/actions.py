@@ -39,6 +39,8 @@ class BookieTemplate:
     """`ClusterSpec.pod`"""
     compaction_bytes_per_second_busy: int | None = None
     recovery_bytes_per_second_busy: int | None = None
+    collect_grace_seconds: float | None = None
+    collect_share_max: float | None = None
 
     @property
     def revision(self) -> str:
@@ -50,18 +52,21 @@ class BookieTemplate:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
-    def pacing(self) -> dict[str, dict[str, int]]:
-        """Sections of a bookie's settings: the rates that it has of its own, none by default."""
-        rates = {
-            "storage": {"compactionBytesPerSecondBusy": self.compaction_bytes_per_second_busy},
+    def options(self) -> dict[str, dict[str, float]]:
+        """Sections of a bookie's settings: what the spec says of them, nothing by default."""
+        sections: dict[str, dict[str, float | None]] = {
+            "storage": {
+                "compactionBytesPerSecondBusy": self.compaction_bytes_per_second_busy,
+                "collectGraceSeconds": self.collect_grace_seconds,
+                "collectShareMax": self.collect_share_max,
+            },
             "limits": {"recoveryBytesPerSecondBusy": self.recovery_bytes_per_second_busy},
         }
-        return {
-            section: {name: rate}
-            for section, names in rates.items()
-            for name, rate in names.items()
-            if rate is not None
+        given = {
+            section: {name: value for name, value in values.items() if value is not None}
+            for section, values in sections.items()
         }
+        return {section: values for section, values in given.items() if values}
 
 
 def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
@@ -83,12 +88,21 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
         pod=spec.pod,
         compaction_bytes_per_second_busy=spec.compaction_bytes_per_second_busy,
         recovery_bytes_per_second_busy=spec.recovery_bytes_per_second_busy,
+        collect_grace_seconds=spec.collect_grace_seconds,
+        collect_share_max=spec.collect_share_max,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class InitialiseMetadata:
     """Create the cluster's layout in an empty metadata store."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseCollection:
+    """Tell the bookies whether the cluster is paused, so that they drop no deleted ledger."""
+
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +206,7 @@ class StopJob:
 
 Action = (
     InitialiseMetadata
+    | PauseCollection
     | CreateVolume
     | StartBookie
     | RestartBookie

@@ -12,8 +12,14 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, ClassCounts, Incident, whole_milliseconds
+from bookie_operator.model.cluster import AckMode, BookieCluster
+from bookie_operator.model.status import (
+    AuditStatus,
+    ClassCounts,
+    ClusterStatus,
+    Incident,
+    whole_milliseconds,
+)
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob, StopJob
@@ -26,6 +32,10 @@ from bookie_operator.plan.states import Judged, marks_total
 
 SLACK: Final = 2.0
 """A schedule's verdict is stale after this many intervals."""
+HEALED_AGAIN_S: Final = 60.0
+"""From an audit with unknowns to the next one, once all serve."""
+HELD_AGAIN_S: Final = 300.0
+"""From an audit whose last copies hold something back to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +50,19 @@ def audits(
     observed: Observed,
     *,
     incidents: Sequence[Incident],
-    previous: AuditStatus,
+    previous: ClusterStatus,
     is_loss_possible: bool,
     is_repairing: bool,
     is_asked: bool = False,
     is_new_spec: bool = False,
+    is_held: bool = False,
 ) -> Audits:
-    """`is_asked`: in this pass something was seen that only an audit can settle.
+    """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
+    copies by the last one hold something back.
 
     `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
-    status = followed(cluster, observed, previous, kind=JobKind.AUDIT, figures=_figures)
+    status = last_audit(cluster, observed, previous.audit)
     if is_new_spec:
         status = status.model_copy(update={"next_at": None})
     if is_asked:
@@ -66,18 +78,31 @@ def audits(
         return Audits(status, actions)
     if status.failures and status.next_at is not None and observed.now < status.next_at:
         return Audits(status, actions)
+    scrubbed_at = previous.scrub.finished_at
+    is_mended = scrubbed_at is not None and not is_younger(status, scrubbed_at)
     if _is_wanted(
-        cluster, judged, observed, incidents=incidents, status=status, is_loss=is_loss_possible
+        cluster,
+        judged,
+        observed,
+        incidents=incidents,
+        status=status,
+        is_loss=is_loss_possible,
+        is_better_now=is_mended or (is_held and _waited(status, observed.now, HELD_AGAIN_S)),
     ):
         attempt = status.attempt + 1
         name = f"{cluster.metadata.name}-audit-{attempt}"
         engine = cluster.spec.audit.engine.value
-        options = _options(cluster)
+        options = _options(cluster, judged)
         actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
     return Audits(status, actions)
 
 
-def _options(cluster: BookieCluster) -> tuple[str, ...]:
+def last_audit(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
+    """What is known by the audits that have ended by now."""
+    return followed(cluster, observed, previous, kind=JobKind.AUDIT, figures=_figures)
+
+
+def _options(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> tuple[str, ...]:
     """Findings are remembered where the cluster's next audit finds them, wherever it runs."""
     audit = cluster.spec.audit
     return (
@@ -85,7 +110,14 @@ def _options(cluster: BookieCluster) -> tuple[str, ...]:
         *("--recheck-delay", f"{audit.recheck_delay_seconds:g}"),
         *("--underreplicated-grace", f"{audit.underreplicated_grace_seconds:g}"),
         *("--min-racks", str(audit.min_racks)),
+        *("--ack-quorum", str(max(cluster.spec.quorum.ack, _survives_a_crash(judged)))),
     )
+
+
+def _survives_a_crash(judged: Mapping[BookieId, Judged]) -> int:
+    """The ack quorum with which one unclean stop loses nothing."""
+    boots = (one.bookie.health.boot for one in judged.values() if one.bookie.health is not None)
+    return 2 if any(boot is not None and boot.mode == AckMode.MEMORY for boot in boots) else 1
 
 
 def disturbed_at(incidents: Sequence[Incident], status: AuditStatus) -> datetime | None:
@@ -125,6 +157,7 @@ def _is_wanted(
     incidents: Sequence[Incident],
     status: AuditStatus,
     is_loss: bool,
+    is_better_now: bool,
 ) -> bool:
     if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
         return True
@@ -145,15 +178,15 @@ def _is_wanted(
     settled = everyone_answers and not marks_total(judged)
     if not settled:
         return False
-    return not is_younger(status, disturbed_at(incidents, status)) or _may_have_healed(
-        status, observed
-    )
+    if not is_younger(status, disturbed_at(incidents, status)):
+        return True
+    return status.clean is False and (is_better_now or _may_have_healed(status, observed))
 
 
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:
     """An audit that found unknowns while bookies were away is repeated once all are back."""
-    return status.clean is False and status.unknown > 0 and _waited(status, observed.now)
+    return status.unknown > 0 and _waited(status, observed.now, HEALED_AGAIN_S)
 
 
-def _waited(status: AuditStatus, now: datetime) -> bool:
-    return status.finished_at is not None and now - status.finished_at >= timedelta(seconds=60)
+def _waited(status: AuditStatus, now: datetime, seconds: float) -> bool:
+    return status.finished_at is not None and now - status.finished_at >= timedelta(seconds=seconds)

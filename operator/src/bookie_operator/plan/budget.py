@@ -1,8 +1,12 @@
 """The loss budget: how many bookies may be out at once with no acknowledged entry at risk.
 
-An acknowledged entry is on ack-quorum bookies, perhaps only in their memory. So the set of bookies
-that are down, booting or in limbo, plus the candidate of an action, must stay below the ack
-quorum. Every voluntary disruption and every cookie fix asks here; what is not known refuses.
+So many copies of an acknowledged entry are certain (`copies`), perhaps only in their bookies'
+memory. The bookies that are down, booting or in limbo, plus the candidate of an action, must stay
+below that number; and none may go that may hold the last known copy of an entry with fewer. Every
+voluntary disruption and every cookie fix asks here; what is not known refuses.
+
+A stop that forgets nothing costs no copy: where acks come from a synced disk, a restart that leaves
+the disks alone needs only that all others serve. What takes a disk's content away never is such.
 """
 
 from collections.abc import Mapping
@@ -12,38 +16,63 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.status import (
+    BOOKIES_MAX,
+    LAST_COPY,
+    ClusterStatus,
+    LossBudgetStatus,
+)
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.copies import Copies
+from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
 
 EXCEEDED: Final = "LossBudgetExceeded"
+_DURABLE: Final = frozenset({"journal", "sync"})
+"""Modes in which an add is on a synced disk before it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """|impaired or candidate| <= limit, else refuse."""
+    """`bookies`: all there are. `forgetful`: those whose stop may forget entries."""
 
-    limit: int
+    copies: Copies
+    bookies: tuple[BookieId, ...]
     impaired: Mapping[BookieId, str]
+    forgetful: frozenset[BookieId]
     metadata: MetadataView
     is_paused: bool
     is_loss_possible: bool
+    rolled_back: str = ""
+    """What shows that the metadata store was put back to an earlier state; empty = nothing."""
 
-    def refusal(
-        self, action: str, candidate: BookieId, *, without_marks: bool = False
+    @property
+    def limit(self) -> int:
+        """How many may be out, or lose what they hold."""
+        return self.copies.certain - 1
+
+    def refusal(self, action: str, candidate: BookieId) -> Refusal | None:
+        """Why `candidate`, which is out already, may not give up what it held; or None."""
+        general = self._general_refusal(action, candidate, without_marks=False)
+        return general or self._loss_refusal(action, candidate)
+
+    def taking_refusal(
+        self, action: str, candidate: BookieId, *, keeps_disks: bool
     ) -> Refusal | None:
-        """Why `action` on `candidate` must wait, or None.
-
-        `without_marks`: any bookie in limbo refuses, even when the budget had room for it.
+        """Why `candidate` may not be stopped now, or None: any bookie in limbo refuses, and nobody
+        who serves is taken out while another one is.
         """
-        general = self._general_refusal(action, candidate, without_marks=without_marks)
+        general = self._general_refusal(action, candidate, without_marks=True)
         if general is not None:
             return general
-        out = {*self.impaired, candidate}
-        if len(out) > self.limit:
-            why = f"{len(out)} bookies would be out, {self.limit} may be: already out "
-            return _refuse(action, candidate, EXCEEDED, why + self._others(candidate))
-        return None
+        others = self._others(candidate)
+        if others and candidate not in self.impaired:
+            why = f"a bookie is taken out only while all others serve: out is {others}"
+            return _refuse(action, candidate, EXCEEDED, why)
+        if keeps_disks and candidate not in self.forgetful:
+            return self._limit_refusal(action, candidate, limit=max(1, self.limit))
+        return self._loss_refusal(action, candidate)
 
     def leaving_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
         """Why `candidate` may not leave now: no limbo anywhere, and nobody else out.
@@ -57,6 +86,25 @@ class Budget:
             return _refuse(action, candidate, EXCEEDED, why)
         return general
 
+    def last_copy_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
+        """Why what `candidate` holds may not be taken away, whatever the limit is; or None."""
+        taken = self.copies.taken_with(candidate, self.impaired)
+        return _refuse(action, candidate, LAST_COPY, taken) if taken else None
+
+    def _loss_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
+        last = self.last_copy_refusal(action, candidate)
+        return last or self._limit_refusal(action, candidate, limit=self.limit)
+
+    def _limit_refusal(self, action: str, candidate: BookieId, *, limit: int) -> Refusal | None:
+        out = {*self.impaired, candidate}
+        if len(out) <= limit:
+            return None
+        others = self._others(candidate)
+        already = f"; already out {others}" if others else ""
+        bookies = "1 bookie" if len(out) == 1 else f"{len(out)} bookies"
+        why = f"{bookies} would be out, {limit} may be ({self.copies.message}){already}"
+        return _refuse(action, candidate, EXCEEDED, why)
+
     def _others(self, candidate: BookieId) -> str:
         out = {name: why for name, why in self.impaired.items() if name != candidate}
         return ", ".join(f"{name} ({why})" for name, why in out.items())
@@ -69,6 +117,8 @@ class Budget:
         if not self.metadata.reachable:
             why = f"the metadata store does not answer: {self.metadata.message}"
             return _refuse(action, candidate, "MetadataUnreachable", why)
+        if self.rolled_back:
+            return rolled_back_refusal(action, self.rolled_back, candidate)
         if self.is_loss_possible:
             why = "acknowledged entries may be lost; nothing is changed until a person has looked"
             return _refuse(action, candidate, "PossibleDataLoss", why)
@@ -77,12 +127,49 @@ class Budget:
             return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
         return None
 
+    # Status
+
     @property
     def disruptions_allowed(self) -> int:
-        """For the PodDisruptionBudget: 0 while anyone is in limbo, down, not ready, or unknown."""
-        if self.is_loss_possible or not self.metadata.reachable or self.impaired:
+        """For the PodDisruptionBudget: 0 while anyone is in limbo, down, not ready, or unknown, or
+        may hold a last copy; and where one bookie's memory may be all that has an entry.
+        """
+        if self.is_loss_possible or self.rolled_back or self.impaired:
             return 0
-        return min(1, self.limit)
+        if not self.metadata.reachable:
+            return 0
+        if self._last_copies():
+            return 0
+        return 0 if self.limit < 1 and self.forgetful else 1
+
+    def _last_copies(self) -> dict[BookieId, str]:
+        taken = {one: self.copies.taken_with(one, self.impaired) for one in self.bookies}
+        return {one: words for one, words in taken.items() if words}
+
+    def status(self) -> LossBudgetStatus:
+        """How many may be out, and why, for people."""
+        last, reason = self._last_copies(), self.copies.reason
+        told = [self.copies.message]
+        if self.limit < 1:
+            reason = "SingleCopy"
+            told.append(self._single_copy())
+        if last:
+            reason = LAST_COPY
+            told += dict.fromkeys(last.values())
+        return LossBudgetStatus(
+            limit=self.limit,
+            reason=reason,
+            message="; ".join(told)[:1024],
+            last_copies_on=tuple(last)[:BOOKIES_MAX],
+        )
+
+    def _single_copy(self) -> str:
+        """What goes on, and what is refused by design, where one copy may be all there is."""
+        by_hand = "disks are not replaced, and a person decides on every cookie fix"
+        if not self.forgetful:
+            return f"restarts and evictions go on, one at a time, since acks are synced; {by_hand}"
+        names = ", ".join(sorted(self.forgetful)[:BOOKIES_MAX])
+        return f"no restart or eviction of those that acknowledge from memory ({names}); {by_hand}"
 
 
 def budget_of(
@@ -90,18 +177,33 @@ def budget_of(
     judged: Mapping[BookieId, Judged],
     metadata: MetadataView,
     *,
+    copies: Copies,
+    previous: ClusterStatus,
     is_loss_possible: bool,
 ) -> Budget:
     impaired = {
         bookie_id: one.impairment for bookie_id, one in judged.items() if one.impairment is not None
     }
     return Budget(
-        limit=spec.loss_budget,
+        copies=copies,
+        bookies=tuple(judged),
         impaired=impaired,
+        forgetful=frozenset(b for b, one in judged.items() if _may_forget(one, previous)),
         metadata=metadata,
         is_paused=spec.paused,
         is_loss_possible=is_loss_possible,
+        rolled_back=rolled_back(judged),
     )
+
+
+def _may_forget(one: Judged, previous: ClusterStatus) -> bool:
+    """Whether a stop of this very process may forget: by its own word, now or before."""
+    health, process = one.bookie.health, one.bookie.process
+    if health is not None and health.boot is not None:
+        return health.boot.mode not in _DURABLE
+    before = previous.bookie(one.bookie.id)
+    is_same = before is not None and process is not None and before.instance == process.instance
+    return before is None or not is_same or before.mode not in _DURABLE
 
 
 def _refuse(action: str, candidate: BookieId, predicate: str, message: str) -> Refusal:

@@ -17,6 +17,7 @@ from bookie_operator.model.status import (
     whole_milliseconds,
 )
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
+from bookie_operator.plan.collection import collection_held, metadata_rolled_back
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text
@@ -44,6 +45,8 @@ def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...
         ConditionType.DURABILITY_VERIFIED: _durability_verified(found),
         ConditionType.SCALE_DOWN_BLOCKED: _scale_down_blocked(found),
         ConditionType.MIXED_DURABILITY: _mixed_durability(found),
+        ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.judged),
+        ConditionType.COLLECTION_HELD: collection_held(found.judged),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(

@@ -53,12 +53,12 @@ def cookie_fixes(
         if request is None:
             continue
         person = _approved_by(observed, bookie_id, request)
-        if person and not spec.paused:
+        if person and not (spec.paused or budget.rolled_back):
             # A person's word is not weighed against the budget: with several bookies waiting it
             # would never be met, and a bookie that waits holds nothing for anybody either.
             fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, person))
             continue
-        refusal = _persons_decision(spec, one, changed=changed)
+        refusal = None if budget.rolled_back else _persons_decision(spec, one, changed=changed)
         if refusal is None and (not_now := budget.refusal(_ACTION, bookie_id)) is not None:
             refusal = replace(not_now, message=f"{not_now.message}; {_how(request)}")
         if refusal is None:

@@ -34,13 +34,16 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.repair import is_new_generation
+from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.states import Judged
 
 SCALE_DOWN: Final = "ScaleDown"
 WOULD_BREAK_ENSEMBLE: Final = "WouldBreakEnsemble"
 LEDGERS_REMAIN: Final = "LedgersRemain"
 DRAIN_FAILING: Final = "DrainFailing"
-_STOPS_JOBS: Final = frozenset({"Paused", "PossibleDataLoss", "LimboPresent", WOULD_BREAK_ENSEMBLE})
+_STOPS_JOBS: Final = frozenset(
+    {"Paused", "PossibleDataLoss", "LimboPresent", ROLLED_BACK, WOULD_BREAK_ENSEMBLE}
+)
 """Refusals that end a running job; the others only keep the next step from being taken."""
 
 
@@ -318,6 +321,10 @@ class _Step:
     def _emptied(self) -> Drains:
         process = self.one.bookie.process
         assert process is not None, "it answers"
+        last = self.around.budget.last_copy_refusal(SCALE_DOWN, self.victim)
+        if last is not None:  # by an audit from before its ledgers were moved: a new one is asked
+            status = self._status(DrainPhase.DRAINING, ledgers_left=0)
+            return Drains(status, self._stops("Drained"), refusals=[last])
         if self.before.phase in (DrainPhase.EMPTIED, DrainPhase.REMOVING):
             return self._removed(process.instance)
         told = Event("BookieDrained", "no ledger names it any more", self.victim)

@@ -16,11 +16,14 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, LossReport, Observed
 from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.rollback import rolled_back_refusal
 
 _ACTION = "AcceptLoss"
 
 
-def acceptances(cluster: BookieCluster, observed: Observed) -> tuple[list[Action], list[Refusal]]:
+def acceptances(
+    cluster: BookieCluster, observed: Observed, *, rolled_back: str = ""
+) -> tuple[list[Action], list[Refusal]]:
     """Decisions to carry out now, one at a time, and why the others wait."""
     mine = [job for job in observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
     running = [job for job in mine if job.running]
@@ -34,7 +37,9 @@ def acceptances(cluster: BookieCluster, observed: Observed) -> tuple[list[Action
     for task in observed.tasks:
         if not _is_waiting(task) or job_name(task) in known:
             continue
-        refusal = _refusal(cluster, observed, task, is_busy=is_busy)
+        refusal = rolled_back_refusal(_ACTION, rolled_back) or _refusal(
+            cluster, observed, task, is_busy=is_busy
+        )
         if refusal is None:
             actions.append(_start(task))
             is_busy = True

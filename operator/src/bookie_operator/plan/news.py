@@ -28,6 +28,8 @@ _WARNINGS: Final = (
     ConditionType.REPAIR_STALLED,
     ConditionType.SCALE_DOWN_BLOCKED,
     ConditionType.MIXED_DURABILITY,
+    ConditionType.METADATA_ROLLED_BACK,
+    ConditionType.COLLECTION_HELD,
 )
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     AuditStatus,
     ClusterStatus,
@@ -30,19 +29,22 @@ NAMED_MAX: Final = 10
 
 
 def possible_data_loss(
-    cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
     observed: Observed,
     *,
     incidents: Sequence[Incident],
     previous: ClusterStatus,
+    certain: int,
 ) -> Verdict:
-    """Whether acknowledged entries may be gone. Once said, only a clean audit takes it back;
-    a recorded loss stays, and one that a person accepted hides none that nobody has looked at."""
+    """Whether acknowledged entries may be gone, of which `certain` copies were made at the least.
+
+    Once said, only a clean audit takes it back; a recorded loss stays, and one that a person
+    accepted hides none that nobody has looked at.
+    """
     known = _known_loss(judged, observed, previous)
     if known is not None and known[1] != LOSS_ACCEPTED:
         return known
-    overlap = _overlap(cluster, judged, incidents=incidents, previous=previous)
+    overlap = _overlap(judged, incidents=incidents, previous=previous, quorum=certain)
     return overlap or known or ("False", "NothingFound", "")
 
 
@@ -52,11 +54,11 @@ def is_undecided(loss: Verdict) -> bool:
 
 
 def _overlap(
-    cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
     *,
     incidents: Sequence[Incident],
     previous: ClusterStatus,
+    quorum: int,
 ) -> Verdict | None:
     """An ack quorum or more that forgot at once, until an audit of what came after is clean."""
     audit = previous.audit
@@ -71,9 +73,9 @@ def _overlap(
         # A disk is known to be gone before the boot that found it has ended.
         | {bookie_id for bookie_id, one in judged.items() if pending_fix(one) is not None}
     )
-    quorum = cluster.spec.quorum.ack
     if len(overlapping) >= quorum:
-        why = f"{', '.join(overlapping)} lost memory or disks at once; the ack quorum is {quorum}"
+        names = ", ".join(overlapping)
+        why = f"{names} lost memory or disks at once; the ack quorum is {quorum}"
         return "True", "OverlappingUnclean", why
     before = previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
     if before is not None and before.status == "True" and before.reason == "OverlappingUnclean":

@@ -18,6 +18,7 @@ from bookie_operator.observed import BootRecord, Job, JobKind, Observed, RepairR
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance
+from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
 
 
@@ -59,7 +60,8 @@ def repairs(
     since = generation_since(cluster, observed, previous)
     due = None if running else _next_due(judged, statuses, observed, since)
     if due is not None:
-        refusal = _refusal(cluster, observed, due)
+        refusal = rolled_back_refusal("Repair", rolled_back(judged), due)
+        refusal = refusal or _refusal(cluster, observed, due)
         if refusal is not None:
             refusals.append(refusal)
         else:

@@ -1,8 +1,8 @@
 """Volumes and processes: create what is missing, grow what is small, restart what is out of date.
 
 Creating and growing is always allowed. A restart is a disruption: one bookie at a time, none while
-anything is in limbo, and within the loss budget. Dead processes are the platform's to restart, as
-a kubelet does. Who is to leave is `drains.py`'s concern.
+anything is in limbo or anybody else is out, and within the loss budget. Dead processes are the
+platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s concern.
 """
 
 from collections.abc import Mapping, Sequence
@@ -108,23 +108,19 @@ def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | No
 
 
 def restarts(spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget) -> Steps:
-    """Restarts that changed settings or volumes ask for; the most broken bookie first."""
-    wanted: list[tuple[bool, RestartBookie]] = []
-    for bookie_id in spec.bookie_ids:
-        one = judged[bookie_id]
-        process = one.bookie.process
-        reason = _restart_reason(one.bookie, template_of(spec, bookie_id))
-        if process is None or reason is None:
-            continue
-        action = RestartBookie(template_of(spec, bookie_id), process.instance, reason)
-        wanted.append((one.impairment is None, action))
-    wanted.sort(key=lambda item: item[0])
+    """Restarts that changed settings or volumes ask for. While a bookie is out nobody else is taken
+    out, so that the broken one comes first.
+    """
     actions: list[Action] = []
     refusals = []
-    for _, action in wanted:
-        refusal = budget.refusal("Restart", action.template.bookie_id, without_marks=True)
+    for bookie_id in spec.bookie_ids:
+        bookie, template = judged[bookie_id].bookie, template_of(spec, bookie_id)
+        reason = _restart_reason(bookie, template)
+        if bookie.process is None or reason is None:
+            continue
+        refusal = budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
         if refusal is None:
-            actions.append(action)
+            actions.append(RestartBookie(template, bookie.process.instance, reason))
         else:
             refusals.append(refusal)
     return actions, refusals

@@ -38,7 +38,7 @@ def scrubs(
     gives_way_to: str,
 ) -> Scrubs:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
-    status = followed(cluster, observed, previous, kind=JobKind.SCRUB, figures=_figures)
+    status = last_scrub(cluster, observed, previous)
     status = _with_schedule(cluster, observed, status)
     running = [job for job in observed.jobs if job.kind is JobKind.SCRUB and job.running]
     actions: list[Action] = [
@@ -50,6 +50,11 @@ def scrubs(
     if may_start and is_settled(judged, observed) and _is_wanted(cluster, observed, status):
         actions.append(_start(cluster, status.attempt + 1))
     return Scrubs(status, actions)
+
+
+def last_scrub(cluster: BookieCluster, observed: Observed, previous: ScrubStatus) -> ScrubStatus:
+    """What is known by the scrubs that have ended by now."""
+    return followed(cluster, observed, previous, kind=JobKind.SCRUB, figures=_figures)
 
 
 def _start(cluster: BookieCluster, attempt: int) -> StartJob:

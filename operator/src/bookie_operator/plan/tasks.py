@@ -36,7 +36,7 @@ def replacements(
     actions: list[ReplaceVolume] = []
     refusals = []
     for action in dict.fromkeys([*_asked_for(spec, observed), *_deleted_in_use(spec, observed)]):
-        refusal = budget.refusal("ReplaceDisk", action.bookie_id, without_marks=True)
+        refusal = budget.taking_refusal("ReplaceDisk", action.bookie_id, keeps_disks=False)
         if refusal is None:
             actions.append(action)
         else:

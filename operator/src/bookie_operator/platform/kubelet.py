@@ -256,7 +256,7 @@ def bookie_settings(
         },
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
         "runtimeFile": str(folders.bookie(template.bookie_id) / "runtime.json"),
-        **template.pacing,
+        **template.options,
     }
 
 

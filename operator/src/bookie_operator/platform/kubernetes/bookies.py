@@ -18,7 +18,6 @@ from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
-    field_env,
     image_of,
     pod_security,
     pull_secrets,
@@ -42,7 +41,7 @@ PORTS: Final = {"run": RUN_PORT, "stock": STOCK_PORT, "admin": ADMIN_PORT, "http
 def settings_text(
     template: BookieTemplate, volumes: Mapping[str, Volume], metadata_url: str
 ) -> str:
-    """The settings file of one bookie; its host comes from the pod's environment."""
+    """The settings file of one bookie; its host comes from the container's environment."""
     folders = {
         disk.name: {"directory": f"{DATA}/{disk.name}", "volumeUid": volumes[disk.name].uid}
         for disk in template.disks
@@ -60,7 +59,7 @@ def settings_text(
             "flushIntervalSeconds": template.flush_interval_seconds,
         },
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
-        **template.pacing,
+        **template.options,
     }
     return yaml.safe_dump(settings, sort_keys=False)
 
@@ -159,14 +158,18 @@ def _pod(
 def _container(
     cluster: BookieCluster, template: BookieTemplate, tmp: Part, *, metadata_url: str
 ) -> Part:
-    spec = cluster.spec
-    # The setting again, where a person's `kubectl exec POD -- bookie ...` finds it.
-    values = {"BOOKIE_BIND": "0.0.0.0", "BOOKIE_METADATA": metadata_url}
+    spec, own = cluster.spec, cluster.metadata
+    values = {
+        "BOOKIE_HOST": names.bookie_host(own.name, own.namespace, template.bookie_id),
+        "BOOKIE_BIND": "0.0.0.0",
+        # The setting again, where a person's `kubectl exec POD -- bookie ...` finds it.
+        "BOOKIE_METADATA": metadata_url,
+    }
     return {
         "name": CONTAINER,
         **image_of(spec, template.image),
         "args": ["bookie", "serve", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}"],
-        "env": field_env({"BOOKIE_HOST": "status.podIP"}) + value_env(values),
+        "env": value_env(values),
         "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "resources": resources(spec.resources),
         "securityContext": container_security(),

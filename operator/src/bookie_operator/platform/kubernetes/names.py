@@ -63,6 +63,14 @@ def headless_service(cluster: str) -> str:
     return f"{cluster}-bookies"
 
 
+def bookie_host(cluster: str, namespace: str, bookie_id: BookieId) -> str:
+    """What the bookie registers: its pod's address changes, and others get the one it had.
+
+    Every pod of a StatefulSet has such a name, under the service that the set names.
+    """
+    return f"{pod_name(cluster, bookie_id)}.{headless_service(cluster)}.{namespace}.svc"
+
+
 def zookeeper_name(cluster: str) -> str:
     return f"{cluster}-zookeeper"
 

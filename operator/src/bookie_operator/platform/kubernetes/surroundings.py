@@ -36,7 +36,8 @@ Wanted = tuple[Kind, Object]
 
 
 def services(cluster: BookieCluster) -> list[Wanted]:
-    """Headless: a name for every pod, also while it boots. The other: any bookie that serves."""
+    """Headless: a name for every pod, also while it boots, which bookies register and clients look
+    up. The other: any bookie that serves."""
     ports = [{"name": name, "port": port, "targetPort": name} for name, port in PORTS.items()]
     chosen = names.selector(cluster.metadata.name, names.BOOKIE)
     headless = {

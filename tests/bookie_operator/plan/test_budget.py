@@ -1,0 +1,346 @@
+"""The true loss budget: ledgers' own quorums, missing copies, and bookies that are out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    ClusterStatus,
+    ConditionType,
+    Holders,
+    LastCopies,
+    LossBudgetStatus,
+    QuorumsStatus,
+)
+from bookie_operator.observed import (
+    AuditReport,
+    Bookie,
+    BootRecord,
+    Job,
+    JobKind,
+    Observed,
+    Phase,
+    ScrubReport,
+)
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import (
+    ApproveCookieFix,
+    RemoveBookie,
+    ReplaceVolume,
+    RestartBookie,
+    StartJob,
+    candidate_of,
+)
+from operator_scenes import at, bookie, cluster, fix_request, observed, task
+
+NOTHING = ClusterStatus()
+B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
+REPLACE = task("replace-disk", bookie=B0, disk="ledger-0")
+ACK3 = {"ensemble": 4, "write": 4, "ack": 3}
+ACK1: dict[str, Any] = {"quorum": {"ensemble": 3, "write": 2, "ack": 1}, "journalWriteData": True}
+
+
+def audit_job(report: AuditReport, *, seconds: float = 0, attempt: int = 1) -> Job:
+    return Job(
+        name=f"demo-audit-{attempt}",
+        kind=JobKind.AUDIT,
+        attempt=attempt,
+        running=False,
+        started_at=at(seconds),
+        ended_at=at(seconds + 1),
+        audit=report,
+    )
+
+
+def held(
+    known: tuple[str, ...], perhaps: tuple[str, ...] = (), *, groups: int = 1, left_out: int = 0
+) -> LastCopies:
+    one = Holders(known=known, perhaps=perhaps, entries=1000, ledgers=2, first_ledgers=(3, 7))
+    return LastCopies(entries=1000, groups=groups, entries_left_out=left_out, held_by=(one,))
+
+
+def thin(last: LastCopies | None, **more: Any) -> AuditReport:
+    """1000 entries of which one copy is left."""
+    facts: dict[str, Any] = {"entries": 1000, "missing": 1000, "below_ack_quorum": 1000}
+    return AuditReport(**(facts | {"last_copies": last} | more))
+
+
+def seen(
+    *special: Bookie, of: BookieCluster | None = None, seconds: float = 2, **more: Any
+) -> Observed:
+    return observed(*special, of=of, seconds=seconds, **more)
+
+
+def durable(name: str, *, of: BookieCluster, mode: str = "journal", **more: Any) -> Bookie:
+    """A bookie that acknowledges from its disk."""
+    one = bookie(name, of=of, **more)
+    assert one.health is not None and isinstance(one.health.boot, BootRecord)
+    return replace(one, health=replace(one.health, boot=replace(one.health.boot, mode=mode)))
+
+
+def waiting(name: str, of: BookieCluster | None = None) -> Bookie:
+    return bookie(
+        name,
+        of=of,
+        phase=Phase.AWAITING_APPROVAL,
+        epoch=2,
+        reason="DiskReplaced",
+        fix=fix_request(),
+        verdicts={"ledger-0": "empty"},
+    )
+
+
+def taken(made: Plan) -> list[object]:
+    kinds = (ReplaceVolume, RestartBookie, ApproveCookieFix, RemoveBookie)
+    return [action for action in made.actions if isinstance(action, kinds)]
+
+
+def refused(made: Plan, name: str = B0) -> str:
+    return next(f"{r.predicate}: {r.message}" for r in made.refusals if r.bookie == name)
+
+
+def budget(made: Plan) -> LossBudgetStatus:
+    assert made.status.loss_budget is not None
+    return made.status.loss_budget
+
+
+class TestLastCopies:
+    @pytest.mark.parametrize("last", [held((B0,)), None])
+    def test_replace_disk_refuses_to_destroy_the_last_copy(self, last: LastCopies | None) -> None:
+        # A6: the audit has just ended, and neither pass may carry the task out.
+        jobs = [audit_job(thin(last))]
+        first = plan(cluster(), seen(jobs=jobs, tasks=[REPLACE]), NOTHING)
+        second = plan(cluster(), seen(jobs=jobs, tasks=[REPLACE], seconds=3), first.status)
+        for made in (first, second):
+            assert not taken(made)
+            assert made.status.disruptions_allowed == 0
+            assert refused(made).startswith("LastCopy: ")
+        assert made.status.audit.below_ack_quorum == 1000
+
+    def test_a_refusal_names_bookie_and_ledgers(self) -> None:
+        made = plan(cluster(), seen(jobs=[audit_job(thin(held((B0,))))], tasks=[REPLACE]), NOTHING)
+        told = "bookie-0 may hold the last known copies of 1000 entries (ledgers 3, 7)"
+        assert refused(made) == f"LastCopy: {told}"
+        assert budget(made).reason == "LastCopy" and told in budget(made).message
+        assert budget(made).last_copies_on == (B0,)
+
+    def test_who_holds_none_may_be_taken(self) -> None:
+        made = plan(cluster(), seen(jobs=[audit_job(thin(held((B1,))))], tasks=[REPLACE]), NOTHING)
+        assert [type(action) for action in taken(made)] == [ReplaceVolume]
+
+    @pytest.mark.parametrize("last", [held((B1,), groups=2), held((B1,), left_out=5)])
+    def test_what_was_cut_off_concerns_every_bookie(self, last: LastCopies) -> None:
+        made = plan(cluster(), seen(jobs=[audit_job(thin(last))], tasks=[REPLACE]), NOTHING)
+        assert not taken(made) and "every bookie may" in refused(made)
+        assert budget(made).last_copies_on == (B0, B1, B2, B3)
+
+    def test_findings_of_an_engine_that_names_nobody_concern_every_bookie(self) -> None:
+        jobs = [audit_job(AuditReport(entries=9, unknown=9))]
+        made = plan(cluster(), seen(jobs=jobs, tasks=[REPLACE]), NOTHING)
+        assert not taken(made) and "every bookie may" in refused(made)
+
+    def test_a_copy_nobody_was_heard_about_may_be_the_last(self) -> None:
+        jobs = [audit_job(thin(held((), (B0, B1))))]
+        assert not taken(plan(cluster(), seen(jobs=jobs, tasks=[REPLACE]), NOTHING))
+
+    def test_the_other_holder_is_the_last_while_one_is_out(self) -> None:
+        both = [audit_job(thin(held((B0, B1))))]
+        made = plan(cluster(), seen(jobs=both, tasks=[REPLACE]), NOTHING)
+        assert [type(action) for action in taken(made)] == [ReplaceVolume]
+        wide = cluster(quorum=ACK3)
+        out = seen(
+            waiting(B0, wide), bookie(B1, of=wide, running=False, exit_at=0), of=wide, jobs=both
+        )
+        made = plan(wide, out, NOTHING)
+        assert not taken(made) and refused(made).startswith("LastCopy: ")
+
+    def test_a_restart_that_may_forget_is_refused_and_one_that_forgets_nothing_is_not(self) -> None:
+        wanted = cluster(image="new:1")
+        jobs = [audit_job(thin(held((B0,))))]
+        others = [bookie(b, of=wanted) for b in (B1, B2, B3)]
+        made = plan(wanted, seen(bookie(B0), *others, of=wanted, jobs=jobs), NOTHING)
+        assert not taken(made) and refused(made).startswith("LastCopy: ")
+        safe = durable(B0, of=cluster(), mode="sync")
+        made = plan(wanted, seen(safe, *others, of=wanted, jobs=jobs), NOTHING)
+        assert [type(action) for action in taken(made)] == [RestartBookie]
+
+    def test_a_cookie_fix_is_left_to_a_person(self) -> None:
+        jobs = [audit_job(thin(held((B0,))))]
+        made = plan(cluster(), seen(waiting(B0), jobs=jobs), NOTHING)
+        assert not taken(made) and "approve plan plan-1" in refused(made)
+        assert refused(made).startswith("LastCopy: ")
+        yes = task("approve-cookie-fix", bookie=B0, planId="plan-1", approvedBy="ann")
+        assert taken(plan(cluster(), seen(waiting(B0), jobs=jobs, tasks=[yes]), NOTHING))
+
+    def test_an_emptied_bookie_goes_once_an_audit_names_it_no_more(self) -> None:
+        fewer = cluster(replicas=3)
+        empty = bookie(B3, of=cluster(), phase=Phase.DRAINING, draining=True, ledgers_naming_it=0)
+        jobs = [audit_job(thin(held((B3,))))]
+        status = NOTHING
+        for seconds in (2, 3, 4):
+            made = plan(fewer, seen(empty, of=fewer, jobs=jobs, seconds=seconds), status)
+            assert not taken(made) and refused(made, B3).startswith("LastCopy: ")
+            status = made.status
+        made = plan(fewer, seen(empty, of=fewer, jobs=jobs, seconds=302), status)
+        assert [a.name for a in made.actions if isinstance(a, StartJob)] == ["demo-audit-2"]
+        jobs.append(audit_job(thin(held((B1,))), seconds=310, attempt=2))
+        for seconds in (312, 313):
+            made = plan(fewer, seen(empty, of=fewer, jobs=jobs, seconds=seconds), made.status)
+        assert [type(action) for action in taken(made)] == [RemoveBookie]
+
+    def test_a_clean_audit_takes_it_back(self) -> None:
+        first = plan(cluster(), seen(jobs=[audit_job(thin(held((B0,))))], tasks=[REPLACE]), NOTHING)
+        clean = AuditReport(entries=1000, ok=1000, last_copies=LastCopies())
+        jobs = [audit_job(clean, seconds=10, attempt=2)]
+        made = plan(cluster(), seen(jobs=jobs, tasks=[REPLACE], seconds=12), first.status)
+        assert taken(made) and made.status.disruptions_allowed == 1
+
+    def test_an_audit_looks_again_once_a_scrub_has_brought_copies_back(self) -> None:
+        status = plan(cluster(), seen(jobs=[audit_job(thin(held((B0,))))]), NOTHING).status
+        scrub = replace(
+            audit_job(AuditReport(), seconds=20),
+            name="demo-scrub-1",
+            kind=JobKind.SCRUB,
+            audit=None,
+            scrub=ScrubReport(entries=1000),
+        )
+        status = plan(cluster(), seen(jobs=[scrub], seconds=22), status).status
+        made = plan(cluster(), seen(jobs=[scrub], seconds=23), status)
+        assert [a.name for a in made.actions if isinstance(a, StartJob)] == ["demo-audit-2"]
+
+    def test_corrupt_copies_that_a_scrub_left_are_no_copies(self) -> None:
+        left = ScrubReport(corrupt_found=1, wrong=1, last_copies=held((B0,)))
+        scrub = replace(audit_job(AuditReport()), kind=JobKind.SCRUB, audit=None, scrub=left)
+        whole = audit_job(AuditReport(ok=1, last_copies=LastCopies()))
+        made = plan(cluster(), seen(jobs=[scrub, whole], tasks=[REPLACE]), NOTHING)
+        assert not taken(made) and refused(made).startswith("LastCopy: ")
+
+
+class TestQuorums:
+    def report(self, lowest: int, asked: int, ledgers: tuple[int, ...] = (9,)) -> AuditReport:
+        told = QuorumsStatus(
+            ack_asked=asked, ack_lowest=lowest, copies_lowest=lowest, ledgers_lowest=ledgers
+        )
+        return AuditReport(ok=1, quorums=told, last_copies=LastCopies())
+
+    def test_budget_of_a_mixed_cluster(self) -> None:
+        # A6: ack 3 in the spec, ledgers with ack 2, one of their bookies killed and down.
+        mixed = cluster(quorum=ACK3)
+        jobs = [audit_job(self.report(2, asked=3))]
+        down = bookie(B1, of=mixed, running=False, exit_at=0)
+        made = plan(mixed, seen(down, of=mixed, jobs=jobs, tasks=[REPLACE]), NOTHING)
+        assert not taken(made) and refused(made).startswith("LossBudgetExceeded: ")
+
+    def test_a_cookie_fix_counts_by_the_lowest_ack_quorum_of_the_ledgers(self) -> None:
+        mixed = cluster(quorum=ACK3)
+        out = seen(waiting(B0, mixed), bookie(B1, of=mixed, running=False, exit_at=0), of=mixed)
+        same = replace(out, jobs=(audit_job(self.report(3, asked=3)),))
+        assert [type(action) for action in taken(plan(mixed, same, NOTHING))] == [ApproveCookieFix]
+        lower = replace(out, jobs=(audit_job(self.report(2, asked=3)),))
+        made = plan(mixed, lower, NOTHING)
+        assert not taken(made) and "2 bookies would be out, 1 may be" in refused(made)
+        assert "in ledgers 9, not 3" in refused(made) and "bookie-1 (Down)" in refused(made)
+        assert (budget(made).limit, budget(made).reason) == (1, "LowerQuorum")
+
+    def test_before_the_first_audit_it_is_the_specs_and_says_so(self) -> None:
+        made = plan(cluster(quorum=ACK3), seen(of=cluster(quorum=ACK3)), NOTHING)
+        assert (budget(made).limit, budget(made).reason) == (2, "NotAudited")
+        assert "no audit" in budget(made).message
+
+    def test_after_it_there_is_no_doubt(self) -> None:
+        jobs = [audit_job(self.report(3, asked=2))]
+        made = plan(cluster(), seen(jobs=jobs), NOTHING)
+        assert budget(made) == LossBudgetStatus(
+            limit=1, reason="AckQuorum", message="2 copies of every entry are certain"
+        )
+
+    def test_a_raised_ack_quorum_counts_once_an_audit_has_looked_after_it(self) -> None:
+        raised = cluster(quorum=ACK3)
+        made = plan(raised, seen(of=raised, jobs=[audit_job(self.report(4, asked=2))]), NOTHING)
+        assert (budget(made).limit, budget(made).reason) == (1, "OlderAudit")
+        made = plan(raised, seen(of=raised, jobs=[audit_job(self.report(4, asked=3))]), NOTHING)
+        assert (budget(made).limit, budget(made).reason) == (2, "AckQuorum")
+
+    def test_as_many_as_may_have_the_only_copies_forgot_at_once(self) -> None:
+        jobs = [audit_job(self.report(1, asked=2))]
+        status = plan(cluster(), seen(jobs=jobs), NOTHING).status
+        forgot = bookie(B0, epoch=2, reason="UncleanShutdown", limbo=1)
+        made = plan(cluster(), seen(forgot, jobs=jobs, seconds=3), status)
+        assert made.status.is_true(ConditionType.POSSIBLE_DATA_LOSS)
+
+    @pytest.mark.parametrize(
+        ("ack", "journal", "asked"), [(2, False, 2), (3, True, 3), (1, True, 2)]
+    )
+    def test_an_audit_is_asked_for_what_survives_a_crash(
+        self, ack: int, journal: bool, asked: int
+    ) -> None:
+        wanted = cluster(quorum={"ensemble": 3, "write": 3, "ack": ack}, journalWriteData=journal)
+        made = plan(wanted, seen(of=wanted), NOTHING)
+        [job] = [a for a in made.actions if isinstance(a, StartJob)]
+        assert f"--ack-quorum {asked}" in " ".join(job.options), "they run from memory now"
+
+
+class TestOneAtATime:
+    @pytest.mark.parametrize("ack", [2, 3, 4])
+    def test_nobody_is_taken_out_while_another_is(self, ack: int) -> None:
+        # D4: a broken image takes one bookie down, whatever the ack quorum.
+        quorum = {"ensemble": 5, "write": 5, "ack": ack}
+        old, new = cluster(replicas=6, quorum=quorum), cluster(replicas=6, quorum=quorum, image="x")
+        others = [bookie(f"bookie-{n}", of=old) for n in range(1, 6)]
+        broken = bookie(B0, of=new, running=False, exit_at=0)
+        made = plan(new, seen(broken, *others, of=new), NOTHING)
+        assert not taken(made)
+        assert "only while all others serve: out is bookie-0 (Down)" in refused(made, B1)
+
+
+class TestAckQuorumOne:
+    def fleet(self, of: BookieCluster, mode: str = "journal") -> list[Bookie]:
+        return [durable(name, of=of, mode=mode) for name in of.spec.bookie_ids]
+
+    @pytest.mark.parametrize("mode", ["journal", "sync"])
+    def test_settings_roll_out_one_clean_restart_at_a_time(self, mode: str) -> None:
+        # A11: what was acknowledged is on the disk, and a restart leaves the disk alone.
+        old, new = cluster(**ACK1), cluster(**ACK1, image="new:1")
+        made = plan(new, seen(*self.fleet(old, mode), of=new), NOTHING)
+        assert [candidate_of(action) for action in taken(made)] == [B0]  # type: ignore[arg-type]
+        away = bookie(B0, of=new, phase=Phase.BOOTING)
+        made = plan(new, seen(*self.fleet(old, mode)[1:], away, of=new), made.status)
+        assert not taken(made) and "all others serve" in refused(made, B1)
+
+    def test_one_may_be_evicted_while_all_serve(self) -> None:
+        one = cluster(**ACK1)
+        made = plan(one, seen(*self.fleet(one), of=one), NOTHING)
+        assert made.status.disruptions_allowed == 1
+        assert (budget(made).limit, budget(made).reason) == (0, "SingleCopy")
+        assert "restarts and evictions go on" in budget(made).message
+        down = durable(B3, of=one)
+        down = replace(down, process=None, health=None)
+        made = plan(one, seen(*self.fleet(one)[:3], down, of=one), made.status)
+        assert made.status.disruptions_allowed == 0
+
+    def test_one_that_runs_from_memory_is_not_stopped(self) -> None:
+        one, new = cluster(**ACK1), cluster(**ACK1, image="new:1")
+        made = plan(new, seen(*self.fleet(one, "memory"), of=new), NOTHING)
+        assert not taken(made) and made.status.disruptions_allowed == 0
+        assert refused(made).startswith("LossBudgetExceeded: 1 bookie would be out, 0 may be")
+        assert "acknowledge from memory (bookie-0, " in budget(made).message
+
+    def test_one_of_which_nobody_knows_how_it_runs_is_not_stopped(self) -> None:
+        old, new = cluster(**ACK1), cluster(**ACK1, image="new:1")
+        fleet = self.fleet(old)
+        silent = replace(fleet[0], health=None, is_writable=False)
+        made = plan(new, seen(silent, *fleet[1:], of=new), NOTHING)
+        assert not taken(made)
+        status = plan(old, seen(*fleet, of=old), NOTHING).status
+        made = plan(new, seen(silent, *fleet[1:], of=new, seconds=3), status)
+        assert [candidate_of(action) for action in taken(made)] == [B0]  # type: ignore[arg-type]
+
+    def test_disks_and_cookies_are_a_persons_decision_and_say_so(self) -> None:
+        one = cluster(**ACK1)
+        made = plan(one, seen(*self.fleet(one), of=one, tasks=[REPLACE]), NOTHING)
+        assert not taken(made) and "0 may be (ack quorum 1" in refused(made)
+        assert "a person decides on every cookie fix" in budget(made).message
+        made = plan(one, seen(*self.fleet(one)[1:], waiting(B0, one), of=one), NOTHING)
+        assert not taken(made) and "approve plan plan-1" in refused(made)
