@@ -1,11 +1,12 @@
 """The simulation: the same seed is the same history, right code passes, planted bugs do not."""
 
 import asyncio
+import hashlib
 import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from bookie.protocol.admission import LedgerFacts
@@ -13,9 +14,10 @@ from bookie.protocol.status import Status
 from bookie.server import operations
 from bookie.storage.engine import Storage
 from bookie.testing.simulation import judge
+from bookie.testing.simulation.drawing import KINDS, plan_of
 from bookie.testing.simulation.loop import SimLoop, Stuck
 from bookie.testing.simulation.network import Network, Weather
-from bookie.testing.simulation.plan import KINDS, Fault, Plan, Scale, plan_of
+from bookie.testing.simulation.plan import Fault, Plan, Scale
 from bookie.testing.simulation.shrink import rule_of, shrink
 from bookie.testing.simulation.world import Verdict, simulate
 
@@ -24,7 +26,7 @@ KILL = Plan(7, Scale(readers=2, recoverers=2, entries=1000), (Fault(4.0, "kill",
 FORGETFUL = Plan(
     12,
     Scale(
-        bookies=3, readers=3, recoverers=3, entries=1000,
+        bookies=3, readers=3, recoverers=3, askers=1, entries=1000,
         burst=8, pause_s=0.05, repair_s=6.0, flush_s=60.0,
     ),
     tuple(Fault(2.0 + 2 * n, "kill", 0, 0, 0.2) for n in range(4)),
@@ -72,7 +74,7 @@ def test_a_crash_is_noticed_and_repaired_within_a_simulation() -> None:
 
 
 def test_a_bookie_that_denies_what_it_forgot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny(facts: LedgerFacts) -> Status:
+    def deny(facts: LedgerFacts, **_options: bool) -> Status:
         return Status.NO_SUCH_ENTRY
 
     monkeypatch.setattr(operations, "absent_status", deny)
@@ -100,6 +102,15 @@ def test_a_repair_that_copies_nothing_is_caught(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_plan_survives_its_json() -> None:
     assert all(Plan.from_json(plan_of(seed).to_json()) == plan_of(seed) for seed in range(50))
+
+
+def test_an_old_seed_keeps_its_plan() -> None:
+    drawn = hashlib.sha256()
+    for plan in map(plan_of, range(1, 3000)):
+        scale = plan.scale  # fields that came later have their defaults
+        drawn.update(repr((plan.keeps_budget, scale.bookies, scale.logs, scale.work_s)).encode())
+        drawn.update(repr([astuple(fault) for fault in plan.faults]).encode())
+    assert drawn.hexdigest()[:16] == "d68c3896e5b57924"
 
 
 def test_every_kind_of_fault_comes_up_in_a_thousand_seeds() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -116,9 +117,12 @@ async def served_control(
     control: FakeControl, *, marks_per_page: int = 10_000
 ) -> AsyncIterator[dict[BookieId, int]]:
     """Serve and register the control plane of every bookie of the fleet; their ports."""
+    cluster = await control.store.initialise()
     servers: dict[BookieId, tuple[Any, int]] = {}
     for bookie_id in control.fleet.ids:
-        server = grpc.aio.server(interceptors=[IdentityGuard(bookie_id)])
+        bookie = control.fleet[bookie_id]
+        guard = IdentityGuard(partial(bookie.identity, cluster))
+        server = grpc.aio.server(interceptors=[guard])
         service = FakeAdminService(control, bookie_id, marks_per_page=marks_per_page)
         add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         servers[bookie_id] = (server, server.add_insecure_port("127.0.0.1:0"))
@@ -127,7 +131,7 @@ async def served_control(
             Endpoint(RUN_ENDPOINT, "127.0.0.1", 1, RUN_ENDPOINT),
             Endpoint(ADMIN_ENDPOINT, "127.0.0.1", servers[bookie_id][1], "grpc"),
         )
-        await control.store.register(BookieInfo(bookie_id, endpoints))
+        await control.store.register(BookieInfo(bookie_id, endpoints, bookie.properties))
     try:
         yield {bookie_id: port for bookie_id, (_server, port) in servers.items()}
     finally:

@@ -146,6 +146,7 @@ class FakeControl:
         refusal = refuse_loss(
             metadata,
             lost,
+            own_id=bookie_id,
             held=_entries(ledger) if ledger is not None else EMPTY,
             answered_by=set(answered_by),
             by_person=by_person,

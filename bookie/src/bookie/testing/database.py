@@ -54,6 +54,9 @@ class SimDatabase:
                 yield self._writer
             self._publish()
 
+    def settle(self) -> None:
+        """Nothing to do: a commit is on the simulated disk as a whole, or not at all."""
+
     def _publish(self) -> None:
         image = self._writer.serialize()
         try:

@@ -7,7 +7,7 @@ limbo marks are durable at once, as a real bookie's are before it answers.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import BOOT_EPOCH_PROPERTY, MetadataStore
 from bookie.protocol.admission import (
     LedgerFacts,
     Ruling,
@@ -24,6 +24,7 @@ from bookie.protocol.errors import DigestError, FrameError
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.runs import RUN_ENTRIES_MAX, build_run, parse_run
 from bookie.protocol.status import Status
+from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
 
@@ -60,6 +61,7 @@ class FakeBookie:
 
     def __init__(self, bookie_id: BookieId) -> None:
         self.bookie_id = bookie_id
+        self.boot_epoch = 1
         self.down = False
         self.ready = True
         self.read_only = False
@@ -70,6 +72,16 @@ class FakeBookie:
         self.boundary: LedgerId | None = None
         """Ledgers up to this id existed at the last unclean boot: normal adds are refused (R24)."""
         self.ledgers: dict[LedgerId, FakeLedger] = {}
+
+    # Who it is
+    def identity(self, cluster: str) -> Identity:
+        """As a bookie of the cluster with this instance id."""
+        return Identity(cluster, self.bookie_id, self.boot_epoch)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of its registration."""
+        return {BOOT_EPOCH_PROPERTY: str(self.boot_epoch)}
 
     # What the wire asks, ruled by the real admission rules
     def add_run(self, master_key: bytes, frame: Buffer) -> Status:
@@ -121,7 +133,7 @@ class FakeBookie:
             lac=ledger.lac,
             last_entry_id=ledger.last_entry_id,
             answered_through=through,
-            absent=absent_status(self.facts(request.ledger_id)),
+            absent=absent_status(self.facts(request.ledger_id), fence=fence),
             unknown=tuple((i, i) for i in held if i in ledger.unreadable and i <= through),
             runs=tuple(self._runs(request.ledger_id, ledger, kept)),
         )
@@ -238,6 +250,7 @@ class FakeBookie:
         Until then everything is answered NOT_READY. `marks` False: as Apache's own would start.
         """
         self.down, self.ready = False, False
+        self.boot_epoch += 1
         if marks:
             boundary = await store.new_ledger_id()
             listed = [ledger_id async for ledger_id in store.ledger_ids()]

@@ -1,15 +1,50 @@
 """What a proving command found: one JSON file, and one last line for whoever ran it.
 
 The commands are `make model`, `sim`, `mutants`, `crash-images`, `soak`. `docs/safety.md` shows the
-figures of such files; nobody types them.
+figures of such files; nobody types them. Each says what code it speaks of: the revision, and the
+digest of the core, which changes with the core only.
 """
 
+import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import bookie
+
+CORE: Final = ("client", "metadata", "protocol", "repair", "server", "storage", "wire")
+"""Packages of `bookie` that the promises rest on; the command line and the fakes are none."""
+GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
+DIGEST_CHARACTERS: Final = 12
+PROJECT: Final = Path(__file__).parents[4] / "pyproject.toml"
+
+
+def core_digest() -> str:
+    """Which core this is: the same for the same sources, whatever the commit."""
+    root = Path(str(bookie.__file__)).parent
+    paths = [path for package in CORE for path in (root / package).rglob("*.py")]
+    return digest_of((path.relative_to(root).as_posix(), path.read_bytes()) for path in paths)
+
+
+def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
+    """The digest of these files of `bookie` (path within it, content), generated ones left out."""
+    whole = hashlib.sha256()
+    for path, content in sorted(files):
+        if not path.endswith(GENERATED):
+            whole.update(f"{path} {len(content)}\n".encode())
+            whole.update(content)
+    return whole.hexdigest()[:DIGEST_CHARACTERS]
+
+
+def release() -> str:
+    """The version that these sources are on the way to; `unknown` outside of the repository."""
+    if not PROJECT.exists():
+        return "unknown"
+    return str(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def code_revision() -> str:
@@ -34,11 +69,16 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+def source() -> dict[str, str]:
+    """What a figure says of the code that it was found on."""
+    return {"revision": code_revision(), "core": core_digest(), "release": release()}
+
+
 def tell(command: str, figures: Mapping[str, Any], *, path: Path, line: str) -> None:
     """Writes the figures to `path` and prints `line` last; `command` is what to run for them."""
     content = {
         "command": command,
-        "revision": code_revision(),
+        **source(),
         "python": platform.python_version(),
         **figures,
     }

@@ -4,17 +4,20 @@ It wraps any store, so the same test can run over memory and over ZooKeeper.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from bookie.metadata.store import (
     BookieInfo,
     Cookie,
     MetadataStore,
+    StoredBoot,
     Underreplication,
     UnderreplicationMark,
+    Unreadable,
     Versioned,
 )
-from bookie.protocol.errors import NoSuchLedgerError, UnavailableError
+from bookie.protocol.errors import BookieError, NoSuchLedgerError, UnavailableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
@@ -78,26 +81,38 @@ class FaultyStore:
     """Keeps the `MetadataStore` contract over `inner`, with switches.
 
     `is_out`: every call fails before anything happens. `lost_replies`: that many of the next
-    writes happen and are then reported as unavailable. `before`: awaited with the name of each
-    operation before it starts, to hold it back or to let somebody else go first.
+    writes happen and are then reported as unavailable. `late_writes`: that many of the next writes
+    are reported as unavailable and happen when the test calls `land`. `before`: awaited with the
+    name of each operation before it starts, to hold it back or to let somebody else go first.
     """
 
     def __init__(self, inner: MetadataStore) -> None:
         self.inner = inner
         self.is_out = False
         self.lost_replies = 0
+        self.late_writes = 0
+        self._under_way: list[Callable[[], Awaitable[object]]] = []
         self.before: Hook | None = None
         self.calls: list[str] = []
         self._stale: dict[LedgerId, Versioned[LedgerMetadata]] | None = None
 
     async def freeze_ledgers(self) -> None:
-        """From now on reads and listings of ledgers show today's state: a lagging replica."""
+        """From now on reads and listings of ledgers show today's state: a lagging replica.
+
+        A barrier ends it."""
         ids = [ledger_id async for ledger_id in self.inner.ledger_ids()]
         self._stale = {ledger_id: await self.inner.read_ledger(ledger_id) for ledger_id in ids}
 
     def thaw(self) -> None:
         """Ends `freeze_ledgers`."""
         self._stale = None
+
+    async def land(self) -> None:
+        """The late writes happen now, or are refused; nobody is told."""
+        landing, self._under_way = self._under_way, []
+        for begin in landing:
+            with suppress(BookieError):
+                await begin()
 
     async def _reached(self, name: str) -> None:
         self.calls.append(name)
@@ -112,6 +127,10 @@ class FaultyStore:
 
     async def _write(self, name: str, begin: Callable[[], Awaitable[Result]]) -> Result:
         await self._reached(name)
+        if self.late_writes:
+            self.late_writes -= 1
+            self._under_way.append(begin)
+            raise UnavailableError(f"simulated delay of {name}: it may happen yet")
         result = await begin()
         if self.lost_replies:
             self.lost_replies -= 1
@@ -126,6 +145,10 @@ class FaultyStore:
 
     async def close(self) -> None:
         await self.inner.close()
+
+    async def barrier(self) -> None:
+        await self._write("barrier", self.inner.barrier)
+        self.thaw()
 
     async def new_ledger_id(self) -> LedgerId:
         return await self._write("new_ledger_id", self.inner.new_ledger_id)
@@ -142,11 +165,11 @@ class FaultyStore:
         return self._stale[ledger_id]
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         await self._reached("read_ledger")
         if self._stale is None:
-            return await self.inner.read_ledgers(ledger_ids)
+            return await self.inner.read_ledgers(ledger_ids, unreadable=unreadable)
         return {i: self._stale[i] for i in ledger_ids if i in self._stale}
 
     async def write_ledger(
@@ -195,15 +218,15 @@ class FaultyStore:
     async def cookies(self) -> Mapping[BookieId, Cookie]:
         return await self._read("cookies", self.inner.cookies)
 
-    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        return await self._read("read_boot_epoch", lambda: self.inner.read_boot_epoch(bookie_id))
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
+        return await self._read("read_boot", lambda: self.inner.read_boot(bookie_id))
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
         return await self._write(
-            "write_boot_epoch",
-            lambda: self.inner.write_boot_epoch(bookie_id, epoch, version=version),
+            "write_boot",
+            lambda: self.inner.write_boot(bookie_id, boot, version=version),
         )
 
     @property

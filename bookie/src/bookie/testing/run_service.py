@@ -14,6 +14,7 @@ from bookie.protocol.status import Status
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fake_bookie import FakeBookie
+from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
     ENVELOPE_BYTES,
     FLAG_FENCE,
@@ -25,7 +26,6 @@ from bookie.wire.native import (
     envelope_header,
     message_bytes,
     parse_envelope,
-    refuse_hello,
 )
 
 Before = Callable[[], Awaitable[None]]
@@ -43,10 +43,11 @@ async def served_fleet(control: FakeControl, before: Before = at_once) -> AsyncI
     """
     servers: list[asyncio.Server] = []
     connections: set[asyncio.Task[None]] = set()
+    cluster = await control.store.initialise()
     async with served_control(control) as admin_ports:
         for bookie_id, bookie in control.fleet.bookies.items():
             server = await asyncio.start_server(
-                _serving(bookie, connections, before), "127.0.0.1", 0
+                _serving(bookie, cluster, connections, before), "127.0.0.1", 0
             )
             servers.append(server)
             run_port = server.sockets[0].getsockname()[1]
@@ -54,7 +55,7 @@ async def served_fleet(control: FakeControl, before: Before = at_once) -> AsyncI
                 Endpoint(RUN_ENDPOINT, "127.0.0.1", run_port, RUN_ENDPOINT),
                 Endpoint(ADMIN_ENDPOINT, "127.0.0.1", admin_ports[bookie_id], "grpc"),
             )
-            await control.store.register(BookieInfo(bookie_id, endpoints))
+            await control.store.register(BookieInfo(bookie_id, endpoints, bookie.properties))
         try:
             yield
         finally:
@@ -66,7 +67,7 @@ async def served_fleet(control: FakeControl, before: Before = at_once) -> AsyncI
 
 
 def _serving(
-    bookie: FakeBookie, connections: "set[asyncio.Task[None]]", before: Before
+    bookie: FakeBookie, cluster: str, connections: "set[asyncio.Task[None]]", before: Before
 ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -74,7 +75,11 @@ def _serving(
                 head = await reader.readexactly(ENVELOPE_BYTES)
                 body = await reader.readexactly(message_bytes(head) - ENVELOPE_BYTES)
                 await before()
-                writer.writelines(_answer(bookie, parse_envelope(head + body)))
+                request = parse_envelope(head + body)
+                status, answer = _act(bookie, cluster, request)
+                size = sum(map(len, answer))
+                head = envelope_header(request.op, status, request.request_id, size)
+                writer.writelines([head, *answer])
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client is gone
@@ -89,17 +94,12 @@ def _serving(
     return accept
 
 
-def _answer(bookie: FakeBookie, request: Envelope) -> list[Buffer]:
-    status, body = _act(bookie, request)
-    size = sum(map(len, body))
-    return [envelope_header(request.op, status, request.request_id, size), *body]
-
-
-def _act(bookie: FakeBookie, request: Envelope) -> tuple[Status, list[Buffer]]:
+def _act(bookie: FakeBookie, cluster: str, request: Envelope) -> tuple[Status, list[Buffer]]:
     body, fence = request.body, bool(request.code & FLAG_FENCE)
     if request.op is Op.HELLO:
-        refusal = refuse_hello(body, own_id=bookie.bookie_id)
-        return (Status.BAD_REQUEST if refusal else Status.OK), [refusal.encode()]
+        own = bookie.identity(cluster)
+        why = refusal(Identity.decode(body), own)
+        return (Status.BAD_REQUEST, [why.encode()]) if why else (Status.OK, [own.encode()])
     if request.op is Op.ADD_RUN:
         return bookie.add_run(bytes(body[:MASTER_KEY_BYTES]), bytes(body[MASTER_KEY_BYTES:])), []
     if request.op is Op.READ:

@@ -11,14 +11,17 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bookie.testing.figures import code_revision, tell
-from bookie.testing.simulation.plan import Plan, described, plan_of
+from bookie.testing.figures import core_digest, source, tell
+from bookie.testing.simulation.drawing import SECOND_FROM, plan_of
+from bookie.testing.simulation.plan import Plan, described
 from bookie.testing.simulation.shrink import shrink
-from bookie.testing.simulation.totals import Totals, append_total
+from bookie.testing.simulation.totals import Total, Totals, next_seeds, ranges_of
 from bookie.testing.simulation.world import Verdict, simulate, simulate_seed
 
 REPLAY = "python -m bookie.testing.simulation --seed {seed}"
 FAILURES_SHOWN_MAX = 10
+SEEDS_PER_APPEND = 500
+"""A total is written after so many: a night that is cut off has not run for nothing."""
 SEEDS_PER_PROCESS = 200
 """A process of the pool is replaced after so many: what it keeps of them is given back."""
 
@@ -37,14 +40,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="how many (default 2000)")
-    parser.add_argument("--first", type=int, default=1, help="the first of them (default 1)")
+    parser.add_argument(
+        "--first", type=int, help=f"the first of them (default: from 1 and {SECOND_FROM} in turn)"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
     parser.add_argument("--plan", type=Path, help="run the plan in this file and tell its story")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing seed small")
     parser.add_argument("--quiet", action="store_true", help="no story, only the verdict")
     parser.add_argument("--json", type=Path, default=Path("build/proof/simulation.json"))
-    parser.add_argument("--total", type=Path, help="add this run to the total in this file")
+    parser.add_argument(
+        "--total", type=Path, help="run what this core has not run yet, and add it to this file"
+    )
+    parser.add_argument(
+        "--nightly", action="store_true", help="with --total: the next that did not run"
+    )
     return parser
 
 
@@ -82,17 +92,22 @@ def _shrink(seed: int) -> int:
 # Many
 def _run(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    totals = Totals()
-    for verdict in _verdicts(range(options.first, options.first + options.seeds), options.jobs):
+    total = Total(options.total, source()) if options.total is not None else None
+    seeds = _seeds(options, total.ran() if total is not None else set())
+    totals, unwritten = Totals(), Totals()
+    for verdict in _verdicts(seeds, options.jobs):
         totals.add(verdict)
+        unwritten.add(verdict)
         if not verdict.is_right and len(totals.failed) <= FAILURES_SHOWN_MAX:
             seed = verdict.plan.seed
             print(f"seed {seed}: {verdict.violations[0]}\n  {REPLAY.format(seed=seed)}", flush=True)
+        if total is not None and unwritten.seeds == SEEDS_PER_APPEND:
+            _append(total, unwritten)
+            unwritten = Totals()
+    if total is not None and unwritten.seeds:
+        _append(total, unwritten)
     seconds = time.monotonic() - began
-    revision = code_revision()
-    if options.total is not None:
-        append_total(options.total, totals, first=options.first, revision=revision)
-    figures = {"first_seed": options.first, "seconds": round(seconds, 1), **totals.json()}
+    figures = {"ranges": ranges_of(totals.ran), "seconds": round(seconds, 1), **totals.json()}
     tell(
         f"make sim SEEDS={options.seeds}",
         figures,
@@ -102,6 +117,24 @@ def _run(options: argparse.Namespace) -> int:
         f"{len(totals.failed)} seeds failed; {seconds:.0f} s",
     )
     return 1 if totals.failed else 0
+
+
+def _seeds(options: argparse.Namespace, ran: set[int]) -> Sequence[int]:
+    """Those asked for, of both drawings unless a first one is named; not what this core has run."""
+    firsts = (1, SECOND_FROM) if options.first is None else (options.first,)
+    if options.nightly:
+        return list(next_seeds(ran, firsts=firsts, wanted=options.seeds))
+    asked = next_seeds(set(), firsts=firsts, wanted=options.seeds)
+    return [seed for seed in asked if seed not in ran]
+
+
+def _append(total: Total, totals: Totals) -> None:
+    if core_digest() != total.core:
+        raise SystemExit(
+            f"the core's sources changed while seeds ran: they were {total.core}, now they are "
+            f"{core_digest()}; what ran since the last append is not counted, start again"
+        )
+    total.append(totals)
 
 
 def _verdicts(seeds: Sequence[int], jobs: int) -> Iterator[Verdict]:

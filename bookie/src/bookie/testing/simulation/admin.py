@@ -1,22 +1,27 @@
 """The control plane in the simulation: the real servicer and the real client, on its network.
 
 Instead of a gRPC port a bookie offers its servicer to `Network.call`; instead of a channel the
-client has a stub whose calls go there. Requests and replies are copied on the way as bytes.
+client has a stub whose calls go there. Requests and replies are copied on the way as bytes, and
+each side says who it is, as on the real one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import grpc
 
-from bookie.server.admin import AdminServicer
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.status import Status
+from bookie.server.admin import AdminServicer, IdentityGuard
 from bookie.server.control import Control
 from bookie.server.http import Gauges
 from bookie.server.state import BookieState
 from bookie.testing.simulation.network import Network
 from bookie.wire.admin import bookie_admin_pb2 as pb
-from bookie.wire.admin.identity import BOOKIE_ID_KEY
+
+Metadata = tuple[tuple[str, str], ...]
 
 
 class _Refused(Exception):
@@ -37,8 +42,9 @@ class _Context:
 class AdminPort:
     """See server.lifecycle.Listener."""
 
-    def __init__(self, control: Control, bookie_id: str, network: Network) -> None:
-        self.bookie_id = bookie_id
+    def __init__(self, control: Control, network: Network) -> None:
+        self._control = control
+        self._guard = IdentityGuard(control.identity, control.hear_epoch)
         self.servicer = AdminServicer(control)
         self._network = network
         self._target = ""
@@ -52,17 +58,43 @@ class AdminPort:
     async def stop(self) -> None:
         self._network.unserve(self._target, self)
 
-    async def answer(self, method: str, request: bytes, meant: str) -> bytes | _Refused:
+    async def answer(self, method: str, request: bytes, metadata: Metadata) -> "_Reply | _Refused":
         """One call, bytes to bytes. A refusal is an answer, whether or not anybody still waits."""
-        if meant != self.bookie_id:
-            return _Refused(grpc.StatusCode.FAILED_PRECONDITION, f"this is {self.bookie_id}")
+        why = self._guard.judge(method, metadata)
+        if why:
+            return _Refused(grpc.StatusCode.FAILED_PRECONDITION, why)
+        own = self._control.identity()
         message = _REQUESTS[method]()
         message.ParseFromString(request)
+        asked = self._network.tap.moment if self._network.tap is not None else 0
         try:
             reply = await getattr(self.servicer, method)(message, _Context())
         except _Refused as refusal:
             return refusal
-        return bytes(reply.SerializeToString())
+        if isinstance(reply, pb.GetAvailabilityReply):
+            self._tell(own.bookie, reply, asked)
+        if isinstance(reply, pb.ClearLimboReply) and self._network.tap is not None:
+            for result in reply.results:
+                if result.cleared:
+                    self._network.tap.cleared(own.bookie, LedgerId(result.ledger_id))
+        return own.to_metadata(), bytes(reply.SerializeToString())
+
+    def _tell(self, bookie: str, reply: pb.GetAvailabilityReply, asked: int) -> None:
+        """What it calls its complete list is heard by the tap."""
+        for one in reply.ledgers:
+            status, tap = Status(one.status), self._network.tap
+            if tap is not None and (status is Status.OK or status.is_denial):
+                held, lost = (EntrySet.decode(b) if b else EMPTY for b in (one.entries, one.lost))
+                tap.listed(
+                    bookie,
+                    LedgerId(one.ledger_id),
+                    held,
+                    lost,
+                    asked=asked,
+                )
+
+
+_Reply = tuple[Metadata, bytes]
 
 
 class NoProbes:
@@ -92,13 +124,12 @@ class Channel:
         if method not in _REQUESTS:
             raise AttributeError(method)
 
-        async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
-            meant = dict(metadata)[BOOKIE_ID_KEY]
+        async def call(request: Any, timeout_s: float, metadata: Metadata) -> tuple[Metadata, Any]:
             content = request.SerializeToString()
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(timeout_s):
                     answer = await self._network.call(
-                        self._target, lambda port: port.answer(method, content, meant)
+                        self._target, lambda port: port.answer(method, content, metadata)
                     )
             except TimeoutError:
                 raise _error(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer in time") from None
@@ -106,11 +137,27 @@ class Channel:
                 raise _error(grpc.StatusCode.UNAVAILABLE, str(error)) from None
             if isinstance(answer, _Refused):
                 raise _error(answer.code, answer.details)
+            told, content = answer
             reply = _REPLIES[method]()
-            reply.ParseFromString(answer)
-            return reply
+            reply.ParseFromString(content)
+            return told, reply
 
-        return call
+        return lambda request, *, timeout, metadata: _Call(call(request, timeout, metadata))
+
+
+class _Call:
+    """What callers use of one of grpc's: awaited for the reply, then asked for its metadata."""
+
+    def __init__(self, work: Awaitable[tuple[Metadata, Any]]) -> None:
+        self._work = work
+        self._told: Metadata = ()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        self._told, reply = yield from self._work.__await__()
+        return reply
+
+    async def initial_metadata(self) -> Metadata:
+        return self._told
 
 
 def dial(network: Network) -> Callable[[str], tuple[Channel, Channel]]:

@@ -5,7 +5,7 @@ ends is started again.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from bookie.storage.space import SpaceMarks
 from bookie.testing.simulation.admin import AdminPort, NoProbes
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
 from bookie.testing.simulation.loop import SimLoop
-from bookie.testing.simulation.metadata import SimStore
+from bookie.testing.simulation.metadata import SESSION_S, SimStore
 from bookie.testing.simulation.network import Network
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
@@ -35,8 +35,9 @@ MakeStore = Callable[[Process], SimStore]
 class NoLock:
     """No other process ever works on these folders."""
 
-    def __init__(self, _directories: object) -> None:
+    def __init__(self, directories: Sequence[Path]) -> None:
         """Takes what the real one takes."""
+        self._directories = directories
 
     def acquire(self) -> None:
         """Free, always."""
@@ -44,25 +45,44 @@ class NoLock:
     def release(self) -> None:
         """Free, always."""
 
+    def holders(self) -> tuple[str, ...]:
+        """The same of every process on these folders: the one before is gone."""
+        return tuple(map(str, self._directories))
 
-def settings_of(name: str, scale: Scale) -> tuple[BookieSettings, BootSettings]:
+
+class OtherMachine(NoLock):
+    """The locks of a machine that knows nothing of the one where the bookie ran before."""
+
+    def holders(self) -> tuple[str, ...]:
+        """See FolderLock."""
+        return tuple(f"elsewhere {directory}" for directory in self._directories)
+
+
+def settings_of(
+    name: str, scale: Scale, mode: str, *, host: str = ""
+) -> tuple[BookieSettings, BootSettings]:
     """Small files, so that they roll and are quick to copy."""
     made = BookieSettings.model_validate(
         {
             "bookieId": name,
             "metadata": "memory://simulation",
-            "host": name,
+            "host": host or name,
             "ports": {"stock": None},
             "journal": {"directory": f"/{name}/journal"},
             "ledgers": [
                 {"directory": f"/{name}/ledger-{index}"} for index in range(scale.ledger_dirs)
             ],
             "durability": {
-                "journalWriteData": scale.mode == "journal",
-                "ack": "sync" if scale.mode == "sync" else "memory",
+                "journalWriteData": mode == "journal",
+                "ack": "sync" if mode == "sync" else "memory",
                 "flushIntervalSeconds": scale.flush_s,
             },
-            "storage": {"compactionIntervalSeconds": 7, "collectIntervalSeconds": 5},
+            "storage": {
+                "compactionIntervalSeconds": 7,
+                "collectIntervalSeconds": scale.collect_s,
+                "collectGraceSeconds": scale.collect_s * 0.8,
+            },
+            "lease": {"seconds": scale.lease_s, "confirmSeconds": min(1.0, scale.lease_s / 4)},
         }
     )
     boot = boot_settings(made)
@@ -80,7 +100,9 @@ def settings_of(name: str, scale: Scale) -> tuple[BookieSettings, BootSettings]:
 
 
 class SimBookie:
-    """See the module. `told` hears what happens to it."""
+    """See the module. `told` hears what happens to it; `stopped_uncleanly`, that it served and
+    may have forgotten something since.
+    """
 
     def __init__(
         self,
@@ -92,15 +114,26 @@ class SimBookie:
         rng: random.Random,
         make_store: MakeStore,
         told: Callable[[str], None],
+        stopped_uncleanly: Callable[[str], None] = lambda _name: None,
+        elsewhere: str = "",
     ) -> None:
+        """`elsewhere`: the name of another machine that it runs on, as a process of that name."""
         self.name = name
-        self.settings, self.boot_settings = settings_of(name, scale)
+        self._host = elsewhere or name
+        self._lock = OtherMachine if elsewhere else NoLock
+        self.mode = scale.mode
+        """Of the life it leads, or of the next one."""
+        self.settings, self.boot_settings = settings_of(name, scale, scale.mode, host=self._host)
         self.disk = MachineDisk(loop)
         self.process: Process | None = None
         self.bookie: Bookie | None = None
         self.store: SimStore | None = None
         self.is_wanted = True
         """The platform starts it whenever it is not there."""
+        self.ended_in_doubt = False
+        """A boot or a stop of its own went wrong: its next boot may doubt what nobody has lost."""
+        self.is_doomed = False
+        """A fault is under way at whose end it will have forgotten."""
         self.lives = 0
         self.crashes_at: dict[str, int] = {}
         """Before which operations, and at which named places, power went."""
@@ -110,6 +143,8 @@ class SimBookie:
         self._rng = rng
         self._make_store = make_store
         self._told = told
+        self._stopped_uncleanly = stopped_uncleanly
+        self._has_served = False
         self._armed: tuple[Callable[[MachineDisk], MachineDisk], float] | None = None
         self._left = 0
         self._point = ""
@@ -135,6 +170,33 @@ class SimBookie:
         return len(booted.storage.limbo_ledgers()) + len(booted.unchecked)
 
     @property
+    def forgets_in_a_crash(self) -> bool:
+        """Whether its next boot may doubt what it acknowledged before a crash of now.
+
+        A bookie that never wrote to its journal has none, and an absent journal counts as lost.
+        """
+        folder = self.disk.directories.get(self.directories[0] / "journal")
+        durable = folder.durable if folder is not None else ()
+        return self.mode == "memory" or not any(name.endswith(".jnl") for name in durable)
+
+    @property
+    def is_draining(self) -> bool:
+        return self.is_up and self.bookie is not None and self.bookie.state.is_draining
+
+    @property
+    def marked(self) -> tuple[frozenset[LedgerId], frozenset[LedgerId]] | None:
+        """Ledgers in limbo, and those unchecked; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        if booted is None:
+            return None
+        return frozenset(booted.storage.limbo_ledgers()), frozenset(booted.unchecked)
+
+    def held(self, ledger_id: LedgerId) -> EntrySet:
+        """What its index names of a ledger; while it serves."""
+        assert self.bookie is not None and self.bookie.control.booted is not None
+        return self.bookie.control.booted.storage.held(ledger_id)
+
+    @property
     def is_whole(self) -> bool:
         """It serves, and nothing that it may have forgotten is left to be checked.
 
@@ -150,6 +212,18 @@ class SimBookie:
         state = self.bookie.state if self.is_up and self.bookie is not None else None
         return state.message if state is not None and state.phase is Phase.REFUSED else ""
 
+    @property
+    def awaits_approval(self) -> bool:
+        boot = self.bookie.control.boot if self.is_up and self.bookie is not None else None
+        return boot is not None and boot.progress.plan is not None and not boot.approved_plan
+
+    def approve(self) -> None:
+        """A person lets its boot go on."""
+        assert self.bookie is not None and self.bookie.control.boot is not None
+        boot = self.bookie.control.boot
+        if boot.progress.plan is not None:
+            boot.approve(boot.progress.plan.plan_id, "judge")
+
     def lost(self, ledger_id: LedgerId) -> EntrySet:
         """What it has durably recorded as lost."""
         booted = self.bookie.control.booted if self.bookie is not None else None
@@ -161,7 +235,7 @@ class SimBookie:
         if self.is_up:
             return
         self.lives += 1
-        process = Process(self.name, self._loop, self._rng, work_s=self._scale.work_s)
+        process = Process(self._host, self._loop, self._rng, work_s=self._scale.work_s)
         self.process = process
         process.spawn(self._live(process))
 
@@ -174,9 +248,10 @@ class SimBookie:
         network = self._network
         host = Host(
             open_metadata=open_store,
-            admin=lambda control, bookie_id: AdminPort(control, bookie_id, network),
+            admin=lambda control: AdminPort(control, network),
             probes=NoProbes,
-            lock=NoLock,
+            lock=self._lock,
+            clock=self._loop.time,
         )
         self.bookie = Bookie(self.settings, disk=self.disk, host=host, boot=self.boot_settings)
         code = await self.bookie.run()
@@ -184,6 +259,7 @@ class SimBookie:
         self._told(f"{self.name} ended {code.name} {message}".rstrip())
         self._gone(process)
         self.disk = self.disk.kill()
+        self.ended_in_doubt = self.ended_in_doubt or code is not ExitCode.CLEAN
         if self.is_wanted:
             self.disk.broken.clear()  # a platform puts a failing disk's bookie on good ones
             self._loop.call_later(RESTART_S, self._start_again)
@@ -205,9 +281,41 @@ class SimBookie:
     def crash(self, image: Callable[[MachineDisk], MachineDisk]) -> None:
         """The end, now; `image` tells what is left of the disk."""
         process = self.process
+        if self.is_serving:
+            self._has_served = True
+            if self.mode == "memory" and not self.disk.lies:
+                self._stopped_uncleanly(self.name)
         self.disk = image(self.disk)
         if process is not None:
             self._gone(process)
+
+    def change_mode(self, mode: str) -> None:
+        """Its next life promises durability in another way; while it is down."""
+        assert not self.is_up
+        self.mode = mode
+        self.settings, self.boot_settings = settings_of(
+            self.name, self._scale, mode, host=self._host
+        )
+
+    def sleep(self) -> None:
+        """Its process stops for a while; the store ends the session of one that is silent."""
+        process, store = self.process, self.store
+        if process is None:
+            return
+        process.sleep()
+        if store is not None:
+            store.is_asleep = True
+            self._loop.call_later(SESSION_S, self._expire_if_asleep, process, store)
+
+    def _expire_if_asleep(self, process: Process, store: SimStore) -> None:
+        if process.is_asleep and self.store is store:
+            store.expire()
+
+    def wake(self) -> None:
+        if self.store is not None:
+            self.store.is_asleep = False
+        if self.process is not None:
+            self.process.wake()
 
     # Crash points: power goes in the middle of an operation of its own
     def arm(
@@ -253,6 +361,8 @@ class SimBookie:
     def wipe(self, place: int) -> None:
         """Another, empty disk for this directory; while it is down."""
         assert not self.is_up
+        if self._has_served:
+            self._stopped_uncleanly(self.name)
         self.disk.replace_volume(self.directories[place])
 
     async def stop(self) -> None:
@@ -260,6 +370,7 @@ class SimBookie:
         process, bookie = self.process, self.bookie
         if process is None or bookie is None:
             return
+        self._has_served = self._has_served or self.is_serving
         bookie.stop()
         while process.is_alive:  # noqa: ASYNC110  # its last act is to say so
             await asyncio.sleep(0.05)
@@ -282,7 +393,8 @@ class SimBookie:
             self.disk.damage(path, at, bytes([content[at] ^ 0x55]))
 
     def mend(self) -> None:
-        """Its disks are good and have room again."""
+        """Its disks are good and have room again, and it runs."""
+        self.wake()
         self.disarm()
         self.disk.broken.clear()
         self.disk.capacity_bytes = CAPACITY_BYTES

@@ -6,9 +6,9 @@ into the history at once; an error they are entitled to get is an event, any oth
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -19,9 +19,11 @@ from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.batches import WriterLimits
 from bookie.protocol.errors import (
     BookieError,
     DataLossError,
+    LedgerFencedError,
     NoSuchLedgerError,
 )
 from bookie.protocol.ids import EntryId, LedgerId
@@ -33,6 +35,7 @@ from bookie.repair.ledgers import RepairSettings
 from bookie.repair.steps import RepairRequest, all_bookies, repair
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.history import History
+from bookie.testing.simulation.log_history import LogAppend
 from bookie.testing.simulation.network import Network
 from bookie.testing.simulation.plan import Scale
 
@@ -48,6 +51,8 @@ REPAIR: Final = RepairSettings(
 )
 """Frames that the small logs of simulated bookies take."""
 """Between two tries of a client that was refused."""
+TRUNCATE_CHANCE: Final = 0.05
+REST_S: Final = 0.1
 PASSWORD: Final = b"secret"
 LOG_NAME: Final = "orders"
 TAIL_S: Final = 3.0
@@ -66,16 +71,40 @@ class Shared:
     rng: random.Random
     begun: list[LedgerId] = field(default_factory=list)
     """Ledgers there are for readers and recoverers to choose from."""
+    writing: dict[str, LedgerId] = field(default_factory=dict)
+    """Writer -> its ledger of now."""
+    resting: set[str] = field(default_factory=set)
+    """Clients that sleep now, or have nothing to write."""
     losses_expected: bool = False
     lossy: set[LedgerId] = field(default_factory=set)
     """Ledgers of which a repair or a person has recorded a loss."""
-    log_acked: list[tuple[LogPosition, bytes]] = field(default_factory=list)
+    marks: Callable[[], set[tuple[str, LedgerId]]] = set
+    """Bookies that serve, and ledgers of which they have a mark now."""
+    was_told_fenced: Callable[[LedgerId], bool] = lambda _ledger_id: False
+    """Whether any bookie has told a writer of this ledger that it is fenced."""
+    distrusted: set[str] = field(default_factory=set)
+    """Bookies whose copies may be wrong by their own disks or memory; nobody else's may be."""
+    truncated: set[LedgerId] = field(default_factory=set)
+    """Ledgers of a log that an owner has given up."""
+    deleted: set[LedgerId] = field(default_factory=set)
+    """Ledgers that somebody has tried to delete."""
+    log_appends: list[LogAppend] = field(default_factory=list)
+
+
+def log_settings(scale: Scale) -> LogSettings:
+    return LogSettings(
+        scale.ensemble, scale.write_quorum, scale.ack_quorum, PASSWORD, roll_entries=scale.entries
+    )
 
 
 @asynccontextmanager
-async def client_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Client]:
-    """A client with the shared settings and a seed of its own."""
-    client = Client(store, settings=SETTINGS, rng=random.Random(shared.rng.random()))
+async def client_of(
+    shared: Shared, store: MetadataStore, *, attempts: int = 2
+) -> AsyncIterator[Client]:
+    """A client with the shared settings and a seed of its own; `attempts` of each recovery."""
+    writer = replace(SETTINGS.writer, limits=WriterLimits(gather_batches=shared.scale.pipeline))
+    settings = replace(SETTINGS, writer=writer, recovery=RecoverySettings(attempts=attempts))
+    client = Client(store, settings=settings, rng=random.Random(shared.rng.random()))
     try:
         yield client
     finally:
@@ -95,9 +124,10 @@ async def write_ledgers(shared: Shared, store: MetadataStore, name: str) -> None
                 )
             except BookieError as error:
                 shared.history.note(f"{name} cannot create: {type(error).__name__}")
-                await asyncio.sleep(PATIENCE_S)
+                await asyncio.sleep(shared.scale.patience_s)
                 continue
             shared.begun.append(writer.ledger_id)
+            shared.writing[name] = writer.ledger_id
             await _write(shared, writer, name)
             await asyncio.sleep(shared.rng.random() * shared.scale.between_s)
 
@@ -111,14 +141,39 @@ async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
                 _append(history, writer)
                 written += 1
             await asyncio.sleep(scale.pause_s * 2 * rng.random())
+            await _rest(shared, name)
             await writer.room()
             while written - writer.lac > UNSENT_MAX:
                 await writer.wait_acked(EntryId(writer.lac + 1))
-        end = await writer.close()
-        history.opened(writer.ledger_id, end)
+        await writer.wait_acked(EntryId(written - 1))
+        await _close(shared, writer)
     except BookieError as error:
         history.note(f"{name} ends ledger {writer.ledger_id}: {type(error).__name__}")
-        await asyncio.sleep(rng.random() * PATIENCE_S)
+        await asyncio.sleep(rng.random() * scale.patience_s)
+
+
+async def _rest(shared: Shared, name: str) -> None:
+    """Has nothing to write for a while."""
+    while name in shared.resting:  # noqa: ASYNC110  # a fault ends it, maybe to begin another
+        await asyncio.sleep(REST_S)
+
+
+async def _close(shared: Shared, writer: LedgerWriter) -> None:
+    """Everything is acknowledged: who finds the ledger closed just there has closed it (S16).
+
+    Not so a writer that was stopped before, by a fence or by an ensemble change that lost.
+    """
+    history, ledger_id = shared.history, writer.ledger_id
+    is_closed_there = history.ledger(ledger_id).end == writer.lac
+    was_stopped = writer._core.error is not None or shared.was_told_fenced(ledger_id)
+    try:
+        end = await writer.close()
+    except LedgerFencedError:
+        told = was_stopped or shared.was_told_fenced(ledger_id)
+        if is_closed_there and not told:
+            history.violate(f"ledger {ledger_id} is CLOSED at {writer.lac}, and its close failed")
+        raise
+    history.opened(ledger_id, end)
 
 
 def _append(history: History, writer: LedgerWriter) -> None:
@@ -142,9 +197,7 @@ def _acked(history: History, ledger_id: LedgerId, future: "asyncio.Future[EntryI
 async def own_log(shared: Shared, store: MetadataStore, name: str) -> None:
     """Takes a log over, writes until the next owner does, waits, takes it over again."""
     scale, rng, history = shared.scale, shared.rng, shared.history
-    settings = LogSettings(
-        scale.ensemble, scale.write_quorum, scale.ack_quorum, PASSWORD, roll_entries=scale.entries
-    )
+    settings = log_settings(scale)
     async with client_of(shared, store) as client:
         while True:
             try:
@@ -154,18 +207,31 @@ async def own_log(shared: Shared, store: MetadataStore, name: str) -> None:
                 history.note(f"{name} owns the log with {log.ledger_ids}")
                 shared.begun.extend(i for i in log.ledger_ids if i not in shared.begun)
                 while log.is_owned and rng.random() > 0.01:
-                    await _append_to_log(shared, log, name)
+                    await append_to_log(shared, log, name)
+                    if scale.truncates and rng.random() < TRUNCATE_CHANCE:
+                        await _truncate(shared, log, name)
                     await asyncio.sleep(scale.pause_s * 2 * rng.random())
+                    await _rest(shared, name)
             except BookieError as error:
                 history.note(f"{name} lost the log: {type(error).__name__}")
             await asyncio.sleep(PATIENCE_S * 2 * rng.random())
 
 
-async def _append_to_log(shared: Shared, log: ReplicatedLog, name: str) -> None:
+async def _truncate(shared: Shared, log: ReplicatedLog, name: str) -> None:
+    """Keeps the last two ledgers."""
+    first = log.ledger_ids[-2:][0]
+    shared.truncated.update(ledger_id for ledger_id in log.ledger_ids if ledger_id < first)
+    shared.history.note(f"{name} truncates the log before {first}")
+    await log.truncate(LogPosition(first, EntryId(0)))
+
+
+async def append_to_log(shared: Shared, log: ReplicatedLog, name: str) -> None:
     payload = f"{name} {shared.history.events}".encode()
     shared.history.offered.add(payload)
+    begun_s = asyncio.get_running_loop().time()
     position = await log.append(payload)
-    shared.log_acked.append((position, payload))
+    acked_s = asyncio.get_running_loop().time()
+    shared.log_appends.append(LogAppend(position, payload, begun_s, acked_s))
     shared.history.acknowledged(position.ledger_id, position.entry_id)
     known = shared.history.ledger(position.ledger_id)
     if known.sent.setdefault(position.entry_id, payload) != payload:
@@ -244,6 +310,7 @@ async def delete_ledgers(shared: Shared, store: MetadataStore, name: str) -> Non
             if len(shared.begun) < 2:
                 continue
             ledger_id = shared.begun[shared.rng.randrange(len(shared.begun) - 1)]
+            shared.deleted.add(ledger_id)
             try:
                 await client.delete_ledger(ledger_id)
                 shared.begun.remove(ledger_id)

@@ -6,52 +6,24 @@ own condition; plans that break it are judged by what must hold even then.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from bookie.points import POINTS
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
-from bookie.testing.simulation.history import History
-from bookie.testing.simulation.metadata import StoreWeather
-from bookie.testing.simulation.network import Network
-from bookie.testing.simulation.plan import FORGETTING, LASTING, Fault, Plan
+from bookie.testing.simulation.interventions import Interventions
+from bookie.testing.simulation.metadata import SESSION_S
+from bookie.testing.simulation.plan import CRASHES, FORGETTING, LASTING, Fault
+from bookie.testing.simulation.scene import Scene
 
+CUTTING: Final = frozenset({"late-writes", "lost-replies", "store-outage", "store-partition"})
+"""After these a boot may come to an end half-way."""
 OPERATIONS_MAX: Final = 400
 """A crash comes within so many operations of its bookie."""
 ARMED_S: Final = 5.0
 """A crash that waits for its place is called off after so long."""
-
-
-@dataclass(slots=True)
-class Scene:
-    """What faults work on. `clients`: name -> how to kill and begin it again."""
-
-    plan: Plan
-    bookies: list[SimBookie]
-    network: Network
-    store: StoreWeather
-    history: History
-    rng: random.Random
-    restart_client: Callable[[int], str]
-    restart_repair: Callable[[], None]
-    jump_clock: Callable[[float], None]
-    client_names: Callable[[], list[str]]
-    excuse: Callable[[str], None]
-    """Called when a disk's lies make its bookie break promises unknowingly."""
-    armed_points: dict[str, int] = field(default_factory=dict)
-    """Places of the code at which a client that passes them is killed, too."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Faults carried out, by kind."""
-    passed_over: int = 0
-    forgetful: dict[str, bool] = field(default_factory=dict)
-    """Bookies that may lack something -> whether for good."""
-
-    @property
-    def budget(self) -> int:
-        return self.plan.scale.ack_quorum - 1
 
 
 class Faults:
@@ -86,6 +58,7 @@ class Faults:
             "doubling": self._doubling,
             "lost-replies": self._lost_replies,
             "stale-listing": self._stale_listing,
+            **Interventions(scene).kinds,
         }
 
     async def run(self, begin: Callable[[Awaitable[None]], None]) -> None:
@@ -107,24 +80,35 @@ class Faults:
         lasts = fault.kind in LASTING
         if fault.kind not in FORGETTING and not lasts:
             return True
+        if fault.kind in CRASHES and not bookie.forgets_in_a_crash:
+            return True  # what it acknowledged is on its disks
         forgetful = self._scene.forgetful
-        fits = len({*forgetful, bookie.name}) <= self._scene.budget
+        doubtful = [b.name for b in self._scene.bookies if self._is_in_doubt(b)]
+        fits = len({*forgetful, *doubtful, bookie.name}) <= self._scene.budget
         if self._scene.plan.keeps_budget and not fits:
             return False
         forgetful[bookie.name] = lasts or forgetful.get(bookie.name, False)
         self._counted_at[bookie.name] = asyncio.get_running_loop().time()
         return True
 
+    def _is_in_doubt(self, bookie: SimBookie) -> bool:
+        """It has marks, or may have soon: a boot that the store cuts off is an unclean stop."""
+        is_booting = bookie.is_up and not bookie.is_serving and bookie.lives > 1
+        is_cut_off = is_booting and bool(CUTTING & self._scene.counts.keys())
+        return bookie.ended_in_doubt or bool(bookie.marks) or is_cut_off
+
     async def watch_budget(self) -> None:
         """Takes bookies off the list once they are repaired; for ever."""
         while True:
             await asyncio.sleep(0.25)
             for bookie in self._scene.bookies:
+                bookie.ended_in_doubt = bookie.ended_in_doubt and not bookie.is_whole
                 if self._scene.forgetful.get(bookie.name) is False and self._is_whole(bookie):
                     del self._scene.forgetful[bookie.name]
+            self._scene.look_at_marks()
 
     def _is_whole(self, bookie: SimBookie) -> bool:
-        is_doomed = bookie.disk.broken or bookie.disk.lies or bookie.is_armed
+        is_doomed = bookie.disk.broken or bookie.disk.lies or bookie.is_armed or bookie.is_doomed
         is_due = self._counted_at.get(bookie.name) == asyncio.get_running_loop().time()
         return not (is_doomed or is_due) and bookie.is_whole
 
@@ -197,11 +181,13 @@ class Faults:
         bookie.disk.capacity_bytes = CAPACITY_BYTES
 
     async def _bit_flip(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.distrust(bookie.name)
         bookie.rot(fault.size)
 
     async def _lying_sync(self, fault: Fault, bookie: SimBookie) -> None:
         bookie.disk.lies = True
-        if self._scene.plan.scale.mode != "memory":
+        self._scene.distrust(bookie.name)
+        if bookie.mode != "memory":
             # It trusts its syncs: after them nothing is in doubt, whatever cuts its power.
             self._scene.excuse(bookie.name)
         await asyncio.sleep(fault.lasts_s)
@@ -255,8 +241,13 @@ class Faults:
         self._scene.store.is_out = False
 
     async def _store_partition(self, fault: Fault, bookie: SimBookie) -> None:
+        store = bookie.store
         self._scene.network.block(bookie.name, "metadata")
-        await asyncio.sleep(fault.lasts_s)
+        await asyncio.sleep(min(fault.lasts_s, SESSION_S))
+        if fault.lasts_s > SESSION_S:
+            if store is not None and store is bookie.store:
+                store.expire()
+            await asyncio.sleep(fault.lasts_s - SESSION_S)
         self._scene.network.unblock(bookie.name, "metadata")
 
     async def _session_loss(self, fault: Fault, bookie: SimBookie) -> None:

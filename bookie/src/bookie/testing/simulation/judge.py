@@ -1,27 +1,44 @@
 """After the faults: what a healed cluster must come to, by itself and soon.
 
-Every ledger is closed, all bookies serve without marks, everything acknowledged is read back, and a
-repair of everything leaves nothing for the audit to find. Of a plan beyond the loss budget less is
-demanded: nothing is dropped silently, and a person's decisions end what nobody else can decide.
+Every ledger is closed, all bookies serve without marks, a log of ledgers gives what its owners were
+promised and can be opened again, everything acknowledged is read back, a repair of everything
+leaves nothing for the audit to find, and every replica of every closed ledger gives its own copy of
+all that it is to hold. Of a plan beyond the loss budget less is demanded: nothing is dropped
+silently, and a person's decisions end what nobody else can decide.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from bookie.client.ledgers import Client
+from bookie.client.log import LogEntry, ReplicatedLog, read_log
+from bookie.client.reader import LedgerReader
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, DataLossError, NoSuchLedgerError
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.errors import (
+    BookieError,
+    DataLossError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+)
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair.accept_loss import accept_loss
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster
+from bookie.repair.digests import DigestSettings
 from bookie.repair.steps import RepairRequest, repair
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.bookies import SimBookie
-from bookie.testing.simulation.clients import PASSWORD, REPAIR, Shared
+from bookie.testing.simulation.clients import LOG_NAME, PASSWORD, REPAIR, Shared
+from bookie.testing.simulation.log_history import log_violations
 from bookie.testing.simulation.plan import LASTING, Plan
+from bookie.testing.simulation.visitors import copies_missing
 
+OLDER: Final = frozenset({"put-back", "twin"})
+"""Faults after which disks are older than what the store knows of them."""
+BEYOND: Final = 3
+"""How far beyond the end of a ledger somebody asks."""
 HEAL_S: Final = 200.0
 """After healing, everything must be well within so long."""
 ACCEPT_S: Final = 40.0
@@ -48,10 +65,13 @@ class Judge:
     async def run(self, store: MetadataStore) -> None:
         """The demands, one after the other."""
         async with clients.cluster_of(self._shared, store) as cluster:
+            await self._end_drains(cluster)
             await self._close_all(cluster)
             await self._until_unmarked()
+            await self._judge_log(store)
             await self._read_all(store)
             await self._repair_all(cluster)
+            await self._ask_every_replica(cluster)
 
     def _waited_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began
@@ -71,6 +91,8 @@ class Judge:
         while True:
             await asyncio.sleep(1.0)
             for bookie in self._bookies:
+                if bookie.awaits_approval:
+                    self._approve(bookie)
                 refusal = bookie.refusal
                 if refusal and not LASTING & self._faults.keys():
                     self._history.violate(f"{bookie.name} refuses to boot: {refusal}")
@@ -78,6 +100,22 @@ class Judge:
                 if refusal:
                     self._history.note(f"a person helps {bookie.name}: {refusal}")
                     _empty_what_is_named(bookie, refusal)
+
+    def _approve(self, bookie: SimBookie) -> None:
+        """Older disks than expected are for a person to decide; nothing else here is."""
+        if not (LASTING | OLDER) & self._faults.keys():
+            self._history.violate(f"{bookie.name} waits for a person's approval")
+        self._history.note(f"a person approves what {bookie.name} asks")
+        bookie.approve()
+
+    async def _end_drains(self, cluster: Cluster) -> None:
+        """Whoever was to leave stays: there may be too few to close what it holds without it."""
+        while leaving := [one for one in self._bookies if one.is_draining]:
+            for bookie in leaving:
+                await cluster.control.drain(BookieId(bookie.name), cancel=True)
+            if self._is_over("drains cannot be ended", [one.name for one in leaving]):
+                return
+            await asyncio.sleep(0.5)
 
     async def _close_all(self, cluster: Cluster) -> None:
         ledgers = self._history.ledgers
@@ -138,23 +176,112 @@ class Judge:
 
     async def _read(self, client: Client, ledger_id: LedgerId) -> None:
         reader = await client.open_ledger(ledger_id, password=PASSWORD)
+        await self._read_beyond(reader)
         try:
             found = await clients.read_all(self._shared, reader)
         except DataLossError as error:
             expected = self._shared.losses_expected or ledger_id in self._shared.lossy
             self._history.lost(ledger_id, error.entry_id, expected=expected)
+        except NoSuchEntryError as error:
+            self._history.violate(
+                f"ledger {ledger_id} is CLOSED, and reads as if it ended: {error}"
+            )
         except BookieError as error:
             if self._plan.keeps_budget:
                 self._history.violate(f"ledger {ledger_id} cannot be read at the end: {error}")
         else:
             self._history.check_readable(ledger_id, found)
 
+    async def _read_beyond(self, reader: LedgerReader) -> None:
+        """Nobody is shown what lies beyond the end, whatever bookies still have of it."""
+        beyond = EntryId(reader.last_entry_id + 1)
+        try:
+            found = await reader.read(beyond, EntryId(beyond + BEYOND))
+        except NoSuchEntryError:
+            return
+        except BookieError as error:
+            self._history.violate(
+                f"ledger {reader.ledger_id}: who asks for {beyond}, beyond its end, is told {error}"
+            )
+            return
+        for entry in found:
+            self._history.read(reader.ledger_id, entry.entry_id, entry.payload)
+
+    async def _ask_every_replica(self, cluster: Cluster) -> None:
+        """Each gives what the metadata puts on it; a repair of everything has just been done."""
+        for ledger_id, known in list(self._history.ledgers.items()):
+            metadata = known.metadata
+            if metadata is None or not metadata.is_closed:
+                continue
+            for bookie in self._bookies:
+                share = await copies_missing(cluster.peers, metadata, BookieId(bookie.name))
+                missing = [i for i in share.missing if i not in bookie.lost(ledger_id)]
+                what = f"after a repair of everything {bookie.name} (answer: {share.status.name})"
+                is_own = bookie.name in self._shared.distrusted and not self._plan.keeps_budget
+                if share.wrong and not is_own:
+                    self._history.violate(
+                        f"{what} gives {share.wrong[0]} of ledger {ledger_id} that does not verify"
+                    )
+                if missing and self._plan.keeps_budget:
+                    self._history.violate(
+                        f"{what} has no copy of {missing[0]} of ledger {ledger_id} "
+                        f"({len(missing)} such entries)"
+                    )
+
+    async def _judge_log(self, store: MetadataStore) -> None:
+        """It gives back what its owners were promised, and takes another one."""
+        if not self._plan.scale.logs:
+            return
+        async with clients.client_of(self._shared, store) as client:
+            await self._read_log(client, store)
+            await self._append_to_log(client, store)
+            await self._read_log(client, store)
+
+    async def _append_to_log(self, client: Client, store: MetadataStore) -> None:
+        settings = clients.log_settings(self._plan.scale)
+        while True:
+            try:
+                log = await ReplicatedLog.open(
+                    LOG_NAME, ledgers=client, store=store, settings=settings
+                )
+                await clients.append_to_log(self._shared, log, "judge")
+                await log.close()
+                return
+            except BookieError as error:
+                self._history.note(f"the judge cannot open the log: {error}")
+                if self._is_over("the log cannot be opened", error):
+                    return
+                await asyncio.sleep(1.0)
+
+    async def _read_log(self, client: Client, store: MetadataStore) -> None:
+        shared = self._shared
+        if shared.losses_expected:
+            return
+        excused = shared.deleted | shared.lossy | shared.truncated
+
+        def missing(ledger_id: LedgerId) -> None:
+            if ledger_id not in excused:
+                self._history.violate(f"the log lists ledger {ledger_id}, which does not exist")
+
+        found: list[LogEntry] = []
+        try:
+            async for entry in read_log(
+                LOG_NAME, ledgers=client, store=store, password=PASSWORD, on_missing=missing
+            ):
+                found.append(entry)
+        except BookieError as error:
+            self._history.violate(f"the log cannot be read to its end: {error}")
+        for violation in log_violations(shared.log_appends, found, excused=excused):
+            self._history.violate(violation)
+
     async def _repair_all(self, cluster: Cluster) -> None:
         """What recovery did not judge may lack a copy: a repair of all ledgers ends that too."""
+        digests = DigestSettings() if LASTING & self._faults.keys() else None
+        settings = replace(REPAIR, digests=digests)
         while self._plan.keeps_budget:
-            request = RepairRequest(engine="inline", every_ledger=True, settings=REPAIR)
+            request = RepairRequest(engine="inline", every_ledger=True, settings=settings)
             done = await repair(cluster, request)
-            found = await audit(cluster)
+            found = await audit(cluster, digests=digests)
             counts: dict[str, Any] = found["audit"]
             self._history.note(f"audit: {counts}")
             if not (done["exit_code"] or counts["missing"] or counts["unknown"] or counts["lost"]):

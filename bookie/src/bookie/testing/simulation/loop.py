@@ -59,6 +59,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.turns = 0
         self.set_task_factory(_owned_task)
         self.set_exception_handler(self._broke)
+        self._held: dict[Owner, list[asyncio.Handle]] = {}
+        """Of each process that sleeps: what it will do when it wakes."""
         self.dead: set[str] = set()
         """Titles of the processes that are gone; their tasks have them as names."""
         self.defects: list[str] = []
@@ -87,11 +89,29 @@ class SimLoop(asyncio.BaseEventLoop):
             self._advance()
         for _ in range(len(ready)):
             handle = ready.popleft()
+            if self._held and self._is_held(handle):
+                continue
             if not handle.cancelled():
                 handle._run()
         self.turns += 1
         if self.turns > TURNS_MAX:
             raise Stuck(f"no end after {TURNS_MAX} turns: a retry without end")
+
+    def put_to_sleep(self, owner: Owner) -> None:
+        """Nothing of this process runs until `wake`, as after SIGSTOP; its timers go on."""
+        self._held.setdefault(owner, [])
+
+    def wake(self, owner: Owner) -> None:
+        """What would have run meanwhile runs now, in its order."""
+        self._ready.extend(self._held.pop(owner, ()))
+
+    def _is_held(self, handle: asyncio.Handle) -> bool:
+        owner = handle._context.get(OWNER)  # type: ignore[attr-defined]
+        held = self._held.get(owner) if owner is not None else None
+        if held is None:
+            return False
+        held.append(handle)
+        return True
 
     def _advance(self) -> None:
         timers = self._timers

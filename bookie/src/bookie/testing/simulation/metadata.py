@@ -6,9 +6,11 @@ of a ledger's metadata is told to the history.
 """
 
 import asyncio
+import contextlib
+import contextvars
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from bookie.metadata.memory import MemoryCluster, MemoryStore
@@ -16,10 +18,13 @@ from bookie.metadata.store import (
     BOOT_EPOCH_PROPERTY,
     BookieInfo,
     Cookie,
+    StoredBoot,
     Underreplication,
+    Unreadable,
     Versioned,
 )
 from bookie.protocol.errors import (
+    BookieError,
     MetadataConflictError,
     NoSuchLedgerError,
     UnavailableError,
@@ -39,6 +44,8 @@ SESSION_S: Final = 4.0
 PATIENCE_S: Final = 3.0
 """After how long without an answer a call fails."""
 REANNOUNCE_S: Final = 1.0
+LATE_S: Final = 5.0
+"""How long after its caller was told that it failed a late write happens, at most."""
 
 
 @dataclass(slots=True)
@@ -50,6 +57,14 @@ class StoreWeather:
     stale_listing: float = 0.0
     """Chance that the registered bookies are read as they were at the last read."""
     is_out: bool = False
+    late_writes: float = 0.0
+    """Chance that a write fails for whoever asked, and happens seconds later all the same."""
+    stale_since: float | None = None
+    """Since then followers hear nothing: ledgers are read as they were, until a session writes."""
+    past: dict[LedgerId, list[tuple[float, Versioned[LedgerMetadata] | None]]] = field(
+        default_factory=dict
+    )
+    """What each ledger's metadata was from when on."""
 
 
 class SimStore:
@@ -77,6 +92,11 @@ class SimStore:
         self._announced: BookieInfo | None = None
         self._seen_bookies: Mapping[BookieId, BookieInfo] = {}
         self._is_closed = False
+        self.is_asleep = False
+        """Its process is: it says nothing to the store."""
+        self._wrote_at = -1.0
+        """When this session last wrote: it has seen all up to then."""
+        self._late: list[asyncio.Task[None]] = []
         self.before_call: Callable[[str], None] = lambda _what: None
         """Told before anything is sent and before a reply is taken; may crash the process."""
 
@@ -100,6 +120,13 @@ class SimStore:
         self._cluster.end_session(self._inner)
 
     def _announce_again(self) -> None:
+        if (
+            self._announced is not None
+            and not self._is_closed
+            and (self.is_asleep or not self._is_there())
+        ):
+            self._loop.call_later(REANNOUNCE_S, self._announce_again)
+            return
         info = self._announced
         if (
             info is not None
@@ -110,11 +137,19 @@ class SimStore:
 
     # Calls
     async def _call(
-        self, begin: Callable[[], Awaitable[Result]], *, writes: bool = False
+        self,
+        begin: Callable[[], Awaitable[Result]],
+        *,
+        writes: bool = False,
+        may_be_late: bool = True,
     ) -> Result:
         self.before_call("asking the metadata store")
         await self._reach()
+        if writes and may_be_late and self._weather.late_writes:
+            await self._perhaps_late(begin)
         result = await begin()
+        if writes:
+            self._wrote_at = self._loop.time()
         if writes and self._rng.random() < self._weather.lost_replies:
             await asyncio.sleep(PATIENCE_S)
             raise UnavailableError("the reply of the metadata store was lost: it did happen")
@@ -123,6 +158,21 @@ class SimStore:
         if self._is_closed:
             raise UnavailableError("the process is gone")
         return result
+
+    async def _perhaps_late(self, begin: Callable[[], Awaitable[object]]) -> None:
+        if self._rng.random() >= self._weather.late_writes:
+            return
+        late_s = PATIENCE_S + self._rng.random() * LATE_S
+
+        async def happen() -> None:
+            await asyncio.sleep(late_s)
+            with contextlib.suppress(BookieError):
+                await begin()
+
+        # It is under way in the store, whatever becomes of the process that asked.
+        self._late.append(self._loop.create_task(happen(), context=contextvars.Context()))
+        await asyncio.sleep(PATIENCE_S)
+        raise UnavailableError("the metadata store does not answer: it may happen later")
 
     async def _reach(self) -> None:
         await self._wait()
@@ -145,6 +195,9 @@ class SimStore:
     async def instance_id(self) -> str | None:
         return await self._call(self._inner.instance_id)
 
+    async def barrier(self) -> None:
+        await self._call(self._inner.barrier, writes=True)
+
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
         return await self._call(self._inner.new_ledger_id, writes=True)
@@ -152,33 +205,60 @@ class SimStore:
     async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
         async def create() -> Versioned[LedgerMetadata]:
             created = await self._inner.create_ledger(metadata)
-            self._changed(metadata.ledger_id, created.value)
+            self._note(metadata.ledger_id, created)
             return created
 
         return await self._call(create, writes=True)
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        return await self._call(lambda: self._inner.read_ledger(ledger_id))
+        async def read() -> Versioned[LedgerMetadata]:
+            since = self._stale_since
+            if since is None:
+                return await self._inner.read_ledger(ledger_id)
+            found = self._as_of(ledger_id, since)
+            if found is None:
+                raise NoSuchLedgerError(ledger_id)
+            return found
+
+        return await self._call(read)
+
+    def _note(self, ledger_id: LedgerId, found: Versioned[LedgerMetadata] | None) -> None:
+        self._weather.past.setdefault(ledger_id, []).append((self._loop.time(), found))
+        self._changed(ledger_id, found.value if found is not None else None)
+
+    @property
+    def _stale_since(self) -> float | None:
+        """As of when this session reads; None: as it is now."""
+        since = self._weather.stale_since
+        return since if since is not None and self._wrote_at < since else None
+
+    def _as_of(self, ledger_id: LedgerId, when: float) -> Versioned[LedgerMetadata] | None:
+        known = self._weather.past.get(ledger_id, [])
+        return next((found for at, found in reversed(known) if at <= when), None)
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         """One by one, each at its own time: more orders than one request would have."""
-        found = await asyncio.gather(*map(self._read_if_there, ledger_ids))
-        return {one.value.ledger_id: one for one in found if one is not None}
 
-    async def _read_if_there(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
-        try:
-            return await self.read_ledger(ledger_id)
-        except NoSuchLedgerError:
-            return None
+        async def read(ledger_id: LedgerId) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+            async def now() -> dict[LedgerId, Versioned[LedgerMetadata]]:
+                if (since := self._stale_since) is None:
+                    return await self._inner.read_ledgers([ledger_id], unreadable=unreadable)
+                found = self._as_of(ledger_id, since)
+                return {} if found is None else {ledger_id: found}
+
+            return await self._call(now)
+
+        found = await asyncio.gather(*map(read, ledger_ids))
+        return {ledger_id: one for of_one in found for ledger_id, one in of_one.items()}
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
     ) -> Versioned[LedgerMetadata]:
         async def write() -> Versioned[LedgerMetadata]:
             written = await self._inner.write_ledger(metadata, version=version)
-            self._changed(metadata.ledger_id, written.value)
+            self._note(metadata.ledger_id, written)
             return written
 
         return await self._call(write, writes=True)
@@ -186,12 +266,15 @@ class SimStore:
     async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None:
         async def delete() -> None:
             await self._inner.delete_ledger(ledger_id, version=version)
-            self._changed(ledger_id, None)
+            self._note(ledger_id, None)
 
         await self._call(delete, writes=True)
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
         async def listed() -> list[LedgerId]:
+            since = self._stale_since
+            if since is not None:
+                return [i for i in sorted(self._weather.past) if self._as_of(i, since) is not None]
             return [ledger_id async for ledger_id in self._inner.ledger_ids()]
 
         for ledger_id in await self._call(listed):
@@ -210,7 +293,7 @@ class SimStore:
             await self._inner.register(info)
             self._announced = info
 
-        await self._call(register, writes=True)
+        await self._call(register, writes=True, may_be_late=False)
 
     def _displace_left_over(self, info: BookieInfo) -> None:
         found = self._cluster.registered.get(info.bookie_id)
@@ -235,14 +318,14 @@ class SimStore:
     async def cookies(self) -> Mapping[BookieId, Cookie]:
         return await self._call(self._inner.cookies)
 
-    async def read_boot_epoch(self, bookie_id: BookieId) -> Versioned[int] | None:
-        return await self._call(lambda: self._inner.read_boot_epoch(bookie_id))
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
+        return await self._call(lambda: self._inner.read_boot(bookie_id))
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
         return await self._call(
-            lambda: self._inner.write_boot_epoch(bookie_id, epoch, version=version), writes=True
+            lambda: self._inner.write_boot(bookie_id, boot, version=version), writes=True
         )
 
     @property

@@ -6,16 +6,24 @@ ways as connections. `tap` hears every message where the bookie hears and says i
 """
 
 import asyncio
+import contextvars
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import FrameError
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.runs import build_run
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.transport import End, Party, Server
+from bookie.wire.native import Op, parse_add, parse_envelope
 
 FIRST_PORT: Final = 4000
+ELSEWHERE: Final = "~"
+"""Between a bookie's name and the number of another machine that it runs on."""
 
 
 class Tap(Protocol):
@@ -24,6 +32,26 @@ class Tap(Protocol):
     def heard(self, bookie: str, connection: int, message: bytes) -> None: ...
 
     def said(self, bookie: str, connection: int, message: bytes) -> None: ...
+
+    def sent(self, client: str, connection: int, message: bytes) -> None:
+        """A client sends it; `client` is the title of its process."""
+
+    def told(self, client: str, connection: int, message: bytes) -> None:
+        """An answer has reached the client that asked."""
+
+    def cleared(self, bookie: str, ledger_id: LedgerId) -> None:
+        """A bookie says that it has let go of its mark of a ledger."""
+
+    @property
+    def moment(self) -> int:
+        """A count that grows with every message heard."""
+
+    def listed(
+        self, bookie: str, ledger_id: LedgerId, held: EntrySet, lost: EntrySet, *, asked: int
+    ) -> None:
+        """Asked at that moment, a bookie says on its control plane that it holds these entries of a
+        ledger and no other.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +87,15 @@ class Network:
         self.tap: Tap | None = None
         self.slowness: dict[str, float] = {}
         """Process -> by what factor all its messages are late."""
+        self.lags: dict[tuple[str, str], float] = {}
+        """From one process to another -> how many seconds messages are late, that way only."""
+        self.leaks: dict[tuple[str, str], float] = {}
+        """From one process to another -> the chance that a message is lost, that way only."""
+        self.forging: dict[str, float] = {}
+        """Bookie -> the chance that an add is changed before it is stored (see `forged`)."""
         self._rng = rng
+        self._nobody = contextvars.Context()
+        """What is on its way belongs to no process: it arrives though its sender sleeps."""
         self._blocked: dict[frozenset[str], int] = {}
         self._isolated: dict[str, int] = {}
         self._listeners: dict[tuple[str, int], _Listener] = {}
@@ -88,7 +124,8 @@ class Network:
         """No partition, no slow link, no loss from now on."""
         self._blocked.clear()
         self._isolated.clear()
-        self.slowness.clear()
+        for weather in (self.slowness, self.lags, self.leaks, self.forging):
+            weather.clear()
         self.weather = Weather()
 
     def reset(self, name: str) -> None:
@@ -108,7 +145,8 @@ class Network:
         seconds = weather.latency_s * (0.5 + rng.random())
         if rng.random() < weather.tail:
             seconds *= 1 + rng.random() * weather.tail_factor
-        return seconds * max(self.slowness.get(one, 1.0), self.slowness.get(other, 1.0))
+        seconds *= max(self.slowness.get(one, 1.0), self.slowness.get(other, 1.0))
+        return seconds + self.lags.get((one, other), 0.0)
 
     def forget(self, process: Process) -> None:
         """The process is gone; its peers learn it unless they cannot be reached."""
@@ -165,18 +203,23 @@ class Network:
     # Messages (see transport.Route)
     def carry(self, sender: End, message: bytes) -> None:
         if self.tap is not None and sender.is_server:
-            self.tap.said(sender.party.name, self._connections[sender], message)
+            self.tap.said(bookie_of(sender.party.name), self._connections[sender], message)
+        elif self.tap is not None:
+            self.tap.sent(_title(sender.party), self._connections[sender.peer], message)
         one, other = sender.party.name, sender.peer.party.name
         if not self.reaches(one, other):
             sender.is_cut = sender.peer.is_cut = True
         late = self.delay(one, other)
         sender.last_arrival = max(sender.last_arrival, self.loop.time() + late)
         copies = 1
-        if sender.is_cut or self._rng.random() < self.weather.loss:
+        loss = max(self.weather.loss, self.leaks.get((one, other), 0.0))
+        if sender.is_cut or self._rng.random() < loss:
             copies, self.lost = 0, self.lost + 1
         elif self._rng.random() < self.weather.doubling:
             copies, self.doubled = 2, self.doubled + 1
-        self.loop.call_at(sender.last_arrival, self._arrive, sender, message, copies)
+        self.loop.call_at(
+            sender.last_arrival, self._arrive, sender, message, copies, context=self._nobody
+        )
 
     def _arrive(self, sender: End, message: bytes, copies: int) -> None:
         sender.arrived(len(message))
@@ -191,7 +234,12 @@ class Network:
     def _hear(self, receiver: End, message: bytes) -> None:
         if receiver.party.is_alive:
             if self.tap is not None and receiver.is_server:
-                self.tap.heard(receiver.party.name, self._connections[receiver], message)
+                self.tap.heard(bookie_of(receiver.party.name), self._connections[receiver], message)
+            elif self.tap is not None:
+                self.tap.told(_title(receiver.party), self._connections[receiver.peer], message)
+            chance = self.forging.get(receiver.party.name, 0.0) if receiver.is_server else 0.0
+            if chance and self._rng.random() < chance:
+                message = forged(message, self._rng)
             receiver.hear(message)
 
     def tell_end(self, sender: End, error: Exception | None) -> None:
@@ -201,11 +249,13 @@ class Network:
         if sender.is_cut or not self.reaches(sender.party.name, peer.party.name):
             return  # the peer waits until its own patience ends
         at = max(sender.last_arrival, self.loop.time()) + self.weather.latency_s
-        self.loop.call_at(at, peer.party.call, peer.lose, error)
+        self.loop.call_at(at, peer.party.call, peer.lose, error, context=self._nobody)
 
     # Control-plane calls
     def serve(self, target: str, service: Any) -> None:
         """`service` answers calls to `target`, until its process is gone or `unserve`."""
+        if target in self._services:
+            raise OSError(98, f"{target} is in use")
         self._services[target] = (_current(), service)
 
     def unserve(self, target: str, service: Any) -> None:
@@ -237,6 +287,39 @@ class Network:
 
 async def _run(begin: Callable[[Any], Awaitable[Any]], service: Any) -> Any:
     return await begin(service)
+
+
+def bookie_of(process: str) -> str:
+    """The bookie that a process is: a second one of the same has the name of its machine."""
+    return process.partition(ELSEWHERE)[0]
+
+
+def _title(party: Party) -> str:
+    return str(getattr(party, "title", party.name))
+
+
+def forged(message: bytes, rng: random.Random) -> bytes:
+    """The message with one bit of one entry changed and all its checksums but the digest right.
+
+    The frame's checksum is made where the frame is: what changes before that (the memory of a
+    bookie that gathers stock adds) is guarded by the entry's own digest alone.
+    """
+    envelope = parse_envelope(message)
+    if envelope.op is not Op.ADD_RUN:
+        return message
+    try:
+        _key, run = parse_add(envelope.body)
+    except FrameError:
+        return message
+    entries = [bytearray(entry) for entry in run.entries()]
+    chosen = rng.choice(entries)
+    chosen[-1] ^= 1 << rng.randrange(8)
+    frame = build_run(
+        run.ledger_id, run.first_entry_id, entries,
+        lac=run.lac, pattern=run.pattern, flags=run.flags,
+    )  # fmt: skip
+    assert len(frame) == len(run.buffer)
+    return message[: len(message) - len(frame)] + bytes(frame)
 
 
 def _current() -> Process:

@@ -1,20 +1,18 @@
 """What one seed means: a cluster, a load, a weather, and a list of faults. Values only.
 
-A plan is drawn whole before anything runs, so that it can be printed, shortened (`shrink`) and run
-again. Every seed uses its own subset of faults and its own sizes (swarm): a fault that is always
-there hides what only happens without it.
+A plan is drawn whole before anything runs (`drawing`), so that it can be printed, shortened
+(`shrink`) and run again.
 """
 
 import json
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from bookie.protocol.errors import BadRequestError
 
 LOAD_S: Final = 12.0
-"""Load and faults last so long; then everything is healed."""
+"""Load and faults last so long, unless the plan says otherwise; then everything is healed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,19 @@ class Scale:
     """Between two looks of the repairer."""
     work_s: float = 0.001
     """What a piece of blocking work takes, roughly."""
+    load_s: float = LOAD_S
+    lease_s: float = 12.0
+    """How long a bookie may answer without a word of the metadata store."""
+    pipeline: int = 2
+    """Batches of a writer under way before it gathers more into each."""
+    truncates: bool = False
+    """Owners give up the beginning of their log now and then."""
+    collect_s: float = 5.0
+    """Between two looks for ledgers that were deleted; the grace is a little less."""
+    patience_s: float = 2.0
+    """How long a writer waits after a refusal."""
+    askers: int = 0
+    """Clients that ask single replicas for what they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,86 +101,16 @@ class Plan:
 
 
 FORGETTING: Final = frozenset(
-    {"power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point"}
-)
+    {
+        "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
+        "other-mode", "gone", "put-back", "twin",
+    }
+)  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""
-LASTING: Final = frozenset({"bit-flip", "lying-sync"})
+CRASHES: Final = frozenset({"power-cut", "kill", "crash-operation", "crash-point", "other-mode"})
+"""Those that take nothing of what its mode has synced."""
+LASTING: Final = frozenset({"bit-flip", "lying-sync", "forge"})
 """What no repair mends: the budget is used up by one for good."""
-
-_WEIGHTS: Final[Mapping[str, float]] = {
-    "power-cut": 3, "kill": 2, "crash-operation": 3, "crash-point": 3, "replace-disk": 1,
-    "disk-error": 1,
-    "disk-full": 0.7, "bit-flip": 0.5, "lying-sync": 0.4, "clean-restart": 1, "isolate": 1.5,
-    "partition": 1.5, "slow": 1, "reset": 1.5, "store-outage": 1, "store-partition": 1,
-    "session-loss": 1, "clock-jump": 0.3, "kill-repair": 1, "kill-client": 1,
-    "loss": 1, "doubling": 1, "lost-replies": 1, "stale-listing": 1,
-}  # fmt: skip
-KINDS: Final = tuple(sorted(_WEIGHTS))
-_QUORUMS: Final = (
-    (3, 3, 2),
-    (3, 3, 2),
-    (3, 3, 2),
-    (3, 2, 2),
-    (4, 3, 2),
-    (4, 2, 2),
-    (2, 2, 2),
-    (3, 3, 3),
-)
-
-
-def plan_of(seed: int) -> Plan:
-    """The plan of a seed; the same for ever, as recorded totals and directed seeds rely on it."""
-    rng = random.Random(f"plan/{seed}")
-    scale = _scale(rng)
-    keeps_budget = rng.random() < 0.8
-    kinds = _swarm(rng)
-    count = rng.choice((0, 1, 2, 3, 4, 6, 8, 12))
-    faults = [_fault(rng, kinds, scale) for _ in range(count)]
-    return Plan(seed, scale, tuple(sorted(faults, key=lambda f: f.at_s)), keeps_budget)
-
-
-def _scale(rng: random.Random) -> Scale:
-    ensemble, write_quorum, ack_quorum = rng.choice(_QUORUMS)
-    is_log = rng.random() < 0.2
-    return Scale(
-        bookies=ensemble + rng.choice((0, 1, 1, 2)),
-        ledger_dirs=rng.choice((1, 1, 2)),
-        mode=rng.choice(("memory",) * 6 + ("sync", "journal")),
-        ensemble=ensemble,
-        write_quorum=write_quorum,
-        ack_quorum=ack_quorum,
-        writers=0 if is_log else rng.choice((1, 1, 2)),
-        logs=rng.choice((1, 2, 2, 3)) if is_log else 0,
-        readers=rng.choice((0, 1, 1, 2)),
-        recoverers=rng.choice((0, 0, 1, 1, 2)),
-        deletions=rng.choice((0, 0, 0, 1)),
-        entries=rng.choice((3, 10, 30, 100, 1000)),
-        pause_s=rng.choice((0.05, 0.2, 0.5)),
-        between_s=rng.choice((0.5, 3.0)),
-        burst=rng.choice((1, 1, 2, 8)),
-        flush_s=rng.choice((0.5, 3.0, 60.0, 60.0)),
-        latency_s=rng.choice((0.0002, 0.001, 0.01)),
-        repair_s=rng.choice((0.5, 2.0, 6.0)),
-        work_s=rng.choice((0.0002, 0.001, 0.01)),
-    )
-
-
-def _swarm(rng: random.Random) -> Sequence[str]:
-    chosen = [kind for kind in KINDS if rng.random() < 0.4]
-    return chosen or [rng.choice(KINDS)]
-
-
-def _fault(rng: random.Random, kinds: Sequence[str], scale: Scale) -> Fault:
-    kind = rng.choices(kinds, [_WEIGHTS[one] for one in kinds])[0]
-    who = rng.randrange(scale.bookies)
-    return Fault(
-        round(0.5 + rng.random() * (LOAD_S - 1.0), 3),
-        kind,
-        who,
-        other=(who + 1 + rng.randrange(scale.bookies)) % (scale.bookies + 1),
-        lasts_s=round(rng.choice((0.05, 0.5, 2.0, 5.0)) * (0.5 + rng.random()), 3),
-        size=round(rng.random(), 4),
-    )
 
 
 def described(faults: Sequence[Fault]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ class Process:
         self.title = f"{name} since {loop.time():.6f}"
         self.loop = loop
         self.is_alive = True
+        self.is_asleep = False
         self.work_s = work_s
         self._rng = rng
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -52,8 +53,19 @@ class Process:
             task.cancel()
         return task
 
+    def sleep(self) -> None:
+        """Stops in the midst of whatever it does (SIGSTOP, a paused machine); sockets stay open."""
+        self.is_asleep = True
+        self.loop.put_to_sleep(self)
+
+    def wake(self) -> None:
+        """Goes on where it stopped, and knows nothing of it."""
+        self.is_asleep = False
+        self.loop.wake(self)
+
     def kill(self) -> None:
         """No task goes on."""
+        self.wake()
         self.is_alive = False
         self.loop.dead.add(self.title)
         for task in self._tasks:

@@ -22,7 +22,7 @@ _SMALLER: Final[Sequence[tuple[object, str, float]]] = (
     (connections, "BUFFER_BYTES", 64 * 1024),
     (connections, "READ_BYTES_MIN", 8 * 1024),
     (channel, "RECEIVE_BUFFER_BYTES", 64 * 1024),
-    (housekeeping, "FINISH_INTERVAL_S", 5.0),
+    (housekeeping, "FINISH_INTERVAL_S", 1.5),
 )
 """Bounds and pauses of the product that cost time here, and that nothing depends on."""
 EPOCH_S: Final = 1_700_000_000.0

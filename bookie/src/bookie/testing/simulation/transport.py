@@ -135,6 +135,9 @@ class End(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
+    def get_write_buffer_size(self) -> int:
+        return self.in_flight
+
     def is_reading(self) -> bool:
         return self._is_reading
 

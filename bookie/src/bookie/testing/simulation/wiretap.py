@@ -1,25 +1,37 @@
-"""What no bookie may say, heard on the wire: the two promises that make limbo and fencing safe.
+"""What nobody may say, heard on the wire: the promises that make limbo and fencing safe.
 
 1. Asked for an entry that it has acknowledged and is to hold, a bookie never denies it (unknown is
-   no denial).
+   no denial), and never leaves it out of a list that it calls complete.
 2. A normal add that reaches a bookie after it answered a fence is not acknowledged by it.
-Both hold across every crash and restart of the bookie. Other rules are the history's.
+3. After an unclean stop a bookie acknowledges no normal add of a ledger that was there before.
+4. A LAC that a bookie tells as known is none below what came with a normal add that it took.
+5. A recoverer reads on only when enough bookies have told it that they are fenced.
+6. A writer that was told that its ledger is fenced begins no more entries of it.
+7. Nobody asks the same bookie for the same fence again without a pause.
+8. What a recoverer reads fences, while it recovers.
+The first four hold across every crash and restart of the bookie. Other rules are the history's.
 """
 
 import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import LedgerState
+from bookie.protocol.quorum import fence_covers
 from bookie.protocol.runs import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
 from bookie.protocol.status import Status
 from bookie.testing.simulation.history import History, names
 from bookie.wire.native import (
+    ENVELOPE,
+    ENVELOPE_BYTES,
     FLAG_FENCE,
     MASTER_KEY_BYTES,
+    LacReply,
     LacRequest,
     Op,
     ReadReply,
@@ -28,6 +40,14 @@ from bookie.wire.native import (
 )
 
 PENDING_MAX: Final = 100_000
+CONNECT_S: Final = 1.5
+"""What was begun before may wait for its connection so long."""
+REPAIRERS: Final = ("repair", "judge")
+FENCES_MAX: Final = 8
+"""Of one bookie and ledger, by one client within `FENCES_S`: more is a retry without a pause."""
+FENCES_S: Final = 1.0
+_FENCED_BY: Final = frozenset((Status.UNKNOWN, Status.FENCED))
+"""Answers to a fence that count besides the known ones: such a boot has fenced the ledger."""
 
 
 @dataclass(slots=True)
@@ -37,6 +57,11 @@ class _Pledges:
     acked: dict[EntryId, int] = field(default_factory=dict)
     """Entry -> when, by the tap's own count of what it heard."""
     fenced: bool = False
+    lac: EntryId = NO_ENTRY
+    """The highest that came with what it acknowledged."""
+    lac_at: int = 0
+    listed: EntrySet = EMPTY
+    """What it told a repair that it holds: taken by an add whose answer was cut off, maybe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +69,9 @@ class _Add:
     ledger_id: LedgerId
     entry_ids: tuple[EntryId, ...]
     is_recovery: bool
+    lac: EntryId
     came_fenced: bool = False
+    came_barred: bool = False
 
 
 def _add(body: memoryview) -> _Add:
@@ -53,7 +80,7 @@ def _add(body: memoryview) -> _Add:
     flags, ledger, first, count, pattern = header[2], header[4], header[5], header[7], header[8:10]
     at = Pattern(*pattern).id_at
     ids = tuple(EntryId(at(first, index)) for index in range(count))
-    return _Add(LedgerId(ledger), ids, bool(flags & FLAG_RECOVERY))
+    return _Add(LedgerId(ledger), ids, bool(flags & FLAG_RECOVERY), EntryId(header[6]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +93,34 @@ class _Asked:
 class Wiretap:
     """See network.Tap."""
 
-    def __init__(self, history: History, lost: Callable[[str, LedgerId], EntrySet]) -> None:
+    def __init__(
+        self,
+        history: History,
+        lost: Callable[[str, LedgerId], EntrySet],
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """`lost`: what a bookie has durably recorded as lost, and so rightly denies."""
         self._history = history
+        self._now = now
         self._lost = lost
         self._pledges: dict[tuple[str, LedgerId], _Pledges] = {}
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
+        self.on_cleared: Callable[[str, LedgerId], None] = lambda _bookie, _ledger: None
+        self._barred: dict[str, frozenset[LedgerId]] = {}
+        """Bookie -> ledgers that were there at its last unclean stop."""
+        self._bookie_of: dict[int, str] = {}
+        """Who hears what is said on a connection."""
+        self._asked_by: dict[tuple[int, int], str] = {}
+        """Fencing questions under way -> the client that asks."""
+        self._fences: dict[tuple[str, LedgerId], set[str]] = {}
+        """Client and ledger -> bookies that told it that they are fenced."""
+        self._sent: dict[tuple[str, LedgerId], EntryId] = {}
+        """Writer and its ledger -> the highest entry that it has sent."""
+        self._stopped: dict[tuple[str, LedgerId], tuple[EntryId, float]] = {}
+        """The same, when it was told that the ledger is fenced; and when that was."""
+        self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
 
     def _of(self, bookie: str, ledger_id: LedgerId) -> _Pledges:
         return self._pledges.setdefault((bookie, ledger_id), _Pledges())
@@ -82,17 +129,23 @@ class Wiretap:
         """Its disk had lied about what was durable: it breaks promises that it cannot know of."""
         self._excused.add(bookie)
 
+    def stopped_uncleanly(self, bookie: str) -> None:
+        """It served, and may have forgotten: no ledger of now takes another normal add there."""
+        self._barred[bookie] = frozenset(self._history.ledgers)
+
     # What a bookie hears
     def heard(self, bookie: str, connection: int, message: bytes) -> None:
         """See network.Tap."""
         self._messages += 1
+        self._bookie_of[connection] = bookie
         try:
             envelope = parse_envelope(message)
             key = (connection, envelope.request_id)
             if envelope.op is Op.ADD_RUN:
                 add = _add(envelope.body)
                 fenced = self._of(bookie, add.ledger_id).fenced
-                self._pending.setdefault(key, replace(add, came_fenced=fenced))
+                barred = add.ledger_id in self._barred.get(bookie, ())
+                self._pending.setdefault(key, replace(add, came_fenced=fenced, came_barred=barred))
             elif envelope.op is Op.READ:
                 request = ReadRequest.decode(envelope.body)
                 self._pending[key] = _Asked(request, envelope.code, self._messages)
@@ -115,10 +168,15 @@ class Wiretap:
             if status is Status.OK:
                 self._acked(bookie, asked)
             return
+        if asked.flags & FLAG_FENCE and (status.is_known or status in _FENCED_BY):
+            client = self._asked_by.get((connection, envelope.request_id), "")
+            self._fences.setdefault((client, asked.request.ledger_id), set()).add(bookie)
         if bookie in self._excused:
             return
         if asked.flags & FLAG_FENCE and status.is_known:
             self._of(bookie, asked.request.ledger_id).fenced = True
+        if isinstance(asked.request, LacRequest) and status is Status.OK:
+            self._check_lac(bookie, asked, LacReply.decode(envelope.body).lac)
         if isinstance(asked.request, ReadRequest):
             self._check_denials(
                 bookie, asked.request, asked.at, _denied(asked.request, status, envelope.body)
@@ -131,11 +189,149 @@ class Wiretap:
                 f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, which "
                 "came after it had answered a fence"
             )
-        self._of(bookie, ledger_id).acked.update(dict.fromkeys(add.entry_ids, self._messages))
+        elif add.came_barred and not add.is_recovery and bookie not in self._excused:
+            self._history.violate(
+                f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, which was there "
+                "before it stopped uncleanly: its boot has not fenced it"
+            )
+        pledges = self._of(bookie, ledger_id)
+        pledges.acked.update(dict.fromkeys(add.entry_ids, self._messages))
+        if add.lac > pledges.lac and not add.is_recovery:
+            pledges.lac, pledges.lac_at = add.lac, self._messages
+
+    def _check_lac(self, bookie: str, asked: _Asked, told: EntryId) -> None:
+        pledges = self._of(bookie, asked.request.ledger_id)
+        if told < pledges.lac and pledges.lac_at < asked.at:
+            self._history.violate(
+                f"{bookie} told a LAC of {told} for ledger {asked.request.ledger_id} as if it "
+                f"knew, though it had acknowledged one of {pledges.lac}"
+            )
+
+    # What clients say and hear
+    def sent(self, client: str, connection: int, message: bytes) -> None:
+        """See network.Tap."""
+        _size, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
+        if op == Op.ADD_RUN:
+            self._check_stopped(client, _add(memoryview(message)[ENVELOPE_BYTES:]))
+        elif op == Op.READ and not code & FLAG_FENCE:
+            self._check_fencing(client, ReadRequest.decode(message[ENVELOPE_BYTES:]))
+        elif op in (Op.READ, Op.READ_LAC) and code & FLAG_FENCE:
+            self._asked_by[connection, request_id] = client
+            body = memoryview(message)[ENVELOPE_BYTES:]
+            if op == Op.READ:
+                self._check_coverage(client, ReadRequest.decode(body).ledger_id)
+            else:
+                self._check_pause(client, connection, LacRequest.decode(body).ledger_id)
+
+    def told(self, client: str, connection: int, message: bytes) -> None:
+        """See network.Tap."""
+        _size, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
+        if op != Op.ADD_RUN or code != Status.FENCED:
+            return
+        asked = self._pending.get((connection, request_id))
+        if isinstance(asked, _Add) and not asked.is_recovery and self._names(asked, connection):
+            key = (client, asked.ledger_id)
+            self._stopped.setdefault(key, (self._sent.get(key, NO_ENTRY), self._now()))
+
+    def _names(self, asked: _Add, connection: int) -> bool:
+        """The bookie at the other end is still a member: its word counts for the writer."""
+        metadata = self._history.ledger(asked.ledger_id).metadata
+        bookie = self._bookie_of.get(connection)
+        return metadata is not None and bookie in metadata.last_fragment.ensemble
+
+    def _check_stopped(self, client: str, add: _Add) -> None:
+        key, last = (client, add.ledger_id), add.entry_ids[-1]
+        if add.is_recovery:
+            return
+        self._sent[key] = max(last, self._sent.get(key, NO_ENTRY))
+        stopped, since = self._stopped.get(key, (last, 0.0))
+        if last > stopped and self._now() - since > CONNECT_S:
+            self._history.violate(
+                f"{client} began {last} of ledger {add.ledger_id} though it had been told at "
+                f"{since:.3f} s that the ledger is fenced, when {stopped} was its last"
+            )
+
+    def _check_fencing(self, client: str, request: ReadRequest) -> None:
+        """One entry alone may be read without: the last, for its length, when the end is found. A
+        repair reads what it copies, too; every other client that fences is a recoverer.
+        """
+        is_recoverer = (client, request.ledger_id) in self._fences
+        if not is_recoverer or request.first == request.last or client.startswith(REPAIRERS):
+            return
+        metadata = self._history.ledger(request.ledger_id).metadata
+        if metadata is not None and metadata.state is LedgerState.IN_RECOVERY:
+            self._history.violate(
+                f"{client} reads {request.first}..{request.last} of ledger {request.ledger_id}, "
+                "which it recovers, without a fence"
+            )
+
+    def _check_coverage(self, client: str, ledger_id: LedgerId) -> None:
+        metadata = self._history.ledger(ledger_id).metadata
+        if metadata is None or metadata.state is not LedgerState.IN_RECOVERY:
+            return
+        told = self._fences.get((client, ledger_id), set())
+        ensemble = metadata.last_fragment.ensemble
+        fenced = [place for place, bookie in enumerate(ensemble) if bookie in told]
+        if not fence_covers(
+            fenced,
+            ensemble_size=metadata.ensemble_size,
+            write_quorum=metadata.write_quorum,
+            ack_quorum=metadata.ack_quorum,
+        ):
+            self._history.violate(
+                f"{client} reads ledger {ledger_id} for its recovery though of "
+                f"{', '.join(ensemble)} only {', '.join(sorted(told)) or 'nobody'} is fenced"
+            )
+
+    def _check_pause(self, client: str, connection: int, ledger_id: LedgerId) -> None:
+        times = self._recent.setdefault((client, connection, ledger_id), deque(maxlen=FENCES_MAX))
+        if len(times) == FENCES_MAX and self._now() - times[0] < FENCES_S:
+            self._history.violate(
+                f"{client} asked for the fence of ledger {ledger_id} more than {FENCES_MAX} times "
+                f"within {FENCES_S:.0f} s: a retry without a pause"
+            )
+        times.append(self._now())
+
+    # What a bookie lists on its control plane
+    @property
+    def moment(self) -> int:
+        """See network.Tap."""
+        return self._messages
+
+    def listed(
+        self, bookie: str, ledger_id: LedgerId, held: EntrySet, lost: EntrySet, *, asked: int
+    ) -> None:
+        """See network.Tap."""
+        pledges = self._of(bookie, ledger_id)
+        pledges.listed = held
+        if bookie in self._excused:
+            return
+        missing = [
+            i
+            for i, acked_at in pledges.acked.items()
+            if acked_at < asked
+            and i not in held
+            and i not in lost
+            and self._owes(bookie, ledger_id, i)
+        ]
+        if missing:
+            self._history.violate(
+                f"{bookie} listed what it holds of ledger {ledger_id} without {min(missing)}, "
+                f"which it had acknowledged and is to hold ({len(missing)} such entries)"
+            )
+
+    def cleared(self, bookie: str, ledger_id: LedgerId) -> None:
+        """See network.Tap."""
+        self.on_cleared(bookie, ledger_id)
+
+    def was_told_fenced(self, ledger_id: LedgerId) -> bool:
+        """Some writer of it was."""
+        return any(ledger == ledger_id for _client, ledger in self._stopped)
 
     def has_acknowledged(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """For the history: this bookie has said at some time that it stored the entry."""
-        return entry_id in self._of(bookie, ledger_id).acked
+        pledges = self._of(bookie, ledger_id)
+        return entry_id in pledges.acked or entry_id in pledges.listed
 
     def _check_denials(
         self,
@@ -155,7 +351,7 @@ class Wiretap:
             and acked_at < asked_at
             and i not in spared
             and i not in self._lost(bookie, request.ledger_id)
-            and self._owes(bookie, request, i)
+            and self._owes(bookie, request.ledger_id, i)
         )
         if broken:
             self._history.violate(
@@ -163,8 +359,8 @@ class Wiretap:
                 f"acknowledged and is to hold ({len(broken)} such entries)"
             )
 
-    def _owes(self, bookie: str, request: ReadRequest, entry_id: EntryId) -> bool:
-        metadata = self._history.ledger(request.ledger_id).metadata
+    def _owes(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        metadata = self._history.ledger(ledger_id).metadata
         if metadata is None or (metadata.is_closed and entry_id > metadata.last_entry_id):
             return False
         return names(metadata, BookieId(bookie), entry_id)

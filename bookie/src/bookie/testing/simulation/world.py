@@ -10,23 +10,30 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bookie.client.log_list import LedgerList
 from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
 from bookie.points import POINTS
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import LedgerId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.bookies import SimBookie
-from bookie.testing.simulation.clients import Shared
-from bookie.testing.simulation.faults import Faults, Scene
+from bookie.testing.simulation.clients import LOG_NAME, Shared
+from bookie.testing.simulation.disk import MachineDisk
+from bookie.testing.simulation.drawing import plan_of
+from bookie.testing.simulation.faults import Faults
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.judge import Judge
 from bookie.testing.simulation.loop import OWNER, SimLoop, Stuck
+from bookie.testing.simulation.marks_watch import MarksWatch
 from bookie.testing.simulation.metadata import SimStore, StoreWeather
-from bookie.testing.simulation.network import Network, Weather
-from bookie.testing.simulation.plan import LOAD_S, Plan, plan_of
+from bookie.testing.simulation.network import ELSEWHERE, Network, Weather
+from bookie.testing.simulation.plan import Plan
 from bookie.testing.simulation.process import Process
+from bookie.testing.simulation.scene import Scene
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
+from bookie.testing.simulation.visitors import ask_replicas
 from bookie.testing.simulation.wiretap import Wiretap
 
 Role = Callable[[Shared, MetadataStore, str], Awaitable[None]]
@@ -93,7 +100,7 @@ class World:
         self._cluster = MemoryCluster()
         self._store_weather = StoreWeather()
         self._clock_offset = 0.0
-        self._wiretap = network.tap = Wiretap(self.history, self._lost)
+        self._wiretap = network.tap = Wiretap(self.history, self._lost, loop.time)
         self.history.has_stored = self._wiretap.has_acknowledged
         self._shared = Shared(
             plan.scale,
@@ -103,13 +110,25 @@ class World:
             losses_expected=not plan.keeps_budget,
         )
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
+        self._watch = MarksWatch(self._bookies, self.history)
+        self._wiretap.on_cleared = self._watch.cleared
+        self._shared.marks = self._watch.marks
+        self._shared.was_told_fenced = self._wiretap.was_told_fenced
         self._clients: dict[str, tuple[Role, Process, SimStore]] = {}
+        self._visits = self._others = 0
         self._generation = 0
         self._killed_at: dict[str, int] = {}
         self._scene = Scene(
             plan, self._bookies, network, self._store_weather, self.history, _rng(plan, "faults"),
             self._restart_client, self._restart_repair, self._jump_clock,
             lambda: list(self._clients), self._wiretap.excuse,
+            process_of=lambda name: self._clients[name][1],
+            visit=self._visit,
+            namesake=self._namesake,
+            twin=self._twin,
+            resting=self._shared.resting,
+            distrust=self._distrust,
+            look_at_marks=self._watch.look,
         )  # fmt: skip
         self._faults = Faults(self._scene)
 
@@ -130,7 +149,50 @@ class World:
             rng=_rng(self.plan, name),
             make_store=self._store,
             told=self.history.note,
+            stopped_uncleanly=self._wiretap.stopped_uncleanly,
         )
+
+    def _namesake(self, name: str) -> SimBookie:
+        """Empty disks, and a metadata store of another cluster."""
+        self._others += 1
+        cluster, weather = MemoryCluster(), StoreWeather()
+
+        def store(process: Process) -> SimStore:
+            return SimStore(
+                process.name,
+                cluster,
+                loop=self._loop,
+                network=self._network,
+                weather=weather,
+                rng=_rng(self.plan, f"namesake/{name}/{self._loop.time()}"),
+                changed=lambda _ledger_id, _metadata: None,
+            )
+
+        return SimBookie(
+            name,
+            self.plan.scale,
+            loop=self._loop,
+            network=self._network,
+            rng=_rng(self.plan, f"namesake/{name}/{self._others}"),
+            make_store=store,
+            told=lambda what: self.history.note(f"of another cluster: {what}"),
+        )
+
+    def _twin(self, name: str, disk: MachineDisk) -> SimBookie:
+        self._others += 1
+        machine = f"{name}{ELSEWHERE}{self._others}"
+        made = SimBookie(
+            name,
+            self.plan.scale,
+            loop=self._loop,
+            network=self._network,
+            rng=_rng(self.plan, machine),
+            make_store=self._store,
+            told=lambda what: self.history.note(f"on another machine: {what}"),
+            elsewhere=machine,
+        )
+        made.disk = disk
+        return made
 
     def _lost(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
         return next(one.lost(ledger_id) for one in self._bookies if one.name == bookie)
@@ -155,16 +217,39 @@ class World:
             network=self._network,
             weather=self._store_weather,
             rng=_rng(self.plan, f"store/{process.name}/{self._loop.time()}"),
-            changed=self.history.changed,
+            changed=self._ledger_changed,
         )
 
-    def _begin(self, name: str, role: Role) -> None:
+    def _ledger_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
+        self.history.changed(ledger_id, metadata)
+        stored = self._cluster.values.get(f"logs/{LOG_NAME}")
+        if metadata is not None or stored is None or ledger_id in self._shared.deleted:
+            return
+        if ledger_id in LedgerList.decode(stored.value).ledgers:
+            self.history.violate(f"ledger {ledger_id} was deleted while the log listed it")
+
+    def _distrust(self, bookie: str) -> None:
+        self._watch.excuse(bookie)
+        self._shared.distrusted.add(bookie)
+
+    def _visit(self, title: str, role: Role) -> None:
+        """A client that does one deed."""
+        self._visits += 1
+        name = f"{title}-{self._visits}"
+        work = self._begin(name, role)
+        work.add_done_callback(lambda _work: self._leaves(name, work))
+
+    def _leaves(self, name: str, work: "asyncio.Task[None]") -> None:
+        if not work.cancelled() and name in self._clients:
+            self._end_client(name)
+
+    def _begin(self, name: str, role: Role) -> "asyncio.Task[None]":
         self._generation += 1
         rng = _rng(self.plan, f"{name}/{self._generation}")
         process = Process(name, self._loop, rng, work_s=self.plan.scale.work_s)
         store = self._store(process)
         self._clients[name] = (role, process, store)
-        process.spawn(role(self._shared, store, name))  # type: ignore[arg-type]
+        return process.spawn(role(self._shared, store, name))  # type: ignore[arg-type]
 
     def _end_client(self, name: str) -> Role:
         role, process, store = self._clients.pop(name)
@@ -195,6 +280,7 @@ class World:
             ("reader", clients.tail_ledgers, scale.readers),
             ("recoverer", clients.recover_ledgers, scale.recoverers),
             ("deleter", clients.delete_ledgers, scale.deletions),
+            ("asker", ask_replicas, scale.askers),
         ]
         for title, role, count in roles:
             for number in range(count):
@@ -206,7 +292,7 @@ class World:
         watch = self._loop.create_task(self._faults.watch_budget())
         ongoing: list[asyncio.Task[None]] = []
         await self._faults.run(lambda work: ongoing.append(self._loop.create_task(work)))  # type: ignore[arg-type]
-        await asyncio.sleep(max(0.0, LOAD_S - self._loop.time()))
+        await asyncio.sleep(max(0.0, self.plan.scale.load_s - self._loop.time()))
         for task in [watch, *ongoing]:
             task.cancel()
         await asyncio.gather(watch, *ongoing, return_exceptions=True)
@@ -217,13 +303,17 @@ class World:
         self.history.note("healing")
         self._network.heal()
         self._store_weather.is_out = False
-        self._store_weather.lost_replies = self._store_weather.stale_listing = 0.0
+        weather = self._store_weather
+        weather.lost_replies = weather.stale_listing = weather.late_writes = 0.0
+        weather.stale_since = None
         for bookie in self._bookies:
             bookie.mend()
             bookie.is_wanted = True
             bookie.start()
-        for name in [name for name in self._clients if name != "repair"]:
-            self._end_client(name)
+        for name in list(self._clients):
+            self._clients[name][1].wake()
+            if name != "repair":
+                self._end_client(name)
 
     async def _demand_progress(self) -> None:
         process = Process("judge", self._loop, _rng(self.plan, "judge"), work_s=0.001)

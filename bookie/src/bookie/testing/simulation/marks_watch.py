@@ -1,0 +1,122 @@
+"""Looks at every bookie's marks again and again: none may go before its ledger is settled.
+
+A mark is limbo or unchecked. It goes only when the ledger is closed or deleted and the bookie holds
+all that the metadata puts on it, or has recorded it as lost, and that on the disk itself when it
+tells. That holds from life to life too: a boot may add marks, and no boot takes one away.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.errors import FrameError
+from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.runs import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    FRAME_VERSION,
+    frame_bytes,
+    parse_run,
+)
+from bookie.storage.clear import must_hold
+from bookie.testing.simulation.bookies import SimBookie
+from bookie.testing.simulation.history import History
+
+_MAGIC: Final = FRAME_MAGIC.to_bytes(2, "big") + bytes([FRAME_VERSION])
+
+
+class MarksWatch:
+    """See the module. Bookies whose disks lied or rot are left out: they break what they cannot
+    know of.
+    """
+
+    def __init__(self, bookies: Sequence[SimBookie], history: History) -> None:
+        self._bookies = bookies
+        self._history = history
+        self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
+        self._excused: set[str] = set()
+
+    def excuse(self, bookie: str) -> None:
+        """Its disks are not to be trusted from now on."""
+        self._excused.add(bookie)
+
+    def marks(self) -> set[tuple[str, LedgerId]]:
+        """Every mark of the bookies that serve now."""
+        found: set[tuple[str, LedgerId]] = set()
+        for bookie in self._bookies:
+            limbo, unchecked = bookie.marked or (frozenset(), frozenset())
+            found.update((bookie.name, ledger_id) for ledger_id in limbo | unchecked)
+        return found
+
+    def look(self) -> None:
+        """Compares with the last look; a bookie that does not serve now keeps what it had."""
+        for bookie in self._bookies:
+            now = bookie.marked
+            if now is None or bookie.name in self._excused:
+                continue
+            limbo, unchecked = self._seen.get(bookie.name, (frozenset(), frozenset()))
+            marked = now[0] | now[1]
+            self._seen[bookie.name] = now
+            self._check(bookie, sorted((limbo | unchecked) - marked), limbo)
+
+    def cleared(self, bookie_id: str, ledger_id: LedgerId) -> None:
+        """It told a repair that it let go of its mark: what it then holds, a power cut leaves."""
+        bookie = next(one for one in self._bookies if one.name == bookie_id)
+        metadata = self._history.ledger(ledger_id).metadata
+        if bookie_id in self._excused or metadata is None or bookie.mode == "journal":
+            return
+        if bookie.is_doomed:
+            return  # it may be a second process that tells, on disks of its own
+        owed = must_hold(metadata, BookieId(bookie_id)) - bookie.lost(ledger_id)
+        missing = owed - _durable(bookie, ledger_id)
+        if not missing.is_empty:
+            self._history.violate(
+                f"{bookie_id} told that its mark of ledger {ledger_id} is gone while "
+                f"{len(missing)} entries that it is to hold were not durable"
+            )
+
+    def _check(
+        self, bookie: SimBookie, gone: Iterable[LedgerId], limbo: frozenset[LedgerId]
+    ) -> None:
+        for ledger_id in gone:
+            metadata = self._history.ledger(ledger_id).metadata
+            if metadata is None:
+                continue
+            if ledger_id in limbo and not metadata.is_closed:
+                self._history.violate(
+                    f"{bookie.name} let go of its limbo mark of ledger {ledger_id}, which is "
+                    f"{metadata.state.value}"
+                )
+                continue
+            owed = must_hold(metadata, BookieId(bookie.name))
+            missing = owed - bookie.held(ledger_id) - bookie.lost(ledger_id)
+            if not missing.is_empty:
+                self._history.violate(
+                    f"{bookie.name} let go of its mark of ledger {ledger_id} without "
+                    f"{len(missing)} entries that it is to hold, {missing.ranges()[0][0]} first"
+                )
+
+
+def _durable(bookie: SimBookie, ledger_id: LedgerId) -> EntrySet:
+    """Entries of the ledger in frames that are whole on the disk, whatever an index says."""
+    disk = bookie.disk.durable()
+    entries: list[tuple[int, int]] = []
+    for directory in bookie.directories[1:]:
+        for name in disk.list_directory(directory / "log"):
+            content = memoryview(disk.content(directory / "log" / name))
+            for at in _frames(bytes(content)):
+                try:
+                    run = parse_run(content[at : at + frame_bytes(content[at:])])
+                except FrameError:
+                    continue
+                if run.ledger_id == ledger_id:
+                    entries += [(entry_id, entry_id) for entry_id in run.entry_ids()]
+    return EntrySet.from_ranges(entries)
+
+
+def _frames(content: bytes) -> Iterator[int]:
+    """Where a frame may begin."""
+    at = content.find(_MAGIC)
+    while 0 <= at <= len(content) - FRAME_HEADER_BYTES:
+        yield at
+        at = content.find(_MAGIC, at + 1)

@@ -1,0 +1,162 @@
+"""Every rule of the tap can be broken on the wire, and is said to be when it is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.entry import EntryCodec, master_key
+from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.runs import FLAG_RECOVERY, build_run
+from bookie.protocol.status import Status
+from bookie.testing.simulation.history import History
+from bookie.testing.simulation.wiretap import FENCES_MAX, Wiretap
+from bookie.wire.native import FLAG_FENCE, LacReply, LacRequest, Op, ReadRequest, envelope_header
+
+L = LedgerId(4)
+B = tuple(BookieId(f"bookie-{n}") for n in range(3))
+OPEN = LedgerMetadata(L, 3, 3, 2, (Fragment(EntryId(0), B),))
+KEY = master_key(b"secret")
+CODEC = EntryCodec(L, OPEN.digest_type, b"secret")
+
+
+class Wire:
+    """One client, and one connection of it to each bookie; answers arrive at once."""
+
+    def __init__(self) -> None:
+        self.now = 1.0
+        self.history = History(lambda: self.now)
+        self.tap = Wiretap(self.history, lambda _bookie, _ledger: EMPTY, lambda: self.now)
+        self.history.changed(L, OPEN)
+        self._request = 0
+
+    def ask(self, place: int, op: Op, body: bytes, status: Status, *, flags: int = 0,
+            reply: bytes = b"", client: str = "writer-0") -> None:  # fmt: skip
+        self._request += 1
+        message = envelope_header(op, flags, self._request, len(body)) + body
+        self.tap.sent(client, place, message)
+        self.tap.heard(B[place], place, message)
+        said = envelope_header(op, status, self._request, len(reply)) + reply
+        self.tap.said(B[place], place, said)
+        self.tap.told(client, place, said)
+
+    def add(self, place: int, entry_id: int, status: Status = Status.OK, *, lac: int = -1,
+            flags: int = 0) -> None:  # fmt: skip
+        entry = CODEC.encode(EntryId(entry_id), b"x", lac=EntryId(lac), length=1)
+        run = build_run(L, EntryId(entry_id), [entry], lac=EntryId(lac), flags=flags)
+        self.ask(place, Op.ADD_RUN, KEY + bytes(run), status)
+
+    def read_lac(self, place: int, status: Status = Status.OK, *, lac: int = -1,
+                 client: str = "rival-1") -> None:  # fmt: skip
+        reply = LacReply(EntryId(lac), NO_ENTRY).encode() if status is Status.OK else b""
+        body = LacRequest(L, KEY).encode()
+        self.ask(place, Op.READ_LAC, body, status, flags=FLAG_FENCE, reply=reply, client=client)
+
+    def read(self, place: int, last: int = 9, *, flags: int = FLAG_FENCE,
+             client: str = "rival-1") -> None:  # fmt: skip
+        body = ReadRequest(L, EntryId(0), EntryId(last), 1000, KEY).encode()
+        self.ask(place, Op.READ, body, Status.NO_SUCH_ENTRY, flags=flags, client=client)
+
+
+def deny_what_was_taken(wire: Wire) -> None:
+    wire.add(0, 3)
+    wire.read(0, flags=0)
+
+
+def list_without_what_was_taken(wire: Wire) -> None:
+    wire.add(0, 3)
+    wire.read_lac(1)
+    wire.tap.listed(B[0], L, EMPTY, EMPTY, asked=wire.tap.moment + 1)
+
+
+def take_after_a_fence(wire: Wire) -> None:
+    wire.read_lac(0)
+    wire.add(0, 0)
+
+
+def take_after_an_unclean_stop(wire: Wire) -> None:
+    wire.tap.stopped_uncleanly(B[0])
+    wire.add(0, 0)
+
+
+def tell_a_lower_lac(wire: Wire) -> None:
+    wire.add(0, 6, lac=5)
+    wire.read_lac(0, lac=4)
+
+
+def read_on_too_early(wire: Wire) -> None:
+    wire.history.changed(L, OPEN.in_recovery())
+    wire.read_lac(0)
+    wire.read(0)
+
+
+def read_without_a_fence(wire: Wire) -> None:
+    wire.history.changed(L, OPEN.in_recovery())
+    for place in (0, 1):
+        wire.read_lac(place)
+    wire.read(0, flags=0)
+
+
+def go_on_after_a_fence(wire: Wire) -> None:
+    wire.add(0, 0, Status.FENCED)
+    wire.now += 5.0
+    wire.add(1, 1)
+
+
+def ask_without_a_pause(wire: Wire) -> None:
+    for _ in range(FENCES_MAX + 1):
+        wire.read_lac(0)
+
+
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        (deny_what_was_taken, "denied 3 of ledger 4, which it had acknowledged"),
+        (list_without_what_was_taken, "listed what it holds of ledger 4 without 3"),
+        (take_after_a_fence, "came after it had answered a fence"),
+        (take_after_an_unclean_stop, "its boot has not fenced it"),
+        (tell_a_lower_lac, "told a LAC of 4"),
+        (read_on_too_early, "of bookie-0, bookie-1, bookie-2 only bookie-0 is fenced"),
+        (read_without_a_fence, "which it recovers, without a fence"),
+        (go_on_after_a_fence, "began 1 of ledger 4 though it had been told"),
+        (ask_without_a_pause, "a retry without a pause"),
+    ],
+)
+def test_a_broken_promise_is_heard(deed: Callable[[Wire], None], words: str) -> None:
+    wire = Wire()
+    deed(wire)
+    assert words in wire.history.violations[0]
+
+
+def recover(wire: Wire) -> None:
+    """Two fence answers of three, reads that fence, a write-back after them."""
+    wire.add(0, 0)
+    wire.history.changed(L, OPEN.in_recovery())
+    for ask in (wire.read_lac, wire.read):
+        for place in (1, 2):
+            ask(place)
+    wire.add(1, 0, flags=FLAG_RECOVERY)
+
+
+def go_on_where_another_is_fenced(wire: Wire) -> None:
+    """A bookie that is no member any more says fenced; its word counts no more."""
+    other = replace(OPEN, fragments=(Fragment(EntryId(0), (B[0], B[1], BookieId("bookie-9"))),))
+    wire.history.changed(L, other)
+    wire.add(2, 0, Status.FENCED)
+    wire.now += 5.0
+    wire.add(1, 1)
+
+
+@pytest.mark.parametrize("deed", [recover, go_on_where_another_is_fenced])
+def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:
+    wire = Wire()
+    deed(wire)
+    assert wire.history.violations == []
+
+
+def test_what_a_bookie_lists_it_has_stored_though_its_answer_was_cut_off() -> None:
+    wire = Wire()
+    assert not wire.tap.has_acknowledged(B[0], L, EntryId(7))
+    wire.tap.listed(B[0], L, EntrySet.from_ranges([(7, 7)]), EMPTY, asked=0)
+    assert wire.tap.has_acknowledged(B[0], L, EntryId(7))
