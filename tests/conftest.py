@@ -4,6 +4,7 @@ pytest_plugins = [
     "boot_lab",
     "cli_lab",
     "server_lab",
+    "town",
     "spark_fixture",
     "stock_client",
     "zookeeper_fixture",

@@ -6,18 +6,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from bookie.metadata.layout import ledger_path
+from bookie.metadata.memory import MemoryStore
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import (
     BookieInfo,
     Cookie,
     Endpoint,
     MetadataStore,
+    StoredBoot,
     UnderreplicationMark,
+    Unreadable,
     Versioned,
 )
+from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.entry import DigestType
 from bookie.protocol.errors import (
     MetadataConflictError,
+    MetadataFormatError,
     NoSuchLedgerError,
     UnavailableError,
 )
@@ -130,6 +136,49 @@ async def test_many_ledgers_read_as_one_by_one_and_missing_ones_are_left_out(
     found = await other.read_ledgers([LedgerId(777), *ids, LedgerId(2**62)])
     assert found == dict(zip(ids, created, strict=True))
     assert await other.read_ledgers([]) == {}
+
+
+Garble = Callable[[int], Awaitable[None]]
+
+
+@pytest.fixture
+async def garble(url: str, open_another: OpenAnother) -> Garble:
+    """Somebody else writes what nobody understands into the metadata of a ledger."""
+
+    async def spoil(ledger_id: int) -> None:
+        store = await open_another()
+        if isinstance(store, MemoryStore):
+            store.cluster.garbled.add(LedgerId(ledger_id))
+            return
+        assert isinstance(store, ZooKeeperStore)
+        path = f"{url.split('/', 3)[3]}/{ledger_path(LedgerId(ledger_id))}"
+        garbage = b"BookieMetadataFormatVersion\t4\n?"
+        await store.session.write(lambda zk: zk.set_async(f"/{path}", garbage))
+
+    return spoil
+
+
+async def test_a7_one_ledger_that_cannot_be_read_is_told_apart_from_many(
+    store: MetadataStore, garble: Garble
+) -> None:
+    one, two = [await store.create_ledger(ledger(i)) for i in (1, 2)]
+    await garble(2)
+    asked = [LedgerId(i) for i in (1, 2, 3)]
+    unreadable: Unreadable = {}
+    assert await store.read_ledgers(asked, unreadable=unreadable) == {1: one}
+    assert list(unreadable) == [two.value.ledger_id] and "ledger 2" in str(unreadable[LedgerId(2)])
+    assert [found async for found in store.ledger_ids()] == [1, 2]
+    with pytest.raises(MetadataFormatError, match="ledger 2"):
+        await store.read_ledger(LedgerId(2))
+
+
+async def test_a7_who_has_no_answer_for_what_cannot_be_read_gets_an_error(
+    store: MetadataStore, garble: Garble
+) -> None:
+    await store.create_ledger(ledger(2))
+    await garble(2)
+    with pytest.raises(MetadataFormatError, match="ledger 2"):
+        await store.read_ledgers([LedgerId(1), LedgerId(2)])
 
 
 async def test_many_ledgers_are_read_as_others_left_them(
@@ -289,15 +338,32 @@ async def test_all_cookies_are_listed(store: MetadataStore) -> None:
     assert await store.cookies() == {b: replace(COOKIE, bookie_id=b) for b in (B0, B1)}
 
 
-async def test_boot_epochs_are_compared_and_set(store: MetadataStore) -> None:
-    assert await store.read_boot_epoch(B0) is None
-    first = await store.write_boot_epoch(B0, 1, version=None)
+async def test_boots_are_compared_and_set(store: MetadataStore) -> None:
+    assert await store.read_boot(B0) is None
+    first = await store.write_boot(B0, StoredBoot(1), version=None)
     with pytest.raises(MetadataConflictError):
-        await store.write_boot_epoch(B0, 1, version=None)
-    second = await store.write_boot_epoch(B0, 12, version=first.version)
+        await store.write_boot(B0, StoredBoot(1), version=None)
+    wanted = StoredBoot(12, "a nonce", generation=7, rolled_back="it was at 9")
+    second = await store.write_boot(B0, wanted, version=first.version)
     with pytest.raises(MetadataConflictError):
-        await store.write_boot_epoch(B0, 13, version=first.version)
-    assert await store.read_boot_epoch(B0) == second == Versioned(12, second.version)
+        await store.write_boot(B0, StoredBoot(13), version=first.version)
+    assert await store.read_boot(B0) == second == Versioned(wanted, second.version)
+
+
+async def test_a_boot_written_again_unchanged_has_another_version(store: MetadataStore) -> None:
+    first = await store.write_boot(B0, StoredBoot(1), version=None)
+    again = await store.write_boot(B0, StoredBoot(1), version=first.version)
+    assert again.version > first.version
+
+
+async def test_behind_a_barrier_everything_written_before_is_seen(
+    store: MetadataStore, open_another: OpenAnother
+) -> None:
+    made = await store.create_ledger(ledger(3))
+    another = await open_another()
+    for _ in range(2):
+        await another.barrier()
+    assert await another.read_ledger(made.value.ledger_id) == made
 
 
 # Under-replication marks

@@ -6,6 +6,7 @@ flushers take their steps while a request is waited for.
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.collection import CollectionRules
 from bookie.protocol.errors import BookieError, BootRefusedError, StorageError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -22,9 +24,10 @@ from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.admin import LossRequest
 from bookie.server.announce import Announcer
-from bookie.server.collect import collect_deleted
+from bookie.server.collect import Collector
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
+from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
@@ -46,7 +49,6 @@ from bookie.wire.native import (
     LacRequest,
     Op,
     ReadRequest,
-    encode_hello,
     envelope_header,
 )
 from crash_promises import ME, Promises, Stop
@@ -159,7 +161,7 @@ class RecordedBookie:
         self.recorder.take_back("the boot", _booting)
         boot = Boot(
             self.settings, self.store, disk=self.disk, call_soon=call_soon, started_at_ms=1,
-            on_step=refuse_to_wait,
+            on_step=refuse_to_wait, holders=("here",) * len(self.settings.directories),
         )  # fmt: skip
         self.booted = booted = await boot.run()
         self._serve(booted)
@@ -176,10 +178,21 @@ class RecordedBookie:
         raise AssertionError("the boot was to fail")
 
     def _serve(self, booted: Booted) -> None:
-        self.state = BookieState(ME, phase=Phase.SERVING)
+        self.state = BookieState(
+            ME,
+            phase=Phase.SERVING,
+            instance_id=booted.instance_id,
+            boot_epoch=booted.record.boot_epoch,
+        )
+        first_fences = FirstFences(in_store(self.store))
+        self.collector = Collector(
+            self.store, booted.storage, state=self.state, rules=CollectionRules(),
+            clock=itertools.count(step=1000).__next__, first_fences=first_fences,
+        )  # fmt: skip
         operations = Operations(
             booted.storage, self.state,
             reader=self._reader, reads_in_flight_max=READS_MAX, pacing=unhurried(),
+            first_fences=first_fences,
         )  # fmt: skip
         self.service = RunService(operations, Sessions(self.state.traffic, connections_max=1))
         self.marks = Marks(
@@ -194,7 +207,7 @@ class RecordedBookie:
         )  # fmt: skip
         self._connection = RunConnection(self.service)
         self._connection.connection_made(Wire(self._replied))
-        self._send(Op.HELLO, 0, encode_hello(ME), then=lambda _status: None)
+        self._send(Op.HELLO, 0, self.state.identity.encode(), then=lambda _status: None)
 
     def _served(self, promises: Promises, booted: Booted) -> Promises:
         storage, record = booted.storage, booted.record
@@ -221,9 +234,11 @@ class RecordedBookie:
 
     async def stop(self) -> StorageError | None:
         """A clean stop, or the failure that leaves the markers where they are."""
+        assert self.booted is not None
+        markers = self.booted.markers
         told = _Told(self.storage, self._flushed_for_stop)
         try:
-            finish_clean_stop(cast(Storage, told), self.disk, self.settings.directories)
+            finish_clean_stop(cast(Storage, told), markers)
         except StorageError as error:
             return error
         finally:
@@ -438,7 +453,7 @@ class RecordedBookie:
     async def collect(self) -> int:
         """Deleted ledgers go, tombstones stay."""
         held = set(self.storage.ledger_ids())
-        count = await self._do(collect_deleted(self.store, self.storage))
+        count = sum([await self._do(self.collector.run_pass()) for _look in range(2)])
         gone = frozenset(held - set(self.cluster.ledgers))
         self._promise(lambda p: replace(p, deleted=p.deleted | gone, fenced=p.fenced | gone))
         return count

@@ -11,8 +11,9 @@ from enum import Enum
 from typing import cast
 from unittest import mock
 
-from bookie.metadata.memory import MemoryStore
+from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.errors import BookieError
+from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations
 from bookie.server.state import BookieState, Phase
 from bookie.storage.boot import Boot, Booted
@@ -58,10 +59,10 @@ def check(point: CrashPoint, name: str, *, loop: InlineLoop) -> Outcome:
 
 async def _check(point: CrashPoint, disk: InlineDisk) -> Outcome:
     cluster = copy_of_cluster(point.cluster)
-    epoch = cluster.boot_epochs.get(ME)
+    epoch = cluster.boots.get(ME)
     boot = Boot(
         point.settings, MemoryStore(cluster), disk=disk, call_soon=call_soon, started_at_ms=1,
-        on_step=refuse_to_wait,
+        on_step=refuse_to_wait, holders=("here",) * len(point.settings.directories),
     )  # fmt: skip
     try:
         booted = await boot.run()
@@ -71,7 +72,7 @@ async def _check(point: CrashPoint, disk: InlineDisk) -> Outcome:
         return Outcome(Verdict.WRONG, f"the boot failed: {error!r}")
     after = After(
         point.promises, point.settings, booted.record, booted.storage, _operations(booted), cluster,
-        epoch.value if epoch else 0, disk.durable(),
+        epoch.value.epoch if epoch else 0, disk.durable(),
     )  # fmt: skip
     try:
         broken = broken_claims(after)
@@ -87,8 +88,9 @@ def _operations(booted: Booted) -> Operations:
     state = BookieState(ME, phase=Phase.SERVING)
     reader = cast(ThreadPoolExecutor, None)  # the loop asks no executor
     return Operations(
-        booted.storage, state, reader=reader, reads_in_flight_max=READS_MAX, pacing=unhurried()
-    )
+        booted.storage, state, reader=reader, reads_in_flight_max=READS_MAX, pacing=unhurried(),
+        first_fences=FirstFences(in_store(MemoryStore(MemoryCluster()))),
+    )  # fmt: skip
 
 
 def same_words(why: str) -> str:

@@ -19,7 +19,7 @@ from bookie.server.operations import Operations
 from bookie.storage.boot import BootRecord, BootSettings
 from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import Storage
-from bookie.storage.marker import Marker, read_marker
+from bookie.storage.marker import read_marker
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.stamps import read_stamp
 from bookie.testing.inline import InlineDisk
@@ -125,11 +125,12 @@ def disks_stay_what_they_are(after: After) -> Iterator[str]:
 
 
 def it_serves_only_behind_durable_markers(after: After) -> Iterator[str]:
-    wanted = Marker(after.record.boot_epoch, after.settings.storage.mode)
+    wanted = (after.record.boot_epoch, after.settings.storage.mode)
     for directory in after.settings.directories:
         found = read_marker(after.left, directory)
-        if found.marker != wanted:
-            yield f"the durable marker of {directory} is {found}, expected {wanted}"
+        marker = found.marker
+        if marker is None or (marker.boot_epoch, marker.mode) != wanted or marker.is_clean:
+            yield f"the durable marker of {directory} is {found}, expected a dirty one of {wanted}"
 
 
 def what_was_acknowledged_is_never_denied(after: After) -> Iterator[str]:

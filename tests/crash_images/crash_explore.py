@@ -209,7 +209,7 @@ def _state(cluster: MemoryCluster) -> object:
         repr(cluster.next_ledger_ids),
         tuple((i, found.version) for i, found in sorted(cluster.ledgers.items())),
         tuple((i, found.version) for i, found in sorted(cluster.cookies.items())),
-        tuple((i, found.version) for i, found in sorted(cluster.boot_epochs.items())),
+        tuple((i, found.version) for i, found in sorted(cluster.boots.items())),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.metadata.store import Cookie, Versioned
+from bookie.metadata.store import Cookie, StoredBoot, Versioned
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.storage.boot import BootSettings
@@ -115,7 +115,7 @@ def copy_of_cluster(cluster: MemoryCluster) -> MemoryCluster:
     copy.next_ledger_ids = itertools.count(following)
     copy.ledgers = dict(cluster.ledgers)
     copy.cookies = dict(cluster.cookies)
-    copy.boot_epochs = dict(cluster.boot_epochs)
+    copy.boots = dict(cluster.boots)
     copy.values = dict(cluster.values)
     return copy
 
@@ -163,9 +163,9 @@ class RecordingStore(MemoryStore):
         self._recorder.changed_metadata("write_cookie")
         return made
 
-    async def write_boot_epoch(
-        self, bookie_id: BookieId, epoch: int, *, version: int | None
-    ) -> Versioned[int]:
-        made = await super().write_boot_epoch(bookie_id, epoch, version=version)
-        self._recorder.changed_metadata("write_boot_epoch")
+    async def write_boot(
+        self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
+    ) -> Versioned[StoredBoot]:
+        made = await super().write_boot(bookie_id, boot, version=version)
+        self._recorder.changed_metadata("write_boot")
         return made

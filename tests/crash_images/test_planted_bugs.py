@@ -1,6 +1,5 @@
 """The claims can fail: bugs planted in the product's code must each give an image that is wrong."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,6 @@ import bookie.storage.verdicts
 import crash_bookie
 import pytest
 from bookie.server.durable import DurableFacts
-from bookie.storage.boot import Boot
 from bookie.storage.collect import _Copying
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
@@ -23,9 +21,10 @@ from bookie.storage.engine import Storage
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.marker import clear_markers
+from bookie.storage.marker import BootMarkers
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
+from bookie.storage.takeover import Takeover
 from bookie.storage.upkeep import Upkeep
 from bookie.testing.inline import InlineLoop
 from crash_catalogue import run_named
@@ -83,19 +82,19 @@ def drain_marker_without_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def marker_cleared_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(storage: Storage, disk: Disk, directories: Sequence[Path]) -> None:
-        clear_markers(disk, directories)
+    def stop(storage: Storage, markers: BootMarkers) -> None:
+        markers.end_cleanly()
         storage.close()
 
     monkeypatch.setattr(crash_bookie, "finish_clean_stop", stop)
 
 
 def marker_cleared_after_a_failed_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(storage: Storage, disk: Disk, directories: Sequence[Path]) -> None:
+    def stop(storage: Storage, markers: BootMarkers) -> None:
         try:
             storage.close()
         finally:
-            clear_markers(disk, directories)
+            markers.end_cleanly()
 
     monkeypatch.setattr(crash_bookie, "finish_clean_stop", stop)
 
@@ -108,7 +107,7 @@ def fence_answered_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unclean_boot_does_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Boot, "_mark", lambda *_: asyncio.sleep(0))
+    monkeypatch.setattr(bookie.storage.boot, "mark_existing", lambda *_: None)
 
 
 def replaced_disk_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,18 +164,18 @@ def rebuild_leaves_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    mark, stamp, due = Boot._mark, Boot._stamp, []
+    mark, stamp, due = bookie.storage.boot.mark_existing, Takeover.begin_to_serve, []
 
-    async def mark_later(self: Boot, *arguments: Any) -> None:
-        due.append(partial(mark, self, *arguments))
+    def mark_later(*arguments: Any) -> None:
+        due.append(partial(mark, *arguments))
 
-    async def stamp_first(self: Boot, *arguments: Any) -> None:
+    async def stamp_first(self: Takeover, *arguments: Any) -> None:
         await stamp(self, *arguments)
         while due:
-            await due.pop()()
+            due.pop()()
 
-    monkeypatch.setattr(Boot, "_mark", mark_later)
-    monkeypatch.setattr(Boot, "_stamp", stamp_first)
+    monkeypatch.setattr(bookie.storage.boot, "mark_existing", mark_later)
+    monkeypatch.setattr(Takeover, "begin_to_serve", stamp_first)
 
 
 @pytest.mark.parametrize(

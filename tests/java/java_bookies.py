@@ -278,6 +278,7 @@ class Bookies:
                 "ringBytes": 12 * MIB,
                 "logFileBytes": 16 * MIB,
                 "collectIntervalSeconds": 1,
+                "collectGraceSeconds": 1,
             },
         }
         file = own / "bookie.yaml"

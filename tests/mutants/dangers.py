@@ -1,7 +1,8 @@
 """What must be among the planted bugs: the words that a mutant's `stands_for` may use.
 
 From the reference on protocol safety: the table of model mutants (section 4.1), and what each
-adversarial scenario catches (section 5, last column); then the list of issue 5.
+adversarial scenario catches (section 5, last column); then the list of issue 5, and what the
+outside review of issue 17 found, by its numbers.
 """
 
 from typing import Final
@@ -98,4 +99,29 @@ ISSUE: Final = (
     "wrong victim order",
 )
 
-DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE))
+REVIEW: Final = (
+    "A1 another cluster's bookie answers",
+    "A1 the address of a bookie that has gone",
+    "A2 an older process answers",
+    "A2 two processes of one bookie",
+    "A3 listed ledger deleted",
+    "A3 missing ledger ends the log",
+    "A4 an older copy of the same boot",
+    "A4 absence taken for a clean stop",
+    "A5 premature collection",
+    "A5 a rolled back store is acted on",
+    "A5 a rolled back store is not noticed",
+    "A8 its own late write refuses a boot",
+    "A9 fences of nobody's ledgers",
+    "B6 late roll forgotten",
+    "A7 unreadable passes for absent",
+    "A9 unbounded replies",
+    "A10 a claimed loss makes a denial",
+    "B2 no reply counts as fenced",
+    "B3 one wrong key blocks a recovery",
+    "B4 commits behind a hole",
+    "B5 rows under a tombstone",
+)
+"""Of the review of issue 17, by its items."""
+
+DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW))

@@ -32,8 +32,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Seeds of the simulation of the real code that find the mutant: `17` of `make sim`, `hunt:17`
-    of `mutant_hunts`. Committed where seeds that are drawn rarely find it.
+    """Seeds of the simulation of the real code that find the mutant. Committed where those that
+    `make mutants-sim` runs find it rarely.
     """
 
     seeds: tuple[str, ...]

@@ -4,7 +4,13 @@ from typing import Final
 
 import mutants_bookie
 import mutants_boot
+import mutants_bounds
+import mutants_budget
 import mutants_client
+import mutants_collection
+import mutants_identity
+import mutants_lease
+import mutants_log
 import mutants_recovery
 import mutants_repair
 from mutant import Mutant
@@ -12,7 +18,13 @@ from mutant import Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_recovery.MUTANTS,
     *mutants_client.MUTANTS,
+    *mutants_log.MUTANTS,
     *mutants_boot.MUTANTS,
     *mutants_bookie.MUTANTS,
+    *mutants_collection.MUTANTS,
     *mutants_repair.MUTANTS,
+    *mutants_identity.MUTANTS,
+    *mutants_lease.MUTANTS,
+    *mutants_budget.MUTANTS,
+    *mutants_bounds.MUTANTS,
 )

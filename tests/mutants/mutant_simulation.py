@@ -1,4 +1,4 @@
-"""How often the simulation of the real code finds a mutant: in how many of so many seeds."""
+"""Whether the simulation of the real code finds a mutant, without any test written for it."""
 
 import json
 import subprocess
@@ -11,8 +11,6 @@ from mutant import Mutant
 from mutant_overlay import HERE, ROOT, Overlay
 from mutant_seeds import READY
 
-SIMULATED = "bookie/"
-"""Where the code is that the simulation runs: it has no operator."""
 FIRST_TOLD = 3
 """Seeds whose findings the figures tell."""
 
@@ -27,36 +25,39 @@ class Simulated:
     found: dict[str, str] = field(default_factory=dict)
 
 
-def can_be_simulated(mutant: Mutant) -> bool:
-    return all(patch.file.startswith(SIMULATED) for patch in mutant.patches)
-
-
-def simulate(overlay: Overlay, mutant: Mutant, seeds: Sequence[str]) -> Simulated:
-    """Plants the bug, runs the seeds and those committed for it, takes the bug out again."""
+def simulate(overlay: Overlay, mutant: Mutant, seeds: Sequence[str], enough: int) -> Simulated:
+    """Plants the bug, runs the seeds until `enough` have found it, and those committed for it."""
     began = time.monotonic()
-    wanted = tuple(dict.fromkeys((*seeds, *mutant.seeds)))
     with overlay.mutated(mutant):
-        found = violations(overlay, wanted)
-    return Simulated(mutant, wanted, time.monotonic() - began, found)
+        ran, found = violations(overlay, seeds, enough=enough)
+        committed, words = violations(overlay, [s for s in mutant.seeds if s not in ran])
+        ran, found = [*ran, *committed], found | words
+    return Simulated(mutant, tuple(dict.fromkeys(ran)), time.monotonic() - began, found)
 
 
-def violations(overlay: Overlay, seeds: Sequence[str]) -> dict[str, str]:
-    """Seed -> violation, for those that have one, on the overlay as it is now."""
+def violations(
+    overlay: Overlay, seeds: Sequence[str], *, enough: int = 0
+) -> tuple[list[str], dict[str, str]]:
+    """Seeds that ran on the overlay as it is now, and those of them with a violation.
+
+    They run in order, until `enough` of them have one; 0: all.
+    """
+    ran: list[str] = []
     found: dict[str, str] = {}
-    left = list(seeds)
-    while left:
-        done = _run(overlay, left)
+    while (left := list(seeds[len(ran) :])) and not 0 < enough <= len(found):
+        done = _run(overlay, left, enough - len(found) if enough else 0)
+        ran += done
         found |= {seed: why for seed, why in done.items() if why}
-        left = left[len(done) :]
-        if left:  # the process ended within the next one
-            found[left.pop(0)] = "the simulation did not end"
-    return found
+        if len(done) < len(left) and not 0 < enough <= len(found):  # it ended within the next one
+            ran.append(left[len(done)])
+            found[left[len(done)]] = "the simulation did not end"
+    return ran, found
 
 
-def _run(overlay: Overlay, seeds: Sequence[str]) -> dict[str, str]:
+def _run(overlay: Overlay, seeds: Sequence[str], enough: int) -> dict[str, str]:
     """What the seeds said, as far as the process came."""
     ended = subprocess.run(
-        [sys.executable, HERE / "mutant_seeds.py", overlay.folder, *seeds],
+        [sys.executable, HERE / "mutant_seeds.py", overlay.folder, str(enough), *seeds],
         cwd=ROOT,
         env=overlay.environment(),
         capture_output=True,

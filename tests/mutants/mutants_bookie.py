@@ -115,7 +115,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=ADMISSION,
         old="    if facts.may_have_forgotten:\n        return Status.UNKNOWN\n",
         new="",
-        seeds=("hunt:2",),
         tests=(
             "tests/scenarios/test_finding_the_end.py::"
             "test_s02_limbo_bookie_does_not_deny_the_only_acked_entry",
@@ -126,8 +125,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a bookie in limbo tells its LAC as if it knew",
         stands_for=("S42 limbo leaks as negative",),
         file=ADMISSION,
-        old="if facts.may_have_forgotten and not facts.deleted:",
-        new="if facts.unchecked and facts.deleted:",
+        old="is_doubtful = fence if facts.deleted else facts.may_have_forgotten",
+        new="is_doubtful = fence and facts.deleted",
         tests=(
             RULES + "test_s42_who_may_have_forgotten_denies_on_no_path",
             ASKED + "test_s42_in_limbo_nothing_is_denied_on_any_path",
@@ -151,7 +150,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            if not self._take(row):\n                self._bad |= self._wanted(row)\n",
         new="            self._take(row)\n",
         model="io-error-is-denial",
-        seeds=("hunt:3",),
         tests=(STORED + "test_a_damaged_frame_is_unreadable_and_neither_absent_nor_served",),
     ),
     planted(
@@ -160,7 +158,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=OPERATIONS,
         old="            unknown=tuple(found.unreadable),\n",
         new="            unknown=(),\n",
-        seeds=("hunt:3",),
         tests=(ASKED + "test_s9_what_the_disk_cannot_give_is_unknown_and_not_denied",),
     ),
     planted(

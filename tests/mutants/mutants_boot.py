@@ -10,6 +10,7 @@ DISK: Final = "bookie/src/bookie/storage/disk.py"
 LEDGERS: Final = "bookie/src/bookie/storage/ledgers.py"
 LIFECYCLE: Final = "bookie/src/bookie/server/lifecycle.py"
 LISTING: Final = "bookie/src/bookie/storage/listing.py"
+MARKING: Final = "bookie/src/bookie/storage/marking.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 OPENING: Final = "bookie/src/bookie/storage/opening.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
@@ -50,7 +51,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "fence only open ledgers",
             "S24 non-closed only rule",
         ),
-        file=BOOT,
+        file=MARKING,
         old=BOUNDARY,
         new="boundary = Boundary(epoch, LedgerId(-1), frozenset(existing.listing.undecided))",
         model="fence-open-only",
@@ -59,7 +60,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an unclean boot fences the ledgers that name this bookie",
         stands_for=("S46 boot fencing driven by membership",),
-        file=BOOT,
+        file=MARKING,
         old=BOUNDARY,
         new="boundary = Boundary(epoch, LedgerId(-1), frozenset(existing.listing.named))",
         tests=(MARKED + "test_s46_a_ledger_that_names_this_bookie_nowhere_refuses_its_old_writer",),
@@ -67,9 +68,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an unclean boot fences the ledgers that are listed, not the deleted ones",
         stands_for=("S40 fence lost with the ledger",),
-        file=BOOT,
-        old="        limit = await self._store.new_ledger_id()\n",
-        new="        limit = LedgerId(-1)\n",
+        file=MARKING,
+        old="    limit = await store.new_ledger_id()\n",
+        new="    limit = LedgerId(-1)\n",
         model="boundary-without-deleted",
         tests=(MARKED + "test_s40_also_when_the_disk_with_the_tombstone_is_gone",),
     ),
@@ -88,7 +89,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an unclean boot puts no ledger in limbo",
         stands_for=("no limbo", "S2 no limbo"),
-        file=BOOT,
+        file=MARKING,
         old="storage.mark(boundary, limbo, unchecked=True)",
         new="storage.mark(boundary, (), unchecked=False)",
         model="no-limbo",
@@ -188,25 +189,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the bookie serves while its marks are still being set",
         stands_for=("pre-boot not awaited", "S25 pre-boot not awaited"),
         file=BOOT,
-        old="            existing = await self._list_existing()\n",
-        new="""            async def look_and_mark() -> None:
-                await self._mark(storage, epoch, await self._list_existing())
+        old="            existing = await list_existing(self._store, self._settings.bookie_id)\n",
+        new="""            from bookie.storage.marking import Existing
+
+            async def look_and_mark() -> None:
+                found = await list_existing(self._store, self._settings.bookie_id)
+                await in_thread(partial(mark_existing, storage, epoch, found))
 
             if reason:
                 self._marking = asyncio.ensure_future(look_and_mark())
                 self._marking.add_done_callback(lambda one: one.cancelled() or one.exception())
-            existing = _Existing(LedgerId(-1), listing)
+            existing = Existing(LedgerId(-1), listing)
 """,
         also=(
             Patch(
                 BOOT,
                 "            if reason:\n"
-                "                await self._mark(storage, epoch, existing)\n",
+                "                await "
+                "in_thread(partial(mark_existing, storage, epoch, existing))\n",
                 "",
             ),
         ),
         model="boot-not-awaited",
-        seeds=("hunt:2",),
         tests=(DIES_AT_BOOT,),
     ),
     planted(
@@ -214,10 +218,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("S26 marker cleared early",),
         file=BOOT,
         old='        self._step("replaying")\n',
-        new="        clear_markers(self._disk, self._settings.directories)\n"
+        new="        for each in self._settings.directories:\n"
+        '            if self._disk.exists(each / "DIRTY"):\n'
+        '                self._disk.unlink(each / "DIRTY")\n'
         '        self._step("replaying")\n',
         model="marker-lost",
-        seeds=("hunt:2",),
         tests=(DIES_AT_BOOT,),
     ),
     planted(
@@ -226,10 +231,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=BOOT,
         old="                await asyncio.to_thread(storage.close)\n"
         "            raise\n\n    def approve",
-        new="                await asyncio.to_thread(\n"
-        "                    finish_clean_stop, storage, self._disk, self._settings.directories\n"
-        "                )\n            raise\n\n    def approve",
-        seeds=("hunt:2",),
+        new="                markers = self._takeover.markers\n"
+        "                markers.current = markers.current or Marker(\n"
+        "                    seen.found.last_served, DurabilityMode.MEMORY, 99, is_clean=True\n"
+        "                )\n"
+        "                await asyncio.to_thread(finish_clean_stop, storage, markers)\n"
+        "            raise\n\n    def approve",
         tests=(BOOTS + "test_s26_a_stop_while_marking_keeps_the_older_markers",),
     ),
     planted(
@@ -250,15 +257,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(FILES + "test_a_crash_while_stamping_leaves_the_old_stamp_or_the_new",),
     ),
     planted(
-        "a stop clears the markers before it flushes",
+        "a stop says that it was clean before it flushes",
         stands_for=("S28 unconditional clear",),
         file=BOOT,
         old="    storage.close()\n    passing(",
-        new="    clear_markers(disk, directories)\n    storage.close()\n    passing(",
+        new="    markers.end_cleanly()\n    storage.close()\n    passing(",
         tests=(BOOTS + "test_s28_a_stop_that_could_not_flush_keeps_a_marker",),
     ),
     planted(
-        "a stop clears the markers although its flush failed",
+        "a stop says that it was clean although its flush failed",
         stands_for=("marker cleared after failed flush", "S28 unconditional clear"),
         file=BOOT,
         old="    storage.close()\n    passing(",
@@ -281,8 +288,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an unreadable marker is overruled by a readable one",
         stands_for=("S29 deciding by current config",),
         file=VERDICTS,
-        old="    if unreadable or not known:",
-        new="    if not known:",
+        old="    if unreadable or lacks_one or not known:",
+        new="    if lacks_one or not known:",
         tests=(
             "tests/bookie/storage/test_verdicts.py::"
             "test_an_unreadable_marker_among_good_ones_is_memory_mode",
@@ -320,31 +327,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("cookie stamped before the fence",),
         file=BOOT,
         old="        listing = Listing()\n        if reason or decision.kind",
-        new="        fixed = await self._take_disks(seen, decision)\n"
+        new="        fixed = await self._takeover.take_disks(seen, decision)\n"
         "        listing = Listing()\n        if reason or decision.kind",
         also=(
             Patch(
                 BOOT,
-                "        fixed = await self._take_disks(seen, decision)\n"
-                "        await self._stamp(seen, epoch)",
-                "        await self._stamp(seen, epoch)",
+                "        fixed = await self._takeover.take_disks(seen, decision)\n"
+                "        claim = await self._takeover.stamp(seen, epoch)",
+                "        claim = await self._takeover.stamp(seen, epoch)",
             ),
         ),
         tests=(DISKS + "test_the_cookie_comes_after_the_marks_and_the_epoch_last",),
     ),
     planted(
-        "directories are stamped before the fence",
+        "directories are stamped and marked as running before the fence",
         stands_for=("cookie stamped before the fence",),
         file=BOOT,
         old="        listing = Listing()\n        if reason or decision.kind",
-        new="        await self._stamp(seen, epoch)\n"
+        new="        claim = await self._takeover.stamp(seen, epoch)\n"
+        "        await self._takeover.begin_to_serve(seen, claim)\n"
         "        listing = Listing()\n        if reason or decision.kind",
         also=(
             Patch(
                 BOOT,
-                "        fixed = await self._take_disks(seen, decision)\n"
-                "        await self._stamp(seen, epoch)",
-                "        fixed = await self._take_disks(seen, decision)",
+                "        fixed = await self._takeover.take_disks(seen, decision)\n"
+                "        claim = await self._takeover.stamp(seen, epoch)\n"
+                "        await self._takeover.begin_to_serve(seen, claim)\n",
+                "        fixed = await self._takeover.take_disks(seen, decision)\n",
             ),
         ),
         tests=(DIES_AT_BOOT,),

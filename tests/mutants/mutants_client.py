@@ -6,7 +6,7 @@ from mutant import Mutant, Patch, planted
 
 ANSWERS: Final = "bookie/src/bookie/protocol/answers.py"
 BATCHES: Final = "bookie/src/bookie/protocol/batches.py"
-LOG: Final = "bookie/src/bookie/client/log.py"
+LOG_CHAIN: Final = "bookie/src/bookie/client/log_chain.py"
 LOG_LIST: Final = "bookie/src/bookie/client/log_list.py"
 QUORUM: Final = "bookie/src/bookie/protocol/quorum.py"
 READER: Final = "bookie/src/bookie/protocol/reader.py"
@@ -32,7 +32,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="found.is_closed and found.last_entry_id == self.lac:",
         new="True:",
         model="writer-closes-blindly",
-        seeds=("hunt:3",),
         tests=(WRITES + "test_s15_close_loses_against_a_recovery_under_way",),
     ),
     planted(
@@ -213,17 +212,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the list of ledgers is written over what another leader wrote",
         stands_for=("S45 chaining without CAS",),
         file=LOG_LIST,
-        old="        before = self._version\n        try:",
-        new="        stored = await self._store.read_value(self._key)\n"
-        "        before = stored.version if stored is not None else None\n        try:",
+        old="        named = self._version\n",
+        new="        stored = await self._store.read_value(self.key)\n"
+        "        named = stored.version if stored is not None else None\n",
         tests=("tests/bookie/client/test_log_list.py::test_only_one_of_two_writers_wins",),
     ),
     planted(
         "a new leader recovers the last ledger only",
         stands_for=("S45 closing only the last one",),
-        file=LOG,
-        old="current.ledgers[-RECOVERED_ON_OPEN:]",
-        new="current.ledgers[-1:]",
+        file=LOG_CHAIN,
+        old="left.ledgers[-RECOVERED_ON_OPEN:]",
+        new="left.ledgers[-1:]",
         tests=(CHAIN + "test_s45_both_of_the_last_two_ledgers_are_fenced",),
     ),
 )

@@ -34,7 +34,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="if covers(denials, cohort=write_quorum, ack_quorum=ack_quorum):",
         new="if denials:",
         model="one-denial-is-enough",
-        seeds=("hunt:4",),
         tests=(
             END + "test_s02_limbo_bookie_does_not_deny_the_only_acked_entry",
             END + "test_s08_a_late_copy_counts_after_a_denial_and_a_timeout",
@@ -46,7 +45,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=ANSWERS,
         old="if covers(denials, cohort=write_quorum, ack_quorum=ack_quorum):",
         new="if denials > write_quorum // 2:",
-        seeds=("hunt:2",),
         tests=(END + "test_s07_with_ack_quorum_1_two_denials_decide_nothing",),
     ),
     planted(
@@ -56,7 +54,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="return self in (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY)",
         new="return self in (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY, Status.UNKNOWN)",
         model="unknown-is-denial",
-        seeds=("hunt:2",),
         tests=(END + "test_s02_limbo_bookie_does_not_deny_the_only_acked_entry",),
     ),
     planted(
@@ -102,7 +99,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="list(self._writeback.add(found)) if found else []",
         new="[]",
         model="no-write-back",
-        seeds=("hunt:8",),
         tests=(UNIT + "test_reads_never_count_as_acks",),
     ),
     planted(
@@ -112,7 +108,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="lac=self._lac,\n            pattern",
         new="lac=EntryId(run_ids[-1] - 1),\n            pattern",
         model="lac-advances-in-recovery-adds",
-        seeds=("hunt:8",),
         tests=(RIVALS + "test_s12_a_tail_is_never_shown_what_a_rival_wrote_back",),
     ),
     planted(
@@ -140,7 +135,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="EntryId(max(self._lac, floor))",
         new="EntryId(self._lac)",
         model="starts-at-lac",
-        seeds=("hunt:10",),
         tests=(END + "test_s05_recovery_never_goes_below_the_last_fragment",),
     ),
     planted(
@@ -152,7 +146,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         changed = self._metadata.with_fragments(self._writeback.fragments)
         return [WriteMetadata(changed, self._version), *effects]""",
         model="recovery-commits-changes-at-once",
-        seeds=("hunt:5",),
         tests=(
             UNIT + "test_the_ensemble_changed_in_recovery_is_written_by_the_closing_write_only",
         ),
@@ -164,7 +157,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="return self._next <= self._proven and verdict in",
         new="""later = any(max(m._copies, default=-1) > self._next for m in self._answers)
         return (later or self._next <= self._proven) and verdict in""",
-        seeds=("hunt:8",),
         tests=(END + "test_s14_a_hole_ends_the_ledger_after_the_write_backs",),
     ),
     planted(
@@ -174,7 +166,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="if self._writeback.pending or self._reads:",
         new="if self._reads:",
         model="closes-before-write-backs",
-        seeds=("hunt:8",),
         tests=(UNIT + "test_no_close_before_the_write_backs_are_acked",),
     ),
     planted(
@@ -193,7 +184,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
         ),
         model="closes-without-state-check",
-        seeds=("hunt:8",),
         tests=(RIVALS + "test_s11_the_loser_adopts_the_winners_end",),
     ),
     planted(

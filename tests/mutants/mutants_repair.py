@@ -18,7 +18,6 @@ DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 EPISODES: Final = "operator/src/bookie_operator/plan/episodes.py"
 PLANS: Final = "operator/src/bookie_operator/plan/__init__.py"
 PLAN_REPAIR: Final = "operator/src/bookie_operator/plan/repair.py"
-RESTARTS: Final = "operator/src/bookie_operator/plan/restarts.py"
 STATES: Final = "operator/src/bookie_operator/plan/states.py"
 
 RECHECK: Final = "bookie/src/bookie/server/recheck.py"
@@ -152,14 +151,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(PLAN + "TestUncleanStop::test_only_the_bookies_own_count_clears",),
     ),
     planted(
-        "the loss budget leaves out whom the action is for",
-        stands_for=("planner exceeds the loss budget",),
-        file=BUDGET,
-        old="        out = {*self.impaired, candidate}\n",
-        new="        out = {*self.impaired}\n",
-        tests=(PLAN + "TestRestarts::test_a_restart_is_refused_while_one_is_down",),
-    ),
-    planted(
         "a bookie in limbo uses up no loss budget",
         stands_for=("planner exceeds the loss budget",),
         file=STATES,
@@ -194,9 +185,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "healthy bookies restart before the broken one",
         stands_for=("wrong victim order",),
-        file=RESTARTS,
-        old="    wanted.sort(key=lambda item: item[0])\n",
-        new="    wanted.sort(key=lambda item: not item[0])\n",
+        file=BUDGET,
+        old="        if others and candidate not in self.impaired:\n",
+        new="        if others and candidate in self.impaired:\n",
         tests=(
             PLAN + "TestRestarts::test_one_that_is_out_anyway_restarts_before_those_that_serve",
         ),

@@ -64,7 +64,9 @@ class MoveWatch:
     judged: int = 0
 
     async def look(self) -> None:
-        found = await read_ledgers(self.cluster.store, sorted(self.naming), in_flight=IN_FLIGHT)
+        found = await read_ledgers(
+            self.cluster.store, sorted(self.naming), unreadable={}, in_flight=IN_FLIGHT
+        )
         moved = {
             ledger_id: ledger
             for ledger_id, ledger in found.items()
@@ -185,7 +187,7 @@ class LostStory:
             self.bookies[bookie_id].start()
         await until_serving(self.cluster, *OTHERS)
         ids = [made.ledger_id for made in self.made]
-        ledgers = await read_ledgers(self.cluster.store, ids, in_flight=IN_FLIGHT)
+        ledgers = await read_ledgers(self.cluster.store, ids, unreadable={}, in_flight=IN_FLIGHT)
         self.saw["naming_it"] = sum(ledger.value.names(LOST) for ledger in ledgers.values())
         self.saw["lost_by_a_crash"] = await lacking(self.cluster, ledgers)
 

@@ -195,7 +195,7 @@ class Story:
     async def _undecided(self) -> set[LedgerId]:
         """Ledgers in limbo when this began whose end nobody knows yet."""
         limbo = [m.ledger_id for m in self.made if m.plan.kind is Kind.LIMBO]
-        found = await read_ledgers(self.cluster.store, limbo, in_flight=IN_FLIGHT)
+        found = await read_ledgers(self.cluster.store, limbo, unreadable={}, in_flight=IN_FLIGHT)
         return {i for i, metadata in found.items() if not metadata.value.is_closed}
 
     # Proof
@@ -230,7 +230,7 @@ class Story:
     async def _lacking(self) -> int:
         """Copies that the unclean bookies owe and do not list, straight from their indexes."""
         ids = [made.ledger_id for made in self.made]
-        ledgers = await read_ledgers(self.cluster.store, ids, in_flight=IN_FLIGHT)
+        ledgers = await read_ledgers(self.cluster.store, ids, unreadable={}, in_flight=IN_FLIGHT)
         lacking = 0
         for bookie_id in UNCLEAN:
             named = [i for i, found in ledgers.items() if found.value.names(bookie_id)]

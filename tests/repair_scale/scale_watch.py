@@ -76,7 +76,7 @@ class MarkWatch:
     async def _judge(self, bookie_id: BookieId, gone: Iterable[LedgerId]) -> None:
         if not self.may_clear():
             self.early += [f"{bookie_id} ledger {i}: before the audit" for i in sorted(gone)]
-        found = await read_ledgers(self.cluster.store, gone, in_flight=IN_FLIGHT)
+        found = await read_ledgers(self.cluster.store, gone, unreadable={}, in_flight=IN_FLIGHT)
         held = await self.cluster.control.availability(bookie_id, list(found))
         for ledger_id, versioned in found.items():
             metadata = versioned.value

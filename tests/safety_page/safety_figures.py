@@ -1,30 +1,51 @@
 """The figures of docs/safety.md: tables made of what the proving commands wrote to docs/proof.
 
 `make proof RESULTS=docs/proof` (and soak, and the mutants in the simulation) write the JSON files;
-`make safety-page` puts these tables between the page's markers. Nobody types a figure.
+`make safety-page` puts these tables between the page's markers. Nobody types a figure. Each stands
+beside the core that it was found on (`bookie.testing.figures.CORE`); the page says of which core it
+was made, and names every figure of an earlier one.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from bookie.testing.simulation.totals import seeds_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "safety.md"
 PROOF: Final = ROOT / "docs" / "proof"
+CHANGELOG: Final = ROOT / "CHANGELOG.md"
 BEGIN: Final = "<!-- figures: made by `make safety-page`, not by hand -->"
 END: Final = "<!-- end of the figures -->"
+MADE_OF: Final = re.compile(r"^The core of this page is `(\w+)`", re.MULTILINE)
+RELEASES_MAX: Final = 2
+"""A figure may be of this release or of the one before; an older one fails `make lint`."""
+SHOWN_MAX: Final = 10
+"""Failed seeds of one core that the page names."""
 
 Figures = Mapping[str, Any]
 
 
-def rendered(page: str, found: Mapping[str, Figures]) -> str:
+def rendered(page: str, found: Mapping[str, Figures], *, core: str) -> str:
     """The page with fresh figures between its markers; ValueError when it has no markers."""
     before, begin, rest = page.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no place for its figures: {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{tables(found)}{END}{after}"
+    made_of = (
+        f"The core of this page is `{core}`; a figure that was found on another core says so. "
+        "`make lint` tells\nwhich figures are not of the core that is checked out.\n"
+    )
+    return f"{before}{BEGIN}\n{made_of}{tables(found, core=core)}{END}{after}"
+
+
+def core_of(page: str) -> str:
+    """The core that the page was made of; empty when it does not say."""
+    found = MADE_OF.search(page)
+    return found[1] if found else ""
 
 
 def read_figures(folder: Path) -> dict[str, Figures]:
@@ -33,19 +54,53 @@ def read_figures(folder: Path) -> dict[str, Figures]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def tables(found: Mapping[str, Figures]) -> str:
+def releases_of(changelog: str) -> list[str]:
+    """Every release that the change log names, the newest first."""
+    return re.findall(r"^## (\d+\.\d+\.\d+)", changelog, re.MULTILINE)
+
+
+def too_old(found: Mapping[str, Figures], releases: Sequence[str]) -> list[str]:
+    """What is wrong with figures that say too little of their core, or are of too old a release."""
+    wrong = []
+    for name, figures in sorted(found.items()):
+        sources = [figures] if name != "total" else figures["cores"][-1:]
+        for source in sources:
+            if not source.get("core") or not source.get("release"):
+                wrong.append(f"{name}.json names no core and no release: run its command again")
+            elif source["release"] not in releases[:RELEASES_MAX]:
+                wrong.append(
+                    f"{name}.json is of release {source['release']}, expected "
+                    f"{' or '.join(releases[:RELEASES_MAX])}: run its command again"
+                )
+    return wrong
+
+
+def of_earlier_core(found: Mapping[str, Figures], core: str) -> list[str]:
+    """Files whose figures were found on another core than this one."""
+    return [
+        name
+        for name, figures in sorted(found.items())
+        if core not in [one["core"] for one in figures.get("cores", [figures]) if "core" in one]
+    ]
+
+
+def tables(found: Mapping[str, Figures], *, core: str) -> str:
     """One section for each command whose figures are there, in the order of the page."""
     return "".join(
-        f"\n### {title}\n{_source(found[name])}\n{render(found[name])}"
+        f"\n### {title}\n{_source(found[name], core)}\n{render(found[name])}"
         for name, title, render in _SECTIONS
         if name in found
     )
 
 
-def _source(figures: Figures) -> str:
+def _source(figures: Figures, core: str) -> str:
     if "revision" not in figures:
         return ""
-    return f"Revision {figures['revision']}, Python {figures['python']}.\n"
+    age = "" if figures.get("core") == core else ", **of an earlier core**"
+    return (
+        f"Revision {figures['revision']} of release {figures.get('release')}, "
+        f"core `{figures.get('core')}`{age}; Python {figures['python']}.\n"
+    )
 
 
 def _table(head: str, rows: Iterable[Iterable[object]]) -> str:
@@ -98,10 +153,29 @@ def _simulation(figures: Figures) -> str:
 
 
 def _total(figures: Figures) -> str:
-    return (
-        f"{figures['schedules']:,} schedules in {len(figures['runs'])} runs, "
-        f"{figures['simulated_hours']:,} hours simulated; the aim is 1,000,000.\n"
+    rows = _table(
+        "| core | of release | different seeds | hours simulated | faults | seeds failed |",
+        (
+            (f"`{one['core']}`", one["release"], len(seeds_of(one["seeds"])),
+             one["simulated_hours"], one["faults"], len(one["failed"]))
+            for one in figures["cores"]
+        ),
+    )  # fmt: skip
+    said = (
+        f"\n{figures['distinct_seeds']:,} different seeds. A seed on another core is another "
+        f"schedule: {figures['schedules']:,} of them; the aim is {figures['aim']:,}.\n"
     )
+    return rows + said + "".join(map(_failed, figures["cores"]))
+
+
+def _failed(core: Figures) -> str:
+    if not core["failed"]:
+        return ""
+    by_reason: dict[str, list[str]] = {}
+    for seed, why in list(core["failed"].items())[:SHOWN_MAX]:
+        by_reason.setdefault(why, []).append(seed)
+    told = "; ".join(f"{', '.join(seeds)} ({why})" for why, seeds in by_reason.items())
+    return f"\nFailed on core `{core['core']}`: {told}.\n"
 
 
 def _crash_images(figures: Figures) -> str:
@@ -125,10 +199,21 @@ def _mutants(figures: Figures) -> str:
 
 
 def _mutants_in_simulation(figures: Figures) -> str:
-    return (
-        f"{figures['found']} of {figures['simulated']} mutants that a whole cluster can meet were "
-        f"found by {figures['seeds']} seeds as they come and {figures['hunts']} that hunt.\n"
+    share = figures["found"] / figures["simulated"]
+    said = (
+        f"Of {figures['planted']} planted bugs a simulated cluster can meet "
+        f"{figures['simulated']}; the simulation alone, no test of theirs, found "
+        f"{figures['found']} ({share:.0%}) within {figures['seeds']} seeds each.\n"
     )
+    missed = [one["name"] for one in figures["mutants"] if not one["found_in"]]
+    beyond = _table(
+        "| planted bugs that it cannot meet | why |",
+        (
+            ("; ".join(one["name"] for one in figures["beyond"] if one["why"] == why), why)
+            for why in dict.fromkeys(one["why"] for one in figures["beyond"])
+        ),
+    )
+    return said + ("\nNot found: " + "; ".join(missed) + ".\n" if missed else "") + "\n" + beyond
 
 
 def _soak(figures: Figures) -> str:

@@ -1,12 +1,31 @@
 """The figures of docs/safety.md are those that the commands wrote, and none failed."""
 
 import pytest
-from safety_figures import BEGIN, END, PAGE, PROOF, read_figures, rendered
+from bookie.testing.figures import release
+from safety_figures import (
+    BEGIN,
+    CHANGELOG,
+    END,
+    PAGE,
+    PROOF,
+    core_of,
+    of_earlier_core,
+    read_figures,
+    releases_of,
+    rendered,
+    too_old,
+)
+
+SOAK = {
+    "revision": "abc", "core": "c0ffee", "release": "0.2.0", "python": "3.11.7", "minutes": 10.0,
+    "faults": {}, "acked": 1, "checked": 1, "lost": 0, "wrong": 0, "limbo_cleared_s": {"median": 1},
+}  # fmt: skip
 
 
 def test_the_page_shows_the_committed_figures() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert rendered(page, read_figures(PROOF)) == page, "run `make safety-page`"
+    fresh = rendered(page, read_figures(PROOF), core=core_of(page))
+    assert fresh == page, "run `make safety-page`"
 
 
 def test_no_committed_figure_tells_of_a_failure() -> None:
@@ -18,12 +37,59 @@ def test_no_committed_figure_tells_of_a_failure() -> None:
 
 
 def test_figures_go_between_the_markers_and_nowhere_else() -> None:
-    total = {"schedules": 2000, "runs": [{}], "simulated_hours": 8.5}
-    page = rendered(f"above\n{BEGIN}\nold\n{END}\nbelow\n", {"total": total})
-    assert "2,000 schedules" in page and "old" not in page
+    page = rendered(f"above\n{BEGIN}\nold\n{END}\nbelow\n", {"soak": SOAK}, core="c0ffee")
+    assert "| 10.0 | 0 | 1 | 1 | 0 | 0 | 1 s |" in page and "old" not in page
     assert page.startswith("above\n") and page.endswith(f"{END}\nbelow\n")
+    assert core_of(page) == "c0ffee"
 
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for its figures"):
-        rendered("nothing", {})
+        rendered("nothing", {}, core="")
+
+
+def test_a_figure_of_an_earlier_core_says_so_beside_itself() -> None:
+    page = f"{BEGIN}\n{END}"
+    assert "of an earlier core" not in rendered(page, {"soak": SOAK}, core="c0ffee")
+    assert "core `c0ffee`, **of an earlier core**" in rendered(page, {"soak": SOAK}, core="beef")
+    assert (of_earlier_core({"soak": SOAK}, "c0ffee"), of_earlier_core({"soak": SOAK}, "beef")) == (
+        [],
+        ["soak"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("releases", "words"),
+    [
+        (["0.3.0", "0.2.0", "0.1.0"], ""),
+        (["0.4.0", "0.3.0", "0.2.0"], "of release 0.2.0, expected 0.4.0 or 0.3.0"),
+    ],
+)
+def test_lint_refuses_figures_that_are_more_than_one_release_behind(
+    releases: list[str], words: str
+) -> None:
+    assert words in "".join(too_old({"soak": SOAK}, releases))
+    assert bool(words) == bool(too_old({"soak": SOAK}, releases))
+
+
+def test_lint_refuses_figures_that_do_not_say_of_which_core_they_are() -> None:
+    nameless = {name: value for name, value in SOAK.items() if name != "core"}
+    assert "names no core" in too_old({"soak": nameless}, ["0.2.0"])[0]
+
+
+def test_seeds_that_failed_and_seeds_that_differ_are_told_core_by_core() -> None:
+    core = {"release": "0.1.0", "simulated_hours": 1.0, "faults": 9}
+    total = {
+        "aim": 1_000_000, "distinct_seeds": 2000, "schedules": 3000,
+        "cores": [
+            core | {"core": "older", "seeds": [[1, 2000]], "failed": {"7": "a rule"}},
+            core | {"core": "newer", "seeds": [[1, 1000]], "failed": {}},
+        ],
+    }  # fmt: skip
+    page = rendered(f"{BEGIN}\n{END}", {"total": total}, core="newer")
+    assert "2,000 different seeds" in page and "| `newer` | 0.1.0 | 1,000 |" in page
+    assert "Failed on core `older`: 7 (a rule)." in page
+
+
+def test_the_change_log_begins_with_the_release_of_these_sources() -> None:
+    assert releases_of(CHANGELOG.read_text(encoding="utf-8"))[0] == release()

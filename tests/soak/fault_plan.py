@@ -26,6 +26,14 @@ class Kind(StrEnum):
     METADATA_KILL = "ZooKeeper SIGKILL"
     CLIENT_KILL = "client SIGKILL"
     CLIENT_FREEZE = "client SIGSTOP"
+    CUT_OFF = "bookie cut off from ZooKeeper"
+    COPY_BESIDE = "copy started beside the living"
+    COPY_AFTER_KILL = "copy started after SIGKILL"
+    COPY_ASLEEP = "copy started beside the sleeping"
+    COPY_CUT_OFF = "copy started beside the cut off"
+    ROLLBACK = "folders put back to a copy"
+    ADDRESS_AFTER_KILL = "address taken after SIGKILL"
+    ADDRESS_AFTER_STOP = "address taken after a clean stop"
 
 
 LOSSES: Final = {
@@ -34,6 +42,12 @@ LOSSES: Final = {
     Kind.WIPE_JOURNAL: 1,
     Kind.WIPE_ALL: 2,
     Kind.DISK_FULL: 2,
+    Kind.COPY_BESIDE: 1,
+    Kind.COPY_AFTER_KILL: 1,
+    Kind.COPY_ASLEEP: 3,
+    Kind.COPY_CUT_OFF: 3,
+    Kind.ROLLBACK: 3,
+    Kind.ADDRESS_AFTER_KILL: 3,
 }
 NUISANCES: Final = {
     Kind.FREEZE: 5,
@@ -42,9 +56,16 @@ NUISANCES: Final = {
     Kind.METADATA_KILL: 1,
     Kind.CLIENT_KILL: 1,
     Kind.CLIENT_FREEZE: 2,
+    Kind.CUT_OFF: 3,
+    Kind.ADDRESS_AFTER_STOP: 2,
 }
 """How often each is drawn, beside the others of its track."""
 OF_CLIENTS: Final = (Kind.CLIENT_KILL, Kind.CLIENT_FREEZE)
+OF_COPIES: Final = frozenset(
+    {Kind.COPY_BESIDE, Kind.COPY_AFTER_KILL, Kind.COPY_ASLEEP, Kind.COPY_CUT_OFF}
+)
+"""A second process is started as the same bookie. They count as losses: should it win, it lacks
+what came after the copy."""
 
 LOSS_GAP_S: Final = (0.5, 5.0)
 NUISANCE_GAP_S: Final = (2.0, 12.0)
@@ -54,7 +75,16 @@ comes back to ledgers that were closed meanwhile."""
 PAUSE_S: Final = (1.0, 12.0)
 DOWN_S: Final = (0.0, 6.0)
 FULL_S: Final = (4.0, 20.0)
+CUT_OFF_S: Final = (1.0, 25.0)
+"""Shorter and longer than the leases."""
+TWIN_S: Final = (1.0, 40.0)
+"""How long the first process sleeps or is cut off beside its successor, who needs a session, a
+lease and a boot to take over: often it returns before, often after."""
+TAKEN_S: Final = (4.0, 15.0)
+LEASES_S: Final = (6.0, 15.0)
+"""Of bookies, by turns: as short as a session with the metadata store, and far longer."""
 AGAIN_S: Final = (0.0, 8.0)
+LATE_SHARE: Final = 0.5
 AGAIN_SHARE: Final = 0.3
 """Of the losses, so many are struck once more while they start or are being repaired."""
 FREE_BYTES: Final = (0, 1 << 16, 1 << 20, 1 << 24)
@@ -71,6 +101,7 @@ class Fault:
 
     `victim`: number of a bookie, or of a client. `disk`: which ledger disk. `again_s`: killed once
     more so long after its start. `mode`: what it is told to be from its next start on.
+    `is_late`: a copy is made when the first process sleeps or is cut off already.
     """
 
     number: int
@@ -82,6 +113,13 @@ class Fault:
     again_s: float | None = None
     free_bytes: int = 0
     mode: str | None = None
+    is_late: bool = False
+
+    def __str__(self) -> str:
+        again = f", again after {self.again_s:.1f} s" if self.again_s is not None else ""
+        mode = f", then {self.mode}" if self.mode else ""
+        late = ", copied late" if self.kind in OF_COPIES and self.is_late else ""
+        return f"{self.kind} of {self.victim} for {self.hold_s:.1f} s{late}{again}{mode}"
 
 
 def draw_mode(rng: random.Random) -> str:
@@ -97,6 +135,8 @@ def losses(seed: int, *, bookies: int, kinds: frozenset[Kind]) -> Iterator[Fault
     """Faults that make their victim forget. `kinds`: what this machine can do."""
     rng = random.Random(f"losses {seed}")
     names = [kind for kind in LOSSES if kind in kinds]
+    holds = {kind: TWIN_S for kind in OF_COPIES}
+    holds |= {Kind.DISK_FULL: FULL_S, Kind.ADDRESS_AFTER_KILL: TAKEN_S}
     number = 0
     while True:
         kind = rng.choices(names, [LOSSES[name] for name in names])[0]
@@ -105,11 +145,12 @@ def losses(seed: int, *, bookies: int, kinds: frozenset[Kind]) -> Iterator[Fault
             kind,
             victim=rng.randrange(bookies),
             gap_s=rng.uniform(*LOSS_GAP_S),
-            hold_s=rng.uniform(*(FULL_S if kind is Kind.DISK_FULL else DOWN_S)),
+            hold_s=rng.uniform(*holds.get(kind, DOWN_S)),
             disk=rng.randrange(2),
             again_s=rng.uniform(*AGAIN_S) if rng.random() < AGAIN_SHARE else None,
             free_bytes=rng.choice(FREE_BYTES),
             mode=_toggle(rng),
+            is_late=rng.random() < LATE_SHARE,
         )
         number += 1
 
@@ -117,7 +158,13 @@ def losses(seed: int, *, bookies: int, kinds: frozenset[Kind]) -> Iterator[Fault
 def nuisances(seed: int, *, bookies: int, clients: int) -> Iterator[Fault]:
     """Faults after which everybody still knows everything."""
     rng = random.Random(f"nuisances {seed}")
-    holds = {Kind.FREEZE: FREEZE_S, Kind.CLIENT_FREEZE: FREEZE_S, Kind.METADATA_PAUSE: PAUSE_S}
+    holds = {
+        Kind.FREEZE: FREEZE_S,
+        Kind.CLIENT_FREEZE: FREEZE_S,
+        Kind.METADATA_PAUSE: PAUSE_S,
+        Kind.CUT_OFF: CUT_OFF_S,
+        Kind.ADDRESS_AFTER_STOP: TAKEN_S,
+    }
     number = 0
     while True:
         kind = rng.choices(list(NUISANCES), list(NUISANCES.values()))[0]

@@ -14,6 +14,8 @@ class Tally:
     """All that is counted while it goes on."""
 
     faults: Counter[Kind] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    """What the stories of two processes, and of two clusters, came to: see who counts it."""
     struck_again: int = 0
     """Killed once more while they started or were being repaired."""
     full_ends: int = 0
@@ -85,6 +87,7 @@ def figures(
         "minutes": minutes,
         "modes": modes,
         "faults": {str(kind): count for kind, count in tally.faults.items()},
+        "asked": dict(sorted(tally.asked.items())),
         "struck_again": tally.struck_again,
         "ended_on_a_full_disk": tally.full_ends,
         "unclean_boots": tally.unclean_boots,

@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import Final
 
 from bookie.repair.cluster import open_cluster
-from fault_plan import LOSSES, Kind, draw_mode, losses, nuisances
+from fault_plan import LEASES_S, LOSSES, Kind, draw_mode, losses, nuisances
 from payload_rule import PayloadRule
 from promises import Findings, Promises
 from small_disks import MIB, SmallDisk
 from soak_bookies import SoakBookie, SoakError
 from soak_clients import ClientProcess
 from soak_ending import Ending
+from soak_foreign import Foreign
 from soak_metadata import SoakMetadata
 from soak_report import Load, Tally, progress_line
 from soak_strikes import Strikes
+from soak_twins import Twins
 
 BOOKIES: Final = 5
 CLIENTS: Final = 2
@@ -119,13 +121,23 @@ class Soak:
             stack.push_async_callback(self._end_clients)
             for number in range(CLIENTS):
                 self._clients.append(await self._start_client(number, url))
+            foreign = Foreign(self.options.work / "other", metadata_url=url, seed=self.options.seed)
+            stack.callback(foreign.end)
+            await foreign.start()
             self._strikes = Strikes(
                 self._bookies,
                 self._clients,
                 metadata=metadata,
                 cluster=cluster,
                 tally=self.tally,
-                findings=self._promises.findings,
+                promises=self._promises,
+                twins=Twins(
+                    cluster,
+                    rule=PayloadRule(self.options.seed),
+                    tally=self.tally,
+                    findings=self._promises.findings,
+                ),
+                foreign=foreign,
                 ack_quorum=ACK_QUORUM,
                 kill_client=lambda number: self._replace_client(number, url),
             )
@@ -148,11 +160,12 @@ class Soak:
                 options.work / name,
                 metadata_url=metadata_url,
                 mode=mode,
+                lease_s=LEASES_S[number % len(LEASES_S)],
                 small=small,
                 small_journal=number % 2 == 1,
             )
             self._bookies.append(bookie)
-            stack.callback(bookie.kill)
+            stack.callback(bookie.end)
             bookie.start()
         for bookie in self._bookies:
             await bookie.serving()

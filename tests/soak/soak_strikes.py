@@ -5,6 +5,7 @@ that none of its ledgers is in doubt any more.
 """
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,19 +19,26 @@ from bookie.repair.cluster import Cluster
 from bookie.repair.engines import INLINE
 from bookie.repair.report import Document
 from bookie.repair.steps import RepairRequest, repair
-from fault_plan import Fault, Kind
+from fault_plan import OF_COPIES, Fault, Kind
 from loss_budget import LossBudget
-from promises import Findings
+from promises import Promises
 from soak_bookies import SoakBookie, SoakError
 from soak_clients import ClientProcess
+from soak_foreign import Foreign
 from soak_metadata import SoakMetadata
 from soak_report import Tally
+from soak_twins import Twins
 
 LIMBO_WAIT_S: Final = 240.0
 REPAIR_PAUSE_S: Final = 1.0
 RESTART_PAUSE_S: Final = 1.0
 BLOCKED_SHOWN: Final = 3
 FIRST_EPOCH: Final = 1
+COPIES_OF_WITNESS: Final = 2
+"""Beside the one on the bookie itself."""
+OF_ADDRESSES: Final = (Kind.ADDRESS_AFTER_KILL, Kind.ADDRESS_AFTER_STOP)
+
+_log = logging.getLogger(__name__)
 
 
 class Process(Protocol):
@@ -50,7 +58,9 @@ class Strikes:
         metadata: SoakMetadata,
         cluster: Cluster,
         tally: Tally,
-        findings: Findings,
+        promises: Promises,
+        twins: Twins,
+        foreign: Foreign,
         ack_quorum: int,
         kill_client: Callable[[int], Awaitable[None]],
     ) -> None:
@@ -59,7 +69,10 @@ class Strikes:
         self._metadata = metadata
         self._cluster = cluster
         self._tally = tally
-        self._findings = findings
+        self._promises = promises
+        self._findings = promises.findings
+        self._twins = twins
+        self._foreign = foreign
         self._budget = LossBudget(ack_quorum=ack_quorum)
         self._kill_client = kill_client
         self._stopping = asyncio.Event()
@@ -96,6 +109,7 @@ class Strikes:
                         await self._strike(victim, fault)
 
     def _count(self, fault: Fault) -> None:
+        _log.info("fault %d: %s", fault.number, fault)
         self._tally.faults[fault.kind] += 1
 
     async def _rest(self, seconds: float) -> None:
@@ -112,7 +126,9 @@ class Strikes:
         match fault.kind:
             case Kind.FREEZE:
                 await self._freeze(victim, fault)
-            case Kind.CLEAN_STOP:
+            case Kind.CUT_OFF:
+                await self._freeze(victim.line, fault)
+            case Kind.CLEAN_STOP | Kind.ADDRESS_AFTER_STOP:
                 await self._stop_cleanly(victim, fault)
             case _:
                 await self._lose(victim, fault)
@@ -126,8 +142,9 @@ class Strikes:
             victim.signal(signal.SIGCONT)
 
     async def _stop_cleanly(self, victim: SoakBookie, fault: Fault) -> None:
+        ports = victim.ports()
         code = await victim.stop()
-        await asyncio.sleep(fault.hold_s)
+        await self._while_down(victim, ports, fault)
         victim.become(fault.mode)
         victim.start()
         boot = (await victim.serving()).boot
@@ -137,6 +154,14 @@ class Strikes:
                 f"{victim.name} was asked to stop: it ended with {code} and came back after "
                 f"{boot.reason}, expected 0 and a clean stop: {victim.log}"
             )
+
+    async def _while_down(self, victim: SoakBookie, ports: dict[str, int], fault: Fault) -> None:
+        if fault.kind not in OF_ADDRESSES:
+            await asyncio.sleep(fault.hold_s)
+            return
+        await self._foreign.take(
+            victim, ports, hold_s=fault.hold_s, promises=self._promises, tally=self._tally
+        )
 
     # Losses
     async def _lose(self, victim: SoakBookie, fault: Fault) -> None:
@@ -148,10 +173,16 @@ class Strikes:
         self.limbo = f"unknown on {victim.name}"
         if fault.kind is Kind.DISK_FULL:
             await self._fill(victim, fault)
+        elif fault.kind is Kind.ROLLBACK:
+            await self._twins.put_back(victim, fault)
+        elif fault.kind in OF_COPIES:
+            others = [bookie.name for bookie in self._bookies if bookie is not victim]
+            await self._twins.beside(victim, others[:COPIES_OF_WITNESS], fault)
         else:
+            ports = victim.ports()
             victim.kill()
             victim.wipe(*_wiped(victim, fault))
-            await asyncio.sleep(fault.hold_s)
+            await self._while_down(victim, ports, fault)
             victim.become(fault.mode)
             victim.start()
             await self._again(victim, fault)

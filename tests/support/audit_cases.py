@@ -4,6 +4,7 @@ The oracle shares no arithmetic with the product: no intervals, no closed forms,
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +18,7 @@ from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
 from bookie.repair.columns import Answer, AnswerColumns, LedgerColumns, answer_of
 from bookie.repair.expect import Holding, Verdict, judge, known_lac, must_exist_through, no_answer
+from bookie.repair.last_copies import Holders
 
 BOOKIES: Final = tuple(BookieId(f"b{number}") for number in range(9))
 CLASSES: Final = (
@@ -107,6 +109,28 @@ def classes_of(
     shortages = ["below_ack_quorum"] if possible < metadata.ack_quorum else []
     shortages += ["no_copy"] if possible == 0 else []
     return ["missing", "below_write_quorum", *shortages, *gone]
+
+
+def holders_of(case: Case, copies_min: int) -> dict[Holders, int]:
+    """Entries with too few known copies, by who has them and who may: copy by copy."""
+    metadata, found = case.metadata, Counter[Holders]()
+    lost = oracle(case)["lost"]
+    held = {b: plain(holding.entries) for b, holding in case.holdings.items()}
+    for entry in map(EntryId, range(case.through + 1)):
+        ensemble = metadata.fragment_of(entry).ensemble
+        owing = write_set(entry, ensemble=ensemble, write_quorum=metadata.write_quorum)
+        known = [b for b in owing if entry in held.get(b, ())]
+        perhaps = [
+            b
+            for b in owing
+            if b not in known and not (b in case.holdings and case.holdings[b].denies_absent)
+        ]
+        enough = metadata.ack_quorum
+        if metadata.is_closed:
+            enough = max(enough, min(copies_min, len(owing)))
+        if len(known) < enough and entry not in lost and (known or perhaps):
+            found[Holders(tuple(sorted(known)), tuple(sorted(perhaps)))] += 1
+    return dict(found)
 
 
 def is_misplaced(metadata: LedgerMetadata, racks: Mapping[BookieId, str]) -> bool:

@@ -53,6 +53,11 @@ class BootLab:
         self.disk: Disk = disk or RealDisk()
         self.steps: list[str] = []
         self.rival_wait_s = 30.0
+        self.lease_wait_s = 3600.0
+        self.holders: tuple[str, ...] = ("here", "here", "here")
+        """Of the process that boots next: others than before are those of another machine."""
+        self.nonce = ""
+        """Of the process that boots next; empty = one of its own."""
         self._stepped = asyncio.Event()
         self.pending: Boot | None = None
         self.now: Booted | None = None
@@ -65,7 +70,7 @@ class BootLab:
         self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
     ) -> BootSettings:
         storage = settings(self.root, self.mode, disks=self.ledger_disks)
-        return BootSettings(ME, storage, policy, tuple(uids), self.rival_wait_s)
+        return BootSettings(ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s)
 
     def directory(self, place: int) -> Path:
         return self.settings().directories[place]
@@ -98,6 +103,8 @@ class BootLab:
             call_soon=call_soon,
             started_at_ms=1,
             on_step=on_step,
+            nonce=self.nonce,
+            holders=self.holders,
         )
         return self.pending
 
@@ -122,8 +129,7 @@ class BootLab:
         """A clean stop."""
         assert self.now is not None
         ending, self.now = self.now, None
-        directories = self.settings().directories
-        await asyncio.to_thread(finish_clean_stop, ending.storage, self.disk, directories)
+        await asyncio.to_thread(finish_clean_stop, ending.storage, ending.markers)
 
     def kill(self) -> None:
         """SIGKILL. The image first: closing what is dead must not write to what is opened next."""
@@ -181,6 +187,11 @@ class BootLab:
 
     def markers(self) -> list[FoundMarker]:
         return [read_marker(self.disk, path) for path in self.settings().directories]
+
+    def running(self) -> set[tuple[int, DurabilityMode]]:
+        """Epoch and mode of the boots that the directories name as not cleanly stopped."""
+        found = [each.marker for each in self.markers()]
+        return {(m.boot_epoch, m.mode) for m in found if m is not None and not m.is_clean}
 
     # Ledgers
     async def ledger(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from audit_cases import Case, entries, is_misplaced, named, oracle, plain, random_case, shares
-from bookie.metadata.store import Versioned
+from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.entry import EntryCodec
 from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
@@ -20,6 +20,7 @@ from bookie.protocol.status import Status
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster
 from bookie.repair.columns import Answer
+from bookie.repair.quorums import Quorums, all_quorums, quorum_of
 from bookie.repair.sources import EntriesSource
 from bookie.repair.survey import BulkAudit
 from bookie.wire.native import ReadReply, ReadRequest
@@ -71,6 +72,7 @@ def deep_case(seed: int) -> DeepCase:
 def expected(seeds: Iterable[int], racks: Mapping[BookieId, str]) -> BulkAudit:
     """What the first look has to come to."""
     counts, marked, doubtful, misplaced = AuditCounts(), 0, list[LedgerId](), list[LedgerId]()
+    quorums = list[Quorums]()
     copies = Counter[BookieId]()
     for seed in seeds:
         case = deep_case(seed).good
@@ -80,10 +82,13 @@ def expected(seeds: Iterable[int], racks: Mapping[BookieId, str]) -> BulkAudit:
             doubtful.append(LedgerId(seed))
             continue
         count = case.through + 1
+        quorums.append(quorum_of(case.metadata))
         counts += AuditCounts(ledgers=1, entries=count, ok=count)
         marked += any(holding.is_marked for holding in case.holdings.values())
         copies.update({b: len(e) for b, e in shares(case.metadata, count).items() if e})
-    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced))
+    return BulkAudit(
+        counts, marked, tuple(doubtful), dict(copies), tuple(misplaced), all_quorums(quorums)
+    )
 
 
 # A cluster
@@ -104,7 +109,7 @@ class DeepCases:
             yield LedgerId(seed)
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         return {i: Versioned(self.of(i).case.metadata, 0) for i in ledger_ids}
 

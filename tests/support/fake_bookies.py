@@ -13,6 +13,7 @@ import yaml
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore
 from bookie.protocol.ids import BookieId
+from bookie.wire.identity import Identity
 from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
@@ -60,17 +61,19 @@ class FakeBookies:
 
     # The Control
 
-    async def health(self, address: str) -> Health | None:
+    async def health(self, address: str, meant: Identity) -> Health | None:
         for pod in self.controllers.api.all(POD):
             status = pod.get("status") or {}
             if f"{status.get('podIP')}:3183" == address:
                 return self._told(pod)
         return None
 
-    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
+    async def approve(
+        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
+    ) -> None:
         raise AssertionError("nothing waits for approval here")
 
-    async def drain(self, address: str, *, cancel: bool) -> None:
+    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
         self.draining -= {address}
         self.draining |= set() if cancel else {address}
 

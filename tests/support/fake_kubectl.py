@@ -86,7 +86,7 @@ def create(tree: Any) -> Any:
     metadata = tree["metadata"]
     metadata["name"] = metadata["generateName"] + LETTERS
     metadata |= {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:10:00Z"}
-    (shelf("bookietasks") / f"{metadata['name']}.json").write_text(json.dumps(tree))
+    put(shelf("bookietasks") / f"{metadata['name']}.json", tree)
     ends = FOLDER / "ends" / tree["spec"]["type"]
     if ends.exists():
         shutil.copytree(ends, FOLDER / "later" / metadata["name"])
@@ -96,8 +96,15 @@ def create(tree: Any) -> Any:
 def patch(resource: str, name: str, change: Any) -> Any:
     path = found(resource, name)
     tree = merged(json.loads(path.read_text()), change)
-    path.write_text(json.dumps(tree))
+    put(path, tree)
     return tree
+
+
+def put(path: Path, tree: Any) -> None:
+    """Whole at once: another kubectl may read it this moment."""
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps(tree))
+    fresh.replace(path)
 
 
 def merged(tree: Any, change: Any) -> Any:
@@ -135,7 +142,7 @@ def bring_about(path: Path, change: Any) -> None:
     tree = merged(json.loads(path.read_text()), change)
     version = int(tree["metadata"].get("resourceVersion", 0)) + 1
     tree["metadata"]["resourceVersion"] = str(version)
-    path.write_text(json.dumps(tree))
+    put(path, tree)
 
 
 def tell(kind: str, text: str) -> str:

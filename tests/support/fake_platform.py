@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId
+from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
@@ -141,17 +142,23 @@ class FakeControl:
     on_approval: Health | None = None
     on_drain: Health | None = None
     """What the bookie says once it was told."""
+    meant: list[Identity] = field(default_factory=list)
+    """Of approvals and drains."""
 
-    async def health(self, address: str) -> Health | None:
+    async def health(self, address: str, meant: Identity) -> Health | None:
         return self.healths.get(address, bookie(address).health)
 
-    async def approve(self, address: str, *, plan_id: str, approved_by: str) -> None:
+    async def approve(
+        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
+    ) -> None:
         self.approved.append((address, plan_id, approved_by))
+        self.meant.append(meant)
         if self.on_approval is not None:
             self.healths[address] = self.on_approval
 
-    async def drain(self, address: str, *, cancel: bool) -> None:
+    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
         self.drains.append((address, cancel))
+        self.meant.append(meant)
         if self.on_drain is not None:
             self.healths[address] = self.on_drain
 

@@ -16,6 +16,7 @@ from bookie.repair.cluster import Cluster
 from bookie.repair.ledgers import RepairSettings
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
+from bookie.testing.metadata import FaultyStore
 
 PASSWORD = b"secret"
 AUDIT = AuditSettings(grace_s=0.0, recheck_s=None)
@@ -101,6 +102,12 @@ class RepairLab:
         frame = build_run(metadata.ledger_id, entry_id, [body], lac=known, flags=FLAG_RECOVERY)
         status = self.fleet[bookie_id].add_run(master_key(PASSWORD), frame)
         assert status is Status.OK
+
+    def garble(self, ledger_id: LedgerId) -> None:
+        """From now on nobody can read the ledger's metadata."""
+        store = self.store.inner if isinstance(self.store, FaultyStore) else self.store
+        assert isinstance(store, MemoryStore)
+        store.cluster.garbled.add(ledger_id)
 
     def flush(self) -> None:
         for bookie in self.fleet.bookies.values():

@@ -2,13 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint
+from bookie.metadata.store import (
+    BOOT_EPOCH_PROPERTY,
+    RUN_ENDPOINT,
+    BookieInfo,
+    Endpoint,
+    MetadataStore,
+)
 from bookie.protocol.entry import Buffer
 from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
+from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE_BYTES,
     Envelope,
@@ -27,6 +33,12 @@ def reply_to(request: Envelope, status: int = Status.OK, *body: Buffer) -> list[
     return [envelope_header(request.op, status, request.request_id, size), *body]
 
 
+def greeted(request: Envelope) -> list[Buffer]:
+    """As the very bookie that is meant."""
+    meant = Identity.decode(request.body)
+    return reply_to(request, Status.OK, replace(meant, epoch=max(meant.epoch, 1)).encode())
+
+
 @dataclass(slots=True)
 class RunServer:
     """Records requests; `script` answers them. `writers`: the connections it has now.
@@ -35,7 +47,7 @@ class RunServer:
     """
 
     script: Script = reply_to
-    greet: Callable[[Envelope], Sequence[Buffer]] = reply_to
+    greet: Callable[[Envelope], Sequence[Buffer]] = greeted
     requests: list[tuple[Op, bytes]] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
     connections: int = 0
@@ -80,6 +92,8 @@ class RunServer:
             await asyncio.gather(*filter(None, self.tasks), return_exceptions=True)
 
 
-async def register(store: MemoryStore, bookie_id: str, port: int) -> None:
+async def register(store: MetadataStore, bookie_id: str, port: int, *, boot_epoch: int = 1) -> None:
+    await store.initialise()
     endpoint = Endpoint(RUN_ENDPOINT, "127.0.0.1", port, "bookie-run")
-    await store.register(BookieInfo(BookieId(bookie_id), (endpoint,)))
+    properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
+    await store.register(BookieInfo(BookieId(bookie_id), (endpoint,), properties))

@@ -32,7 +32,7 @@ from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
-from bookie.wire.admin.identity import metadata_for
+from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
 ME = BookieId("bookie-0")
@@ -98,7 +98,13 @@ class ServerLab:
 
     def _boot_settings(self) -> BootSettings:
         made = boot_settings(self.settings)
-        return replace(made, storage=replace(made.storage, **self.sizes), rival_wait_s=0.2)
+        # Folders that `kill` copied have other locks: nothing proves that the dead one is gone.
+        return replace(
+            made,
+            storage=replace(made.storage, **self.sizes),
+            rival_wait_s=0.2,
+            lease_wait_s=0.0,
+        )
 
     async def _open(self, _url: str) -> MetadataStore:
         self.metadata.inner = MemoryStore(self.cluster)
@@ -284,10 +290,12 @@ class ServerLab:
         """A checkpoint."""
         await self.call("Flush", pb.FlushRequest())
 
-    async def call(self, name: str, request: Any, *, meant: str = ME) -> Any:
-        """One rpc."""
+    async def call(self, name: str, request: Any, *, meant: Identity | None = None) -> Any:
+        """One rpc; meant for this bookie unless somebody else is named."""
+        assert self.bookie is not None
+        metadata = (meant or self.bookie.control.identity()).to_metadata()
         async with self.admin() as stub:
-            return await getattr(stub, name)(request, metadata=metadata_for(meant), timeout=10)
+            return await getattr(stub, name)(request, metadata=metadata, timeout=10)
 
 
 @pytest.fixture

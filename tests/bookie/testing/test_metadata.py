@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -36,9 +37,9 @@ async def test_an_outage_stops_everything_before_it_happens(store: FaultyStore) 
 async def test_a_lost_reply_did_happen(store: FaultyStore) -> None:
     store.lost_replies = 1
     with pytest.raises(UnavailableError, match="did happen"):
-        await store.write_boot_epoch(B0, 1, version=None)
+        await store.write_boot(B0, StoredBoot(1), version=None)
     with pytest.raises(MetadataConflictError):
-        await store.write_boot_epoch(B0, 1, version=None)
+        await store.write_boot(B0, StoredBoot(1), version=None)
 
 
 async def test_frozen_reads_lag_behind_until_thawed(store: FaultyStore) -> None:
@@ -63,3 +64,12 @@ async def test_a_hook_lets_somebody_go_first(store: FaultyStore) -> None:
         await store.write_ledger(created.value, version=created.version)
     await asyncio.gather(store.read_ledger(L1), store.instance_id())
     assert store.calls[-2:] == ["read_ledger", "instance_id"]
+
+
+async def test_a_late_write_happens_when_it_lands(store: FaultyStore) -> None:
+    store.late_writes = 1
+    with pytest.raises(UnavailableError, match="may happen yet"):
+        await store.write_boot(B0, StoredBoot(1), version=None)
+    assert await store.read_boot(B0) is None
+    await store.land()
+    assert await store.read_boot(B0) is not None

@@ -1,0 +1,137 @@
+"""Planted bugs of the loss budget: missing copies, quorums of ledgers, who holds the last copy."""
+
+from typing import Final
+
+from mutant import Mutant, Patch, planted
+
+BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
+COPIES: Final = "operator/src/bookie_operator/plan/copies.py"
+DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
+STATUS: Final = "operator/src/bookie_operator/model/status.py"
+LAST: Final = "bookie/src/bookie/repair/last_copies.py"
+QUORUMS: Final = "bookie/src/bookie/repair/quorums.py"
+
+PLAN: Final = "tests/bookie_operator/plan/test_budget.py::"
+HELD: Final = "tests/bookie/repair/test_last_copies.py::"
+OWN: Final = "tests/bookie/repair/test_quorums.py::"
+EXCEEDS: Final = ("planner exceeds the loss budget",)
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    planted(
+        "the loss budget leaves out whom the action is for",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="        out = {*self.impaired, candidate}\n",
+        new="        out = {*self.impaired}\n",
+        tests=(
+            PLAN + "TestAckQuorumOne::test_disks_and_cookies_are_a_persons_decision_and_say_so",
+        ),
+    ),
+    planted(
+        "the loss budget ignores what an audit found below the ack quorum",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="        return _refuse(action, candidate, LAST_COPY, taken) if taken else None\n",
+        new="        return None\n",
+        tests=(PLAN + "TestLastCopies::test_replace_disk_refuses_to_destroy_the_last_copy",),
+    ),
+    planted(
+        "a bookie with a last copy may be evicted",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="        if self._last_copies():\n            return 0\n",
+        new="",
+        tests=(PLAN + "TestLastCopies::test_replace_disk_refuses_to_destroy_the_last_copy",),
+    ),
+    planted(
+        "an emptied bookie goes though the last audit names it",
+        stands_for=EXCEEDS,
+        file=DRAINS,
+        old="        last = self.around.budget.last_copy_refusal(SCALE_DOWN, self.victim)\n",
+        new="        last = None\n",
+        tests=(
+            PLAN + "TestLastCopies::test_an_emptied_bookie_goes_once_an_audit_names_it_no_more",
+        ),
+    ),
+    planted(
+        "holders that are out already count as holders",
+        stands_for=EXCEEDS,
+        file=COPIES,
+        old="away.issuperset(held.known)",
+        new="len(held.known) < 2",
+        tests=(PLAN + "TestLastCopies::test_the_other_holder_is_the_last_while_one_is_out",),
+    ),
+    planted(
+        "the loss budget is by the spec's ack quorum whatever ledgers have",
+        stands_for=EXCEEDS,
+        file=COPIES,
+        old="    if lowest < min(wanted, asked):\n",
+        new="    if lowest < 1:\n",
+        tests=(
+            PLAN + "TestQuorums::test_a_cookie_fix_counts_by_the_lowest_ack_quorum_of_the_ledgers",
+        ),
+    ),
+    planted(
+        "status shows another loss budget than counts",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="            limit=self.limit,\n            reason=reason,\n",
+        new="            limit=self.copies.certain,\n            reason=reason,\n",
+        tests=(PLAN + "TestQuorums::test_after_it_there_is_no_doubt",),
+    ),
+    planted(
+        "a second bookie is taken out while one is",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="        if others and candidate not in self.impaired:\n",
+        new="        if others and not self.limit:\n",
+        tests=(PLAN + "TestOneAtATime::test_nobody_is_taken_out_while_another_is",),
+    ),
+    planted(
+        "memory that is all that has an entry is restarted",
+        stands_for=EXCEEDS,
+        file=BUDGET,
+        old="        if keeps_disks and candidate not in self.forgetful:\n",
+        new="        if keeps_disks:\n",
+        tests=(PLAN + "TestAckQuorumOne::test_one_that_runs_from_memory_is_not_stopped",),
+    ),
+    planted(
+        "holders of last copies are cut off silently by whoever reads them",
+        stands_for=EXCEEDS,
+        file=STATUS,
+        old="        return len(self.held_by) == self.groups and not self.entries_left_out\n",
+        new="        return True\n",
+        tests=(PLAN + "TestLastCopies::test_what_was_cut_off_concerns_every_bookie",),
+    ),
+    planted(
+        "holders of last copies are cut off silently by whoever tells them",
+        stands_for=EXCEEDS,
+        file=LAST,
+        old='            "groups": len(rows),\n',
+        new='            "groups": min(len(rows), ROWS_MAX),\n',
+        tests=(HELD + "test_groups_beyond_the_bound_are_counted_as_left_out",),
+    ),
+    planted(
+        "a copy of a silent bookie counts as a known one",
+        stands_for=EXCEEDS,
+        file=LAST,
+        old="owed - share.missing - share.unknown if bookie_id",
+        new="owed - share.missing if bookie_id",
+        tests=(HELD + "test_a_copy_of_a_silent_bookie_is_no_known_one",),
+    ),
+    planted(
+        "a ledger that is written counts by its write quorum",
+        stands_for=EXCEEDS,
+        file=QUORUMS,
+        old="    copies = metadata.write_quorum if metadata.is_closed else metadata.ack_quorum\n",
+        new="    copies = metadata.write_quorum\n",
+        also=(
+            Patch(
+                file=QUORUMS,
+                old="np.where(ledgers.is_closed[chosen], ledgers.write_quorum[chosen], ack)",
+                new="ledgers.write_quorum[chosen]",
+            ),
+        ),
+        tests=(OWN + "test_of_an_open_ledger_its_ack_quorum_counts_of_a_closed_one_its_copies",),
+    ),
+)

@@ -1,0 +1,109 @@
+"""A second cluster in the same ZooKeeper, with the same bookie ids, on the addresses of the first.
+
+Its bookies hold other entries under the ids of the first one's ledgers, whose digests are right.
+Nobody of the first cluster may read them, be denied anything by them, or give them anything.
+"""
+
+import asyncio
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+from bookie.metadata.opening import open_store
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.status import Status
+from bookie.wire.identity import Identity
+from payload_rule import PayloadRule
+from promises import Findings, Promises
+from soak_bookies import SoakBookie, SoakError
+from soak_probe import Probe
+from soak_report import Tally
+
+ROOT: Final = "other"
+OTHER_SEED: Final = 1_000_003
+"""Added to the soak's: other payloads."""
+LEDGERS: Final = 40
+ENTRIES: Final = 20
+HTTP_WAIT_S: Final = 10.0
+COUNTERS: Final = ("bookie_entries_added_total", "bookie_fences_total", "bookie_reads_total")
+
+
+class Foreign:
+    """The other cluster. Its bookies are made when they are first needed and run one at a time."""
+
+    def __init__(self, folder: Path, *, metadata_url: str, seed: int) -> None:
+        self._folder = folder
+        self._url = f"{metadata_url.rpartition('/')[0]}/{ROOT}"
+        self._rule = PayloadRule(seed + OTHER_SEED)
+        self._bookies: dict[str, SoakBookie] = {}
+        self._cluster = ""
+
+    async def start(self) -> None:
+        """An empty cluster."""
+        store = await open_store(self._url)
+        self._cluster = await store.initialise()
+        await store.close()
+
+    def end(self) -> None:
+        for bookie in self._bookies.values():
+            bookie.end()
+
+    async def take(
+        self,
+        victim: SoakBookie,
+        ports: dict[str, int],
+        *,
+        hold_s: float,
+        promises: Promises,
+        tally: Tally,
+    ) -> None:
+        """The bookie of this name is on these ports for so long; the victim is down."""
+        bookie = self._bookies.get(victim.name)
+        if bookie is None:
+            folder = self._folder / victim.name
+            bookie = SoakBookie(victim.name, folder, metadata_url=self._url, mode="journal")
+            self._bookies[victim.name] = bookie
+        bookie.start(ports)
+        try:
+            await bookie.serving()
+            given = await self._give(bookie, sorted(promises.ledgers)[-LEDGERS:])
+            await asyncio.sleep(hold_s)
+            await self._judge(bookie, given, promises.findings)
+            tally.asked["foreign entries at the address"] += given
+            await bookie.stop()
+        except SoakError:
+            if bookie.runs:
+                raise
+            tally.asked["address already in use"] += 1
+        finally:
+            bookie.kill()
+
+    async def _give(self, bookie: SoakBookie, ledgers: list[int]) -> int:
+        """Entries under these ids; how many it took. Older ones it has already."""
+        probe = await Probe.open(bookie.ports()["run"], Identity(self._cluster, bookie.name))
+        if probe is None:
+            raise SoakError(f"{bookie.name} of the other cluster does not greet: {bookie.log}")
+        given = 0
+        for ledger_id in map(LedgerId, ledgers):
+            payloads = [self._rule.payload(ledger_id, entry_id) for entry_id in range(ENTRIES)]
+            status = await probe.add(ledger_id, 0, payloads)
+            given += ENTRIES * (status is Status.OK)
+        await probe.close()
+        return given
+
+    async def _judge(self, bookie: SoakBookie, given: int, findings: Findings) -> None:
+        """It was given what we gave it, and asked nothing."""
+        found = await asyncio.to_thread(_counters, bookie.ports()["http"])
+        if found != [given, 0, 0]:
+            findings.add_wrong(
+                f"{bookie.name} of another cluster, at the address of ours, counts {COUNTERS} "
+                f"{found}, expected {[given, 0, 0]}: {bookie.log}"
+            )
+
+
+def _counters(port: int) -> list[int]:
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=HTTP_WAIT_S) as page:
+        lines = page.read().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return [int(float(values[name])) for name in COUNTERS]

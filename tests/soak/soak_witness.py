@@ -1,0 +1,92 @@
+"""Asks the processes of one bookie what clients cannot: each by itself, before a repair.
+
+A ledger of the witness names the bookie, and it alone is given entries. Whatever of these it takes,
+no process that comes after it may deny; and once that one serves, the former may deny nothing and
+take nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Self
+
+from bookie.protocol.errors import BookieError
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.status import Status
+from bookie.repair.cluster import Cluster
+from bookie.wire.identity import Identity
+from payload_rule import PayloadRule
+from promises import Findings
+from soak_bookies import SoakBookie
+from soak_probe import NOBODYS, Probe
+from soak_report import Tally
+
+ASKED_MAX: Final = 50
+"""Entries of one witness that a successor is asked for: the newest."""
+
+
+class Witness:
+    """Of one story, with a connection to the process that there is at its beginning."""
+
+    def __init__(
+        self, bookie: SoakBookie, probe: Probe, meant: Identity, ledger_id: LedgerId
+    ) -> None:
+        self._bookie, self._probe, self._meant = bookie, probe, meant
+        self._ledger_id = ledger_id
+        self._taken: list[int] = []
+
+    @classmethod
+    async def open(cls, cluster: Cluster, bookie: SoakBookie, others: Sequence[str]) -> Self | None:
+        """None when the metadata store or the bookie is away just now."""
+        names = tuple(map(BookieId, [bookie.name, *others]))
+        try:
+            meant = Identity(await cluster.store.instance_id() or "", bookie.name)
+            ledger_id = await cluster.store.new_ledger_id()
+            fragments = (Fragment(EntryId(0), names),)
+            metadata = LedgerMetadata(ledger_id, len(names), len(names), 2, fragments)
+            await cluster.store.create_ledger(metadata)
+        except BookieError:
+            return None
+        probe = await Probe.open(bookie.ports().get("run", 0), meant)
+        return cls(bookie, probe, meant, ledger_id) if probe else None
+
+    async def write(self, rule: PayloadRule) -> None:
+        """One more entry, if the bookie takes it."""
+        following = len(self._taken)
+        payload = rule.payload(self._ledger_id, following)
+        if await self._probe.add(self._ledger_id, following, [payload]) is Status.OK:
+            self._taken.append(following)
+
+    async def judge_former(self, findings: Findings, tally: Tally) -> None:
+        """To be asked when the successor is seen to serve; what it sleeps through waits for it."""
+        tally.asked["former"] += 1
+        said = await self._probe.read(NOBODYS, 0)
+        if said.is_denial:
+            findings.add_wrong(
+                f"{self._bookie.name} says {said.name} though another process serves as it"
+            )
+        following = len(self._taken)
+        if await self._probe.add(self._ledger_id, following, [b"too late"]) is Status.OK:
+            findings.add_wrong(
+                f"{self._bookie.name} takes an add of ledger {self._ledger_id} though another "
+                "process serves as it"
+            )
+
+    async def judge_successor(
+        self, successor: SoakBookie, findings: Findings, tally: Tally
+    ) -> None:
+        """What the former took may be unknown to it."""
+        probe = await Probe.open(successor.ports().get("run", 0), self._meant)
+        if probe is None:
+            return
+        for entry_id in self._taken[-ASKED_MAX:]:
+            said = await probe.read(self._ledger_id, entry_id)
+            tally.asked[f"successor: {said.name}"] += 1
+            if said.is_denial:
+                findings.add_wrong(
+                    f"{successor.name} ({successor.mode}) says {said.name} of ledger "
+                    f"{self._ledger_id} entry {entry_id}, which its former process had taken"
+                )
+        await probe.close()
+
+    async def close(self) -> None:
+        await self._probe.close()
