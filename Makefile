@@ -3,7 +3,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 INPUT ?=
 SEEDS ?= 2000
-FIRST ?= 1
+FIRST ?=
 TOTAL ?=
 RESULTS ?= build/proof
 MINUTES ?= 2
@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml
 
 install: $(VENV)/.installed ; @:
 demo: install ; $(BIN)/python examples/demo $(if $(INPUT),--input '$(INPUT)')
-lint: install ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo
+lint: install ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo && $(BIN)/python tests/safety_page --check
 types: install ; $(BIN)/mypy && cd examples/demo && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml .
 test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
@@ -30,7 +30,8 @@ model: install ; $(BIN)/python tests/model --json $(RESULTS)/model.json
 model-nightly: install ; $(BIN)/python tests/model --nightly --json $(RESULTS)/model-nightly.json
 proof: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants && $(MAKE) sim
 safety-page: install ; $(BIN)/python tests/safety_page
-sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) --first $(FIRST) --json $(RESULTS)/simulation.json $(if $(TOTAL),--total $(TOTAL))
+sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --json $(RESULTS)/simulation.json $(if $(TOTAL),--total $(TOTAL))
+sim-nightly: install ; $(BIN)/python -m bookie.testing.simulation --nightly --seeds $(SEEDS) --json $(RESULTS)/nightly.json --total $(or $(TOTAL),docs/proof/total.json)
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
@@ -85,4 +86,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test test-java proof safety-page sim shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test test-java proof safety-page sim sim-nightly shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

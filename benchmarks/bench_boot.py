@@ -128,9 +128,8 @@ def _epoch(info: BookieInfo) -> int:
 async def _health(info: BookieInfo) -> pb.Health:
     endpoint = info.endpoint(ADMIN_ENDPOINT)
     assert endpoint is not None
-    async with control_plane(f"{endpoint.host}:{endpoint.port}") as stub:
-        health: pb.Health = await stub.GetHealth(pb.GetHealthRequest(), timeout=HEALTH_S)
-        return health
+    async with control_plane(f"{endpoint.host}:{endpoint.port}") as bookie:
+        return await bookie.health(timeout_s=HEALTH_S)
 
 
 # The ledgers

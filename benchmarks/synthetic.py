@@ -22,6 +22,7 @@ from bookie.metadata.store import (
     BookieInfo,
     Cookie,
     Underreplication,
+    Unreadable,
     Versioned,
 )
 from bookie.protocol.assignment import assigned
@@ -185,7 +186,7 @@ class SyntheticStore:
             yield LedgerId(ledger_id)
 
     async def read_ledgers(
-        self, ledger_ids: Sequence[LedgerId]
+        self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         return {i: Versioned(self.shape.metadata(i), 0) for i in ledger_ids}
 
