@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from bookie.testing.simulation import visitors
+from bookie.testing.simulation import owners, visitors
 from bookie.testing.simulation.bookies import SimBookie
+from bookie.testing.simulation.metadata import StoreWeather
 from bookie.testing.simulation.plan import Fault
 from bookie.testing.simulation.scene import Scene
 
@@ -30,6 +31,7 @@ class Interventions:
             "sleep-client": self._sleep_client,
             "idle-client": self._idle_client,
             "recover-now": self._recover_now,
+            "own-now": self._own_now,
             "delete-now": self._delete_now,
             "doubt-now": self._doubt_now,
             "audit-now": self._audit_now,
@@ -43,6 +45,8 @@ class Interventions:
             "leak": self._leak,
             "forge": self._forge,
             "late-writes": self._late_writes,
+            "lost-values": self._lost_values,
+            "slow-store": self._slow_store,
             "stale-reads": self._stale_reads,
         }
 
@@ -76,6 +80,9 @@ class Interventions:
 
     async def _recover_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("rival", visitors.recover_newest)
+
+    async def _own_now(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.visit("usurper", owners.usurp_log)
 
     async def _delete_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("remover", visitors.delete_newest)
@@ -198,6 +205,17 @@ class Interventions:
         self._scene.network.forging.pop(bookie.name, None)
 
     # The metadata store
+    async def _lost_values(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.store.lost_values = fault.size
+        await asyncio.sleep(fault.lasts_s)
+        self._scene.store.lost_values = 0.0
+
+    async def _slow_store(self, fault: Fault, bookie: SimBookie) -> None:
+        """All its answers are late, by up to the size in seconds."""
+        self._scene.store.latency_s = fault.size
+        await asyncio.sleep(fault.lasts_s)
+        self._scene.store.latency_s = StoreWeather().latency_s
+
     async def _late_writes(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.store.late_writes = fault.size * 0.5
         await asyncio.sleep(fault.lasts_s)

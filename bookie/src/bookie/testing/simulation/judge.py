@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bookie.client.ledgers import Client
-from bookie.client.log import LogEntry, ReplicatedLog, read_log
+from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import (
@@ -241,9 +241,7 @@ class Judge:
         settings = clients.log_settings(self._plan.scale)
         while True:
             try:
-                log = await ReplicatedLog.open(
-                    LOG_NAME, ledgers=client, store=store, settings=settings
-                )
+                log = await clients.open_log(self._shared, client, store, settings)
                 await clients.append_to_log(self._shared, log, "judge")
                 await log.close()
                 return

@@ -54,6 +54,8 @@ class StoreWeather:
 
     latency_s: float = 0.002
     lost_replies: float = 0.0
+    lost_values: float = 0.0
+    """The same, of writes of values of our own and of barriers alone."""
     stale_listing: float = 0.0
     """Chance that the registered bookies are read as they were at the last read."""
     is_out: bool = False
@@ -142,6 +144,7 @@ class SimStore:
         *,
         writes: bool = False,
         may_be_late: bool = True,
+        of_values: bool = False,
     ) -> Result:
         self.before_call("asking the metadata store")
         await self._reach()
@@ -150,7 +153,8 @@ class SimStore:
         result = await begin()
         if writes:
             self._wrote_at = self._loop.time()
-        if writes and self._rng.random() < self._weather.lost_replies:
+        lost = max(self._weather.lost_replies, self._weather.lost_values * of_values)
+        if writes and self._rng.random() < lost:
             await asyncio.sleep(PATIENCE_S)
             raise UnavailableError("the reply of the metadata store was lost: it did happen")
         await self._wait()
@@ -196,7 +200,7 @@ class SimStore:
         return await self._call(self._inner.instance_id)
 
     async def barrier(self) -> None:
-        await self._call(self._inner.barrier, writes=True)
+        await self._call(self._inner.barrier, writes=True, of_values=True)
 
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
@@ -344,7 +348,9 @@ class SimStore:
 
     async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
         return await self._call(
-            lambda: self._inner.write_value(name, data, version=version), writes=True
+            lambda: self._inner.write_value(name, data, version=version),
+            writes=True,
+            of_values=True,
         )
 
     async def delete_value(self, name: str, *, version: int) -> None:

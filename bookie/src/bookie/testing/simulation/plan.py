@@ -56,6 +56,12 @@ class Scale:
     """How long a writer waits after a refusal."""
     askers: int = 0
     """Clients that ask single replicas for what they have."""
+    followers: int = 0
+    """Readers of the log."""
+    owner_patience_s: float = 2.0
+    """How long who has lost the log waits before it takes it over again, about."""
+    recover_s: float = 12.0
+    """How long a recoverer waits between two ledgers, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from bookie.points import POINTS
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.testing.simulation import clients
+from bookie.testing.simulation import clients, owners
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, Shared
 from bookie.testing.simulation.disk import MachineDisk
@@ -281,6 +281,7 @@ class World:
             ("recoverer", clients.recover_ledgers, scale.recoverers),
             ("deleter", clients.delete_ledgers, scale.deletions),
             ("asker", ask_replicas, scale.askers),
+            ("follower", owners.follow_log, scale.followers),
         ]
         for title, role, count in roles:
             for number in range(count):
@@ -305,7 +306,8 @@ class World:
         self._store_weather.is_out = False
         weather = self._store_weather
         weather.lost_replies = weather.stale_listing = weather.late_writes = 0.0
-        weather.stale_since = None
+        weather.lost_values = 0.0
+        weather.stale_since, weather.latency_s = None, StoreWeather().latency_s
         for bookie in self._bookies:
             bookie.mend()
             bookie.is_wanted = True
