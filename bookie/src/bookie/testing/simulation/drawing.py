@@ -9,8 +9,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bookie.testing.simulation.plan import LOAD_S, Fault, Plan, Scale
 from bookie.testing.simulation.families import family_plan
+from bookie.testing.simulation.plan import LOAD_S, Fault, Plan, Scale
 
 _WEIGHTS: Final[Mapping[str, float]] = {
     "power-cut": 3, "kill": 2, "crash-operation": 3, "crash-point": 3, "replace-disk": 1,

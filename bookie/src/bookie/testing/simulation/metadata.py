@@ -61,6 +61,10 @@ class StoreWeather:
     is_out: bool = False
     late_writes: float = 0.0
     """Chance that a write fails for whoever asked, and happens seconds later all the same."""
+    deposed: dict[str, float] = field(default_factory=dict)
+    """Process -> since when its server follows a leader that is none any more: ledgers are read as
+    they were then, and nothing is written.
+    """
     stale_since: float | None = None
     """Since then followers hear nothing: ledgers are read as they were, until a session writes."""
     past: dict[LedgerId, list[tuple[float, Versioned[LedgerMetadata] | None]]] = field(
@@ -148,6 +152,9 @@ class SimStore:
     ) -> Result:
         self.before_call("asking the metadata store")
         await self._reach()
+        if writes and self._name in self._weather.deposed:
+            await asyncio.sleep(PATIENCE_S)
+            raise UnavailableError("the metadata store has no quorum")
         if writes and may_be_late and self._weather.late_writes:
             await self._perhaps_late(begin)
         result = await begin()
@@ -233,6 +240,8 @@ class SimStore:
     @property
     def _stale_since(self) -> float | None:
         """As of when this session reads; None: as it is now."""
+        if self._name in self._weather.deposed:
+            return self._weather.deposed[self._name]
         since = self._weather.stale_since
         return since if since is not None and self._wrote_at < since else None
 

@@ -20,6 +20,7 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation import clients, owners
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, Shared
+from bookie.testing.simulation.collection_watch import CollectionWatch
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.drawing import plan_of
 from bookie.testing.simulation.faults import Faults
@@ -111,6 +112,10 @@ class World:
         )
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
         self._watch = MarksWatch(self._bookies, self.history)
+        self._collection = CollectionWatch(
+            self._bookies, self.history, loop.time, patience_s=1.0 + 2.5 * plan.scale.collect_s
+        )
+        self._wiretap.mislaid = self._collection.mislaid
         self._wiretap.on_cleared = self._watch.cleared
         self._shared.marks = self._watch.marks
         self._shared.was_told_fenced = self._wiretap.was_told_fenced
@@ -129,6 +134,8 @@ class World:
             resting=self._shared.resting,
             distrust=self._distrust,
             look_at_marks=self._watch.look,
+            cluster=self._cluster,
+            collection=self._collection,
         )  # fmt: skip
         self._faults = Faults(self._scene)
 
@@ -307,6 +314,7 @@ class World:
         weather = self._store_weather
         weather.lost_replies = weather.stale_listing = weather.late_writes = 0.0
         weather.lost_values = 0.0
+        weather.deposed.clear()
         weather.stale_since, weather.latency_s = None, StoreWeather().latency_s
         for bookie in self._bookies:
             bookie.mend()
