@@ -194,6 +194,12 @@ class SimBookie:
         records = [(i, booted.storage.record(i)) for i in booted.storage.ledger_ids()]
         return {i for i, record in records if record is not None and record.deleted}
 
+    def returns(self, ledger_id: LedgerId) -> int:
+        """How often a tombstone of the ledger gave way; while it serves."""
+        assert self.bookie is not None and self.bookie.control.booted is not None
+        record = self.bookie.control.booted.storage.record(ledger_id)
+        return record.returns if record is not None else 0
+
     @property
     def says_rolled_back(self) -> bool:
         """It has noticed that the metadata store was put back."""

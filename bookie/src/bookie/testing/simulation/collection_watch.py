@@ -4,7 +4,7 @@ A bookie drops only what the metadata store has lost for good, or for so long th
 it. What was dropped by such a mistake gives way as soon as its ledger is named again, and stays so.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from bookie.protocol.ids import LedgerId
 from bookie.testing.simulation.bookies import SimBookie
@@ -32,7 +32,6 @@ class CollectionWatch:
         """Ledgers that were missing for so long that their entries could rightly go."""
         self._standing: dict[Tombstone, float] = {}
         """Of ledgers that are there again: since when it serves with it, as far as was seen."""
-        self._gave_way: set[Tombstone] = set()
         self._told: set[Tombstone] = set()
 
     def mislay(self, ledger_ids: Iterable[LedgerId]) -> None:
@@ -47,36 +46,35 @@ class CollectionWatch:
                 self._forget(bookie.name)
                 continue
             there = {i for i in found if self._history.ledger(i).metadata is not None}
-            self._take_what_gave_way(bookie, there)
+            self._forget(bookie.name, but=there)
             for ledger_id in sorted(there):
                 self._check((bookie.name, ledger_id))
+            for ledger_id in sorted(self.mislaid):
+                self._check_returns(bookie, ledger_id)
 
-    def _forget(self, bookie: str) -> None:
-        for tombstone in [one for one in self._standing if one[0] == bookie]:
+    def _forget(self, bookie: str, *, but: Container[LedgerId] = ()) -> None:
+        gone = [one for one in self._standing if one[0] == bookie and one[1] not in but]
+        for tombstone in gone:
             del self._standing[tombstone]
-
-    def _take_what_gave_way(self, bookie: SimBookie, there: set[LedgerId]) -> None:
-        for tombstone in [one for one in self._standing if one[0] == bookie.name]:
-            if tombstone[1] not in there:
-                del self._standing[tombstone]
-                if self._history.ledger(tombstone[1]).metadata is not None:
-                    self._gave_way.add(tombstone)
 
     def _check(self, tombstone: Tombstone) -> None:
         bookie, ledger_id = tombstone
         since = self._standing.setdefault(tombstone, self._now())
         if ledger_id not in self.mislaid:
             self._tell(tombstone, f"{bookie} has dropped ledger {ledger_id}, which exists")
-        elif tombstone in self._gave_way:
-            self._tell(
-                tombstone,
-                f"{bookie} had let the tombstone of ledger {ledger_id} go, and has it again",
-            )
         elif self._now() - since > self._patience_s:
             self._tell(
                 tombstone,
                 f"{bookie} keeps a tombstone of ledger {ledger_id}, which is there again since "
                 f"{since:.3f} s",
+            )
+
+    def _check_returns(self, bookie: SimBookie, ledger_id: LedgerId) -> None:
+        """Each ledger here is found again once: so often its tombstone gives way."""
+        if bookie.returns(ledger_id) > 1:
+            self._tell(
+                (bookie.name, ledger_id),
+                f"{bookie.name} had let the tombstone of ledger {ledger_id} go, and had it again",
             )
 
     def _tell(self, tombstone: Tombstone, rule: str) -> None:

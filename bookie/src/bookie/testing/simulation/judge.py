@@ -21,6 +21,7 @@ from bookie.protocol.errors import (
     DataLossError,
     NoSuchEntryError,
     NoSuchLedgerError,
+    UnauthorizedError,
 )
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair.accept_loss import accept_loss
@@ -130,6 +131,9 @@ class Judge:
         try:
             reader = await client.recover_ledger(ledger_id, password=PASSWORD)
         except NoSuchLedgerError:
+            return True
+        except UnauthorizedError as error:
+            self._history.violate(f"ledger {ledger_id}: who has its password is told {error}")
             return True
         except BookieError as error:
             if self._is_over(f"ledger {ledger_id} cannot be closed", error):

@@ -111,7 +111,7 @@ class StoreInterventions:
                 history.changed(ledger_id, self._cluster.ledgers[ledger_id].value)
                 one = partial(visitors.recover_one, ledger_id=ledger_id)
                 self._scene.visit("rival", one)
-            await asyncio.sleep(fault.lasts_s)
+            await asyncio.sleep(1.3 * fault.lasts_s)
         finally:
             for ledger_id in chosen:
                 if self._cluster.ledgers.pop(ledger_id, None) is not None:

@@ -52,11 +52,12 @@ def _found_again(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, lis
     """Ledgers are collected by mistake and found again; bookies start anew meanwhile."""
     at = 1.5 + rng.random()
     found = [Fault(at, "found-again", who, lasts_s=2.8)]
-    if rng.random() < 0.7:
-        later = at + 2.8 + 1.0 + 0.5 * rng.random()
-        kind = rng.choice(("clean-restart", "clean-restart", "kill"))
-        found += [Fault(later, kind, who + step, 0, 0.05) for step in range(rng.choice((1, 3)))]
-    return scale, found
+    if rng.random() < 0.5:
+        return scale, found
+    later = at + 2.8 + 1.0 + 0.5 * rng.random()
+    kind = rng.choice(("clean-restart", "kill", "kill"))
+    found += [Fault(later, kind, who + step, 0, 0.05) for step in range(3)]
+    return replace(scale, mode=rng.choice(("sync", "journal"))), found
 
 
 def _put_back(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
@@ -72,8 +73,9 @@ def _unreadable(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list
     if rng.random() < 0.5:
         found.append(Fault(at + 0.3 * rng.random(), "kill", who, lasts_s=0.05))
         return replace(scale, mode="memory"), [*found, Fault(at + 4.2, "recover-now")]
-    drained = Fault(at + rng.choice((-0.2, 0.2)) * rng.random(), "drain", who, lasts_s=5.0)
-    return replace(scale, bookies=4), [*found, drained]
+    drained = Fault(at - 1.2 * rng.random(), "drain", who, lasts_s=5.0)
+    slow = Fault(at - 1.3, "slow-store", lasts_s=4.0, size=0.2)
+    return replace(scale, bookies=4), [*found, slow, drained]
 
 
 def _deposed(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:

@@ -113,9 +113,9 @@ class World:
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
         self._watch = MarksWatch(self._bookies, self.history)
         self._collection = CollectionWatch(
-            self._bookies, self.history, loop.time, patience_s=1.0 + 2.5 * plan.scale.collect_s
+            self._bookies, self.history, loop.time, patience_s=1.0 + 2.0 * plan.scale.collect_s
         )
-        self._wiretap.mislaid = self._collection.mislaid
+        self._wiretap.mislaid = self._shared.mislaid = self._collection.mislaid
         self._wiretap.on_cleared = self._watch.cleared
         self._shared.marks = self._watch.marks
         self._shared.was_told_fenced = self._wiretap.was_told_fenced
