@@ -201,6 +201,23 @@ class SimBookie:
         return record.returns if record is not None else 0
 
     @property
+    def extent(self) -> object:
+        """How far it has written; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        return None if booted is None else booted.storage.extent
+
+    @property
+    def is_leased(self) -> bool:
+        """The store has confirmed it lately."""
+        return self.bookie is not None and self.bookie.state.is_leased
+
+    @property
+    def was_approved(self) -> bool:
+        """A person has let the boot of this life go on."""
+        boot = self.bookie.control.boot if self.bookie is not None else None
+        return boot is not None and bool(boot.approved_plan)
+
+    @property
     def says_rolled_back(self) -> bool:
         """It has noticed that the metadata store was put back."""
         return self.bookie is not None and bool(self.bookie.state.metadata_rolled_back)

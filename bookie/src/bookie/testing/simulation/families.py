@@ -12,12 +12,14 @@ from typing import Final
 from bookie.testing.simulation.plan import Fault, Plan, Scale
 from bookie.testing.simulation.strokes import stroke_plan
 from bookie.testing.simulation.strokes_of_logs import log_faults
+from bookie.testing.simulation.strokes_of_processes import process_faults
 from bookie.testing.simulation.strokes_of_stores import store_faults
 
 Draw = Callable[[random.Random], tuple[Scale, list[Fault]]]
 FAMILIES: Final[tuple[tuple[float, Draw], ...]] = (
     (0.12, log_faults),
     (0.13, store_faults),
+    (0.14, process_faults),
 )
 """The share of the seeds that each has; the rest draws any strokes."""
 

@@ -109,7 +109,7 @@ class Plan:
 FORGETTING: Final = frozenset(
     {
         "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
-        "other-mode", "gone", "put-back", "twin",
+        "other-mode", "gone", "put-back", "twin", "marker-lost",
     }
 )  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""

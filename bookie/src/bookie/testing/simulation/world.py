@@ -25,6 +25,7 @@ from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.drawing import plan_of
 from bookie.testing.simulation.faults import Faults
 from bookie.testing.simulation.history import History
+from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.judge import Judge
 from bookie.testing.simulation.loop import OWNER, SimLoop, Stuck
 from bookie.testing.simulation.marks_watch import MarksWatch
@@ -101,6 +102,7 @@ class World:
         self._cluster = MemoryCluster()
         self._store_weather = StoreWeather()
         self._clock_offset = 0.0
+        network.identities = IdentityWatch(self.history)
         self._wiretap = network.tap = Wiretap(self.history, self._lost, loop.time)
         self.history.has_stored = self._wiretap.has_acknowledged
         self._shared = Shared(
