@@ -32,6 +32,7 @@ def store_faults(rng: random.Random) -> tuple[Scale, list[Fault]]:
         load_s=9.0,
         askers=1,
         repair_s=4.0,
+        patience_s=0.3,
     )
     return rng.choice(STROKES)(rng, scale, rng.randrange(scale.bookies))
 
