@@ -48,10 +48,11 @@ def _cut_off(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fa
     writers that never met it.
     """
     lease_s = rng.choice((2.0, 6.0))
-    cut = Fault(1.0, "store-partition", who, lasts_s=9.5)
-    twin = Fault(1.1 + 0.5 * rng.random(), "twin", who, lasts_s=9.5)
+    cut = Fault(1.0, "store-partition", who, lasts_s=11.5)
+    twin = Fault(1.1 + 0.5 * rng.random(), "twin", who, lasts_s=11.0)
+    scale = replace(scale, load_s=13.5)
     if lease_s > 2.0 or rng.random() < 0.3:
-        return replace(scale, lease_s=lease_s), [cut, twin, *_rivals(rng, 4.5, 10.5)]
+        return replace(scale, lease_s=lease_s), [cut, twin, *_rivals(rng, 4.5, 12.0)]
     at = 6.0 + rng.random()
     anew = [Fault(at + 0.05 * step, "kill-client") for step in (0, 1)]
     return replace(scale, lease_s=lease_s, recover_s=1.0), [cut, twin, *anew]
@@ -60,12 +61,14 @@ def _cut_off(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fa
 def _asleep(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
     """The first process sleeps, maybe while it waits for the store; it wakes when the other one
     serves."""
-    at = 1.5 + rng.random()
-    lasts = rng.choice((6.0, 7.5))
-    found = [Fault(at, "sleep-bookie", who, lasts_s=lasts), Fault(1.2, "twin", who, lasts_s=9.5)]
-    if rng.random() < 0.6:
-        found.append(Fault(1.3, "slow-store", lasts_s=at - 0.8, size=1.0))
-    return scale, [*found, *_rivals(rng, at + lasts - 2.0, at + lasts + 0.5)]
+    at, lasts = 1.3 + 0.3 * rng.random(), 9.5 + rng.random()
+    found = [Fault(at, "sleep-bookie", who, lasts_s=lasts), Fault(1.2, "twin", who, lasts_s=12.0)]
+    if rng.random() < 0.5:
+        found.append(Fault(1.2, "slow-store", lasts_s=1.0, size=0.7))
+        found.append(Fault(at + lasts - 0.3, "slow-store", lasts_s=2.0, size=0.7))
+        idle = lasts + 0.2 + 0.3 * rng.random()
+        found += [Fault(at - 0.2, "idle-client", 0, number, idle) for number in (0, 1)]
+    return replace(scale, load_s=14.0), [*found, *_rivals(rng, at + lasts - 1.0, at + lasts + 0.5)]
 
 
 def _both_awake(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
