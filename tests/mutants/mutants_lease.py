@@ -4,15 +4,18 @@ from typing import Final
 
 from mutant import Mutant, Patch, planted
 
+ANNOUNCE: Final = "bookie/src/bookie/server/announce.py"
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLAIM: Final = "bookie/src/bookie/storage/claim.py"
 FOUND: Final = "bookie/src/bookie/storage/found.py"
 LEASE: Final = "bookie/src/bookie/server/lease.py"
 LOCK: Final = "bookie/src/bookie/storage/lock.py"
+MARKER: Final = "bookie/src/bookie/storage/marker.py"
 STATE: Final = "bookie/src/bookie/server/state.py"
 TAKEOVER: Final = "bookie/src/bookie/storage/takeover.py"
 CONNECTIONS: Final = "bookie/src/bookie/server/connections.py"
 
+ANNOUNCES: Final = "tests/bookie/server/test_announce.py::"
 BOOTS: Final = "tests/bookie/storage/test_takeover.py::"
 CLAIMS: Final = "tests/bookie/storage/test_claim.py::"
 FINDS: Final = "tests/bookie/storage/test_verdicts.py::"
@@ -177,9 +180,41 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a clean stop of any boot is proof",
         stands_for=PROOF,
         file=FOUND,
-        old="marker.is_clean and marker.boot_epoch == self.last_served",
+        old="marker.is_clean and marker.boot_epoch in boots",
         new="marker.is_clean",
         tests=(FINDS + "test_a4_without_the_whole_proof_the_stop_was_unclean",),
+    ),
+    planted(
+        "a boot that cannot reach the store any more leaves doubt though it never served",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="mine.generation, is_clean=is_calm)",
+        new="mine.generation)",
+        tests=(BOOTS + "test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away",),
+    ),
+    planted(
+        "a copy of the disks from just before the first answer passes for a clean stop",
+        stands_for=COPY,
+        file=MARKER,
+        old="        self.raise_generation(confirmed=confirmed)\n",
+        new="        self.write(replace(self.current, confirmed=confirmed))\n",
+        tests=(BOOTS + "test_a4_a_copy_from_before_the_first_answer_is_stale",),
+    ),
+    planted(
+        "an announcement whose reply was lost is believed to be the one before",
+        stands_for=("S38 stale listing",),
+        file=ANNOUNCE,
+        old="            self._announced = None\n            try:",
+        new="            try:",
+        tests=(ANNOUNCES + "test_a_change_taken_back_after_its_reply_was_lost_is_announced_again",),
+    ),
+    planted(
+        "what serves is marked as a clean stop",
+        stands_for=PROOF,
+        file=MARKER,
+        old="        self.current = replace(self.current, is_clean=False)\n",
+        new="",
+        tests=(BOOTS + "test_whoever_serves_after_a_clean_stop_is_marked_as_dirty",),
     ),
     planted(
         "a store that was put back is written over without a word",

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,12 @@ class BootLab:
         """A whole boot."""
         self.now = await self.begin(mode=mode, policy=policy, uids=uids).run()
         return self.now
+
+    async def confirm(self) -> None:
+        """What a lease does before the first answer: the store knows of the generation."""
+        assert self.now is not None and self.now.markers.current is not None
+        claim, generation = self.now.claim, self.now.markers.current.generation
+        await claim.write(replace(claim.stored, generation=generation))
 
     async def stop(self) -> None:
         """A clean stop."""

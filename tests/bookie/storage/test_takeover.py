@@ -10,7 +10,7 @@ from bookie.protocol.errors import BootRefusedError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.lock import FolderLock
 from bookie.storage.modes import DurabilityMode
-from bookie.testing.metadata import FaultyStore
+from bookie.testing.metadata import FaultyStore, Hook
 from boot_lab import ME, BootLab
 
 JOURNAL, MEMORY, SYNC = DurabilityMode.JOURNAL, DurabilityMode.MEMORY, DurabilityMode.SYNC
@@ -139,7 +139,67 @@ async def test_a8_an_own_claim_that_lands_after_the_next_attempt_has_looked_is_o
     assert (await lab.boot()).record.boot_epoch == 2
 
 
+async def test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    for is_late in (False, True) * 2:
+        await lab.boot()
+        await lab.stop()
+        store.before = out_at_the_last_claim(store, is_late=is_late)
+        with pytest.raises(UnavailableError):
+            await lab.boot()
+        store.before, store.is_out = None, False
+        assert (await lab.boot()).record.reason == "CleanStop"
+        await store.land()
+        await lab.stop()
+
+
+def out_at_the_last_claim(store: FaultyStore, *, is_late: bool) -> Hook:
+    """A boot writes its claim twice: the second write is late, or never made."""
+    writes: list[str] = []
+
+    async def hook(name: str) -> None:
+        writes.extend([name] * (name == "write_boot"))
+        if len(writes) == 2:
+            store.is_out, store.late_writes = not is_late, int(is_late)
+
+    return hook
+
+
+async def test_whoever_serves_after_a_clean_stop_is_marked_as_dirty(lab: BootLab) -> None:
+    for _ in range(2):
+        await lab.boot()
+        assert all(found.is_dirty for found in lab.markers())
+        await lab.stop()
+        assert not any(found.is_dirty for found in lab.markers())
+
+
 # Copies that were put back
+
+
+@pytest.mark.parametrize("mode", DurabilityMode)
+async def test_a4_a_copy_from_before_the_first_answer_is_stale(
+    faulty: tuple[BootLab, FaultyStore], mode: DurabilityMode
+) -> None:
+    lab, store = faulty
+    await lab.boot(mode=mode)
+    await lab.stop()
+    snapshot = lab.root.with_name("snapshot")
+
+    async def copy(name: str) -> None:
+        if name == "write_boot":
+            shutil.copytree(lab.root, snapshot, dirs_exist_ok=True)
+
+    store.before = copy
+    await lab.boot(mode=mode)
+    store.before = None
+    await lab.confirm()
+    lab.kill()
+    shutil.rmtree(lab.root)
+    snapshot.rename(lab.root)
+    with pytest.raises(BootRefusedError, match="older copy of the same boot"):
+        await lab.boot(mode=mode, policy=FixPolicy.NEVER)
 
 
 @pytest.mark.parametrize("mode", DurabilityMode)

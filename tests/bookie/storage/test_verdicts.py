@@ -219,7 +219,9 @@ def test_a_stale_disk_beside_an_empty_one_is_asked_for() -> None:
 
 
 def test_a_first_boot_that_was_stopped_goes_on() -> None:
-    young = found(disk(0, stamp=stamp(0, boot_epoch=1)), blank(1), blank(2), last_epoch=None)
+    young = found(
+        disk(0, stamp=stamp(0, boot_epoch=1)), blank(1), blank(2), last_epoch=None, last_served=0
+    )
     assert decide(young).kind is Kind.NEW_BOOKIE
 
 
@@ -296,6 +298,21 @@ def test_a_boot_that_claimed_and_never_served_takes_no_proof_away() -> None:
     """Its stamps and its epoch are there; what stopped cleanly is the boot before."""
     stamped = [disk(place, stamp=stamp(place, boot_epoch=EPOCH + 1)) for place in range(3)]
     assert not decide(found(*stamped, last_epoch=EPOCH + 1)).is_dirty
+
+
+@pytest.mark.parametrize("marked", [1, 2, 3])
+def test_a_boot_that_marked_disks_and_never_served_takes_no_proof_away(marked: int) -> None:
+    marker = FoundMarker(True, Marker(EPOCH + 1, MEMORY, GENERATION + 1, is_clean=True))
+    disks = [
+        disk(
+            place,
+            stamp=stamp(place, boot_epoch=EPOCH + 1),
+            marker=marker if place < marked else CLEAN,
+        )
+        for place in range(3)
+    ]
+    assert not decide(found(*disks, last_epoch=EPOCH + 1)).is_dirty
+    assert decide(found(*disks, last_epoch=EPOCH)).is_dirty
 
 
 def test_where_a_version_before_stopped_the_absence_of_markers_is_a_clean_stop() -> None:

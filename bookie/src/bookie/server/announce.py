@@ -56,7 +56,7 @@ class Announcer:
             self._properties[RACK_PROPERTY] = rack
         self._turn = asyncio.Lock()
         self._announced: BookieInfo | None = None
-        """What the store confirmed last; None: nothing yet, or its answer to a change is missing."""
+        """What the store confirmed last; None: nothing yet, or a change is unanswered."""
 
     @property
     def is_read_only(self) -> bool:

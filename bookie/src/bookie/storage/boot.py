@@ -296,7 +296,8 @@ class Boot:
             await in_thread(storage.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
-        await self._takeover.begin_to_serve(seen, claim)
+        is_calm = not reason and not decision.is_dirty
+        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)

@@ -130,19 +130,28 @@ class Takeover:
         passing("boot: epoch in the store, no marker yet")
         return claim
 
-    async def begin_to_serve(self, seen: Seen, claim: Claim) -> None:
-        """The former process's time is over, then the markers, then the store knows of it."""
+    async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
+        """The former process's time is over, then the markers, then the store knows of it.
+
+        Until the store knows, nothing was served: after a clean stop (`is_calm`) the markers say
+        clean so long, and a store that does not answer just now costs no doubt. The generation
+        rises with the markers that say dirty, and a lease confirms it before the first answer: a
+        copy of the disks as they were before is an old one from then on.
+        """
         if not self.former_is_gone(seen.found):
             self._on_step("waiting until a former process can no longer answer")
             await asyncio.sleep(self._settings.lease_wait_s)
         mine, generation = claim.stored, seen.found.next_generation
-        marker = Marker(mine.epoch, self._settings.storage.mode, generation, mine.generation)
+        mode = self._settings.storage.mode
+        marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
         await in_thread(lambda: self.markers.write(marker))
         passing("boot: markers written, the store does not know that it serves")
         try:
             await claim.write(replace(mine, served=mine.epoch, generation=generation))
         except SupersededError as error:
             raise self._rival("boot epoch") from error
+        passing("boot: the store knows that it serves, its markers may say clean")
+        await in_thread(lambda: self.markers.begin(confirmed=generation))
 
     def former_is_gone(self, found: Found) -> bool:
         """No process that served as this bookie can still answer: it said so itself, or it held a

@@ -155,18 +155,32 @@ class Judge:
         """What a disk shows and cannot give bars a decision; a person does what is asked for."""
         for bookie in self._bookies:
             if bookie.is_up and f"{bookie.name} lists " in refusal:
-                self._history.note(f"a person replaces the ledger disks of {bookie.name}")
-                bookie.crash(lambda disk: disk.kill())
-                for place in range(1, len(bookie.directories)):
-                    bookie.wipe(place)
-                bookie.start()
+                self._replace_ledger_disks(bookie)
+
+    def _replace_ledger_disks(self, bookie: SimBookie) -> None:
+        self._history.note(f"a person replaces the ledger disks of {bookie.name}")
+        bookie.crash(lambda disk: disk.kill())
+        for place in range(1, len(bookie.directories)):
+            bookie.wipe(place)
+        bookie.start()
 
     async def _until_unmarked(self) -> None:
+        is_helped = self._plan.keeps_budget
         while marks := {b.name: b.marks for b in self._bookies if b.marks != 0}:
             states = {b.name: b.bookie.state.message for b in self._bookies if b.bookie}
             if self._is_over("bookies still have marks", f"{marks} {states}"):
                 return
+            if not is_helped and self._waited_s() > ACCEPT_S:
+                is_helped = True
+                self._give_up_corrupt_copies()
             await asyncio.sleep(0.25)
+
+    def _give_up_corrupt_copies(self) -> None:
+        """Beyond the budget the last copy of an entry may be a corrupt one: a bookie that forgot
+        the entry is not cleared until a person gives that copy up."""
+        for bookie in self._bookies:
+            if bookie.is_up and bookie.name in self._shared.distrusted:
+                self._replace_ledger_disks(bookie)
 
     async def _read_all(self, store: MetadataStore) -> None:
         async with clients.client_of(self._shared, store) as client:
