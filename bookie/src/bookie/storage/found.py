@@ -91,9 +91,10 @@ class Found:
 
     @property
     def _is_proven_clean(self) -> bool:
-        """Each directory that was stamped says so, of the very boot that the store saw serve."""
+        """Each directory that was stamped says so, of the very boot that the store saw serve.
+        Where all are new, none does: the former process may still run on those of before."""
         markers = [disk.marker.marker for disk in self.disks if disk.stamp is not None]
-        return all(
+        return bool(markers) and all(
             marker is not None and marker.is_clean and marker.boot_epoch == self.last_served
             for marker in markers
         )
