@@ -26,6 +26,10 @@ class Settings:
     """Folders with kind, kubectl and helm, in front of PATH."""
     build: str
     """The command that builds the images; empty = they are there."""
+    older_chart: str
+    """Packaged chart or folder of an older version's operator; empty: the upgrade is skipped."""
+    older_tag: str
+    """Of that version's images."""
     keep: bool
     """Leave clusters, namespaces and the operator as they are at the end."""
 
@@ -38,6 +42,8 @@ class Settings:
             base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
             tools=os.environ.get("E2E_TOOLS", ""),
             build=os.environ.get("E2E_BUILD", BUILD),
+            older_chart=os.environ.get("E2E_OLDER_CHART", ""),
+            older_tag=os.environ.get("E2E_OLDER_TAG", "older"),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
 

@@ -63,6 +63,27 @@ async def test_a2_a_clean_stop_proves_it_anywhere(lab: BootLab) -> None:
     assert WAITING not in lab.steps
 
 
+async def test_a2_with_every_disk_new_nothing_proves_that_the_former_process_is_gone(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    lab.kill()
+    for place in range(3):
+        lab.wipe(place)
+    lab.lease_wait_s = 0.0
+    assert (await lab.boot()).record.reason == "DiskReplaced"
+    assert WAITING in lab.steps
+
+
+async def test_a2_one_disk_that_stayed_proves_it_for_those_that_are_new(lab: BootLab) -> None:
+    await lab.boot()
+    lab.kill()
+    for place in range(2):
+        lab.wipe(place)
+    await lab.boot()
+    assert WAITING not in lab.steps
+
+
 async def test_a2_locks_that_cannot_be_named_prove_nothing(lab: BootLab) -> None:
     lab.holders = ("", "", "")
     await lab.boot()

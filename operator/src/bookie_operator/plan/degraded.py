@@ -10,6 +10,7 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
+from bookie_operator.plan.collection import collection_held
 from bookie_operator.plan.findings import (
     Findings,
     Verdict,
@@ -18,6 +19,7 @@ from bookie_operator.plan.findings import (
     scrub_text,
 )
 from bookie_operator.plan.invalid import FORBIDDEN
+from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
 from bookie_operator.plan.states import Judged
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
@@ -77,6 +79,11 @@ def _loss(found: Findings) -> _Reason:
 def _lineage(found: Findings) -> _Reason:
     refused = found.refused(LINEAGE_MISMATCH)
     return (LINEAGE_MISMATCH, refused[0].message) if refused else None
+
+
+def _rolled_back(found: Findings) -> _Reason:
+    told = rolled_back(found.judged)
+    return (ROLLED_BACK, told) if told else None
 
 
 def _forbidden(found: Findings) -> _Reason:
@@ -179,9 +186,15 @@ def _rereplication(found: Findings) -> _Reason:
     return ("RereplicationFindings", rereplication_text(done)) if is_left else None
 
 
+def _collection(found: Findings) -> _Reason:
+    status, _, told = collection_held(found.judged)
+    return ("CollectionHeld", told) if status == "True" else None
+
+
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _loss,
     _lineage,
+    _rolled_back,
     _forbidden,
     _metadata,
     _refused_boots,
@@ -192,4 +205,5 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _audit,
     _scrub,
     _rereplication,
+    _collection,
 )
