@@ -45,6 +45,9 @@ REVISION: Final = "6162029"
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 NAMES: Final = tuple(BookieId(f"bookie-{number}") for number in range(4))
 VICTIM: Final = NAMES[1]
+"""Killed at the end of an unclean variant."""
+FORGETFUL: Final = NAMES[3]
+"""Killed in its first life, and in limbo ever since if its mode forgets."""
 MODES: Final[dict[str, dict[str, Any]]] = {
     "memory": {"journalWriteData": False, "ack": "memory", "flushIntervalSeconds": 3600},
     "sync": {"journalWriteData": False, "ack": "sync", "flushIntervalSeconds": 3600},
@@ -62,7 +65,10 @@ LEFT_OUT: Final = ("log", "bookie.yaml", "runtime.json", "zookeeper.log", "zoo.c
 
 @dataclass
 class Acknowledged:
-    """What clients were told. `ledgers`: by id; `log`: position and payload in the log's order."""
+    """What clients were told. `ledgers`: by id; `log`: position and payload in the log's order.
+
+    And how the bookies were left: the epoch that each had, and what was in limbo before the end.
+    """
 
     mode: str
     killed: str | None
@@ -70,6 +76,8 @@ class Acknowledged:
     deleted: list[int] = field(default_factory=list)
     collected: list[int] = field(default_factory=list)
     log: list[tuple[int, int, str]] = field(default_factory=list)
+    epochs: dict[str, int] = field(default_factory=dict)
+    limbo: dict[str, list[int]] = field(default_factory=dict)
 
     def took(self, ledger_id: LedgerId, kind: str, payloads: Iterable[bytes]) -> None:
         told = self.ledgers.setdefault(ledger_id, {"kind": kind, "payloads": []})
@@ -96,6 +104,20 @@ class OldFleet:
             process.start()
         await until_there(cluster.store, *NAMES)
 
+    async def _kill_and_start(self, name: BookieId, cluster: Cluster) -> None:
+        self._processes[name].kill()
+        await until_there(cluster.store, *(each for each in NAMES if each != name))
+        self._processes[name].start()
+        await until_there(cluster.store, *NAMES)
+
+    async def note_the_end(self, cluster: Cluster) -> None:
+        for name in NAMES:
+            marks = await cluster.control.list_marks(name)
+            assert marks.status is Status.OK, marks.message
+            self._told.limbo[name] = [mark.ledger_id for mark in marks.marks if mark.limbo]
+            epoch = await cluster.store.read_boot_epoch(name)
+            self._told.epochs[name] = epoch.value if epoch is not None else 0
+
     async def stop(self) -> None:
         for process in self._processes.values():
             if process.is_running:
@@ -114,6 +136,15 @@ class OldFleet:
             for name in NAMES:
                 while await _holds(cluster, name, writer.ledger_id):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
+
+    async def write_what_is_forgotten(self, cluster: Cluster) -> None:
+        """An open ledger of which one bookie has forgotten all that was not durable there."""
+        async with Client(cluster.store) as client:
+            (await self._written(client, "forgotten", 20, ensemble=4)).abandon()
+        for name in NAMES:
+            if name != FORGETFUL:
+                assert await cluster.control.flush(name) is Status.OK
+        await self._kill_and_start(FORGETFUL, cluster)
 
     async def write(self, cluster: Cluster, killed: BookieId | None) -> None:
         """Everything else. Half of it is flushed; then a bookie is killed, or is not."""
@@ -232,8 +263,11 @@ async def make(variant: str, folder: Path) -> None:
             fleet = OldFleet(folder, zookeeper.url, mode, told)
             await fleet.start(cluster, collect_s=0.3)
             await fleet.write_what_is_collected(cluster)
+            await fleet.write_what_is_forgotten(cluster)
             await fleet.stop()
+        async with open_cluster(zookeeper.url) as cluster:
             await fleet.start(cluster, collect_s=3600)
+            await fleet.note_the_end(cluster)
             await fleet.write(cluster, killed)
             await fleet.stop()
     # Started once more it leaves a snapshot beside its log.

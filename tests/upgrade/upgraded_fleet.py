@@ -33,7 +33,8 @@ from repair_lab import SETTINGS
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 NAMES: Final = tuple(BookieId(f"bookie-{number}") for number in range(4))
-VICTIM: Final = NAMES[1]
+VICTIM, FORGETFUL = NAMES[1], NAMES[3]
+"""As in `make.py`: killed last, and killed in its first life."""
 WAIT_S: Final = 60.0
 """For other processes. Shorter than what a boot would wait that has to outlive a lease."""
 RESTARTED: Final = (VICTIM, NAMES[2])
@@ -49,17 +50,21 @@ NEW_PAYLOADS: Final = [b"new %d" % number for number in range(20)]
 REPAIR: Final = RepairRequest(engine="inline", settings=SETTINGS)
 
 Held = dict[LedgerId, list[str]]
+LogRead = list[tuple[int, int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the clients of before were told, and how their fleet ended."""
+    """What the clients of before were told, and how their fleet ended: `epochs` and `limbo` of
+    each bookie before that."""
 
     mode: str
     killed: BookieId | None
+    epochs: dict[BookieId, int]
+    limbo: dict[BookieId, set[LedgerId]]
     ledgers: dict[LedgerId, dict[str, Any]]
     deleted: tuple[LedgerId, ...]
-    log: list[tuple[int, int, str]]
+    log: LogRead
 
     @classmethod
     def read(cls, folder: Path) -> "Told":
@@ -67,6 +72,8 @@ class Told:
         return cls(
             told["mode"],
             told["killed"],
+            told["epochs"],
+            {name: set(ledger_ids) for name, ledger_ids in told["limbo"].items()},
             {LedgerId(int(i)): ledger for i, ledger in told["ledgers"].items()},
             (*told["deleted"], *told["collected"]),
             [tuple(entry) for entry in told["log"]],
@@ -88,29 +95,27 @@ class Life:
     boots: dict[BookieId, pb.BootRecord]
     limbo: dict[BookieId, set[LedgerId]]
 
-    @property
-    def is_calm(self) -> bool:
-        return not any(self.limbo.values()) and all(
-            boot.clean and boot.reason == "CleanStop" for boot in self.boots.values()
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """The story. `undecided`: what the killed bookie may have forgotten entries of; `read`, `log`:
-    after the repair; `read_again`: in the third life, the new ledger with the others."""
+    """The story.
+
+    `undecided`: what the killed bookie may have forgotten entries of. `late`: what a writer of
+    before is told that was fenced before. `read`, `log`: after the repair. `read_again`: in the
+    third life, with the new ledger.
+    """
 
     told: Told
     undecided: set[LedgerId]
     first: Life
     audit_before: Document
     lac: EntryId
-    after_fence: set[Status]
+    late: set[Status]
     repaired: Document
     limbo_left: set[LedgerId]
     audit_after: Document
     read: Held
-    log: list[tuple[int, int, str]]
+    log: LogRead
     deleted_found: list[LedgerId]
     deleted_held: int
     second: Life
@@ -158,7 +163,7 @@ class Fleet:
         undecided = await self._undecided()
         first = await self._life()
         audit_before = await self._audit()
-        lac, after_fence = await self._lac(), await self._add_after_fence()
+        lac, late = await self._lac(), await self._late()
         repaired = await repair_cluster(self._url, REPAIR, say=silent_say)
         limbo_left = set().union(*(await self._limbo()).values())
         audit_after = await self._audit()
@@ -177,7 +182,7 @@ class Fleet:
             first=first,
             audit_before=audit_before,
             lac=lac,
-            after_fence=after_fence,
+            late=late,
             repaired=repaired,
             limbo_left=limbo_left,
             audit_after=audit_after,
@@ -240,22 +245,25 @@ class Fleet:
             reader = await client.open_ledger(self._told.of_kind("lac"), password=PASSWORD)
             return await reader.read_lac()
 
-    async def _add_after_fence(self) -> set[Status]:
-        """What a writer is told that was cut off before the upgrade, by those that it wrote to."""
-        ledger_id = self._told.of_kind("recovering")
-        metadata = (await self._cluster.store.read_ledger(ledger_id)).value
-        entry_id = EntryId(len(self._told.payloads[ledger_id]))
-        entry = EntryCodec(ledger_id, DigestType.CRC32C, PASSWORD).encode(
-            entry_id, b"late", lac=EntryId(entry_id - 1), length=100
-        )
-        frame = build_run(ledger_id, entry_id, [entry], lac=EntryId(entry_id - 1))
-        answers = [self._add(name, frame) for name in metadata.last_fragment.ensemble]
-        return set(await asyncio.gather(*answers))
+    async def _late(self) -> set[Status]:
+        """The answers to adds that were fenced: by a recovery, and by the boot of who forgot."""
+        recovering, forgotten = map(self._told.of_kind, ("recovering", "forgotten"))
+        late = [self._add(name, recovering) for name in NAMES]
+        late += [self._add(n, forgotten) for n in NAMES if forgotten in self._told.limbo[n]]
+        return set(await asyncio.gather(*late))
 
-    async def _add(self, bookie_id: BookieId, frame: bytes) -> Status:
+    async def _add(self, bookie_id: BookieId, ledger_id: LedgerId) -> Status:
+        """One more entry, as a writer adds it that knows of all the others."""
+        entry_id = EntryId(len(self._told.payloads[ledger_id]))
+        lac = EntryId(entry_id - 1)
+        codec = EntryCodec(ledger_id, DigestType.CRC32C, PASSWORD)
+        entry = codec.encode(entry_id, b"late", lac=lac, length=1000)
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self._cluster.peers.add_run(
-            bookie_id, master_key=master_key(PASSWORD), frame=frame, on_reply=answer.set_result
+            bookie_id,
+            master_key=master_key(PASSWORD),
+            frame=bytes(build_run(ledger_id, entry_id, [entry], lac=lac)),
+            on_reply=answer.set_result,
         )
         return await answer
 
@@ -269,14 +277,16 @@ class Fleet:
                 found[ledger_id] = [entry.payload.decode() async for entry in entries]
         return found
 
-    async def _log(self) -> list[tuple[int, int, str]]:
+    async def _log(self) -> LogRead:
         """The log as its next owner finds it."""
         async with Client(self._cluster.store) as client:
             log = await ReplicatedLog.open(
                 LOG, ledgers=client, store=self._cluster.store, settings=LogSettings(3, 3, 2)
             )
-            found = [(e.position.ledger_id, e.position.entry_id, e.payload.decode())
-                     async for e in log.read_all()]  # fmt: skip
+            found: LogRead = [
+                (entry.position.ledger_id, entry.position.entry_id, entry.payload.decode())
+                async for entry in log.read_all()
+            ]
             await log.close()
         return found
 
