@@ -11,7 +11,7 @@ from bookie.protocol.status import Status
 from bookie.server.settings import Lease
 from upgraded_fleet import FORGETFUL, NAMES, NEW_PAYLOADS, VICTIM, WAIT_S, Seen, upgrade
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 CLEAN = ("clean-memory",)
 IN_LIMBO = ("unclean-memory",)
 REPLAYED = ("unclean-sync", "unclean-journal")
