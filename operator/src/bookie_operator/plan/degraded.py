@@ -50,6 +50,9 @@ _REFUSALS: Final = {
 """The bookie's verdict on a disk -> why its boot is refused; the most telling one first."""
 REFUSED_COOKIE: Final = "RefusedCookie"
 """All disks are its own, yet the metadata does not know this bookie as they do."""
+READ_ONLY: Final = "BookieReadOnly"
+NAMED_MAX: Final = 3
+"""Bookies whose own words a message has."""
 REFUSED_REASONS: Final = frozenset(
     {"RefusedBoot", REFUSED_COOKIE, LINEAGE_MISMATCH, *_REFUSALS.values()}
 )
@@ -167,6 +170,14 @@ def _message(found: Findings, name: BookieId) -> str:
     return found.judged[name].message
 
 
+def _read_only(found: Findings) -> _Reason:
+    """Full disks, or a person's word; who drains is read-only for a reason of ours."""
+    names = found.in_states(BookieState.READ_ONLY)
+    if not names:
+        return None
+    return READ_ONLY, "; ".join(f"{name}: {_message(found, name)}" for name in names[:NAMED_MAX])
+
+
 def _stalled(found: Findings) -> _Reason:
     stalled = found.repairs.stalled
     return ("RepairStalled", ", ".join(stalled)) if stalled else None
@@ -201,6 +212,7 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _changed_disks,
     _not_started,
     _broken,
+    _read_only,
     _stalled,
     _audit,
     _scrub,
