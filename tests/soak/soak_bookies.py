@@ -38,6 +38,8 @@ STOP_WAIT_S: Final = 60.0
 POLL_S: Final = 0.1
 ASK_WAIT_S: Final = 5.0
 SERVING: Final = (pb.SERVING, pb.READ_ONLY)
+TWINS_OWN: Final = ("journal", "ledgers", "line", "log", "mode")
+"""What a second process of a bookie has for itself."""
 
 DURABILITY: Final[dict[str, dict[str, Any]]] = {
     "memory": {"journalWriteData": False, "ack": "memory"},
@@ -255,7 +257,7 @@ class SoakBookie:
         """The twin is the bookie now; nothing is left of this process and its folders."""
         self.end()
         self.remove_disks()
-        for name in ("journal", "ledgers", "line", "_config", "_runtime", "_process"):
+        for name in (*TWINS_OWN, "_config", "_runtime", "_process"):
             setattr(self, name, getattr(twin, name))
         self.approvals = twin.approvals
 

@@ -4,10 +4,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from bookie.protocol.ids import NO_ENTRY, LedgerId
+from bookie.protocol.runs import checked_run
 from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule
 from promises import Promises
+from soak_probe import unacknowledged_run
 from soak_report import Load, Tally, last_line
 from soak_run import Options, modes_of
 
@@ -82,6 +85,11 @@ def test_payloads_differ_by_seed_ledger_and_entry(rule: PayloadRule) -> None:
     assert len(payloads) == 400
     assert rule.payload(1, 2) == PayloadRule(1).payload(1, 2) != PayloadRule(2).payload(1, 2)
     assert max(map(len, payloads)) > 1000 > 24 <= min(map(len, payloads))
+
+
+def test_what_one_bookie_alone_is_given_is_not_claimed_to_be_acknowledged() -> None:
+    run = checked_run(unacknowledged_run(LedgerId(LEDGER), 3, [b"a", b"b"]))
+    assert (run.first_entry_id, run.count, run.lac) == (3, 2, NO_ENTRY)
 
 
 def test_right_entries_are_no_finding(promises: Promises, rule: PayloadRule) -> None:
