@@ -71,7 +71,7 @@ class SoakBookie:
     ) -> None:
         self.name, self.folder, self.small = name, folder, small
         self.line = Line(metadata_url, log=folder.with_suffix(".line"))
-        self._metadata_url, self._lease_s = metadata_url, lease_s
+        self._metadata_url, self.lease_s = metadata_url, lease_s
         self.approvals = 0
         """Given by a person since the process started."""
         self._copies = 0
@@ -103,7 +103,7 @@ class SoakBookie:
             "bookieId": self.name,
             "metadata": self.line.url,
             "ports": self._ports,
-            "lease": {"seconds": self._lease_s, "confirmSeconds": CONFIRM_S},
+            "lease": {"seconds": self.lease_s, "confirmSeconds": CONFIRM_S},
             "durability": {**DURABILITY[self.mode], "flushIntervalSeconds": FLUSH_S},
             "journal": {"directory": str(self.journal)},
             "ledgers": [{"directory": str(path)} for path in self.ledgers],
