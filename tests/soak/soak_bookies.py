@@ -38,6 +38,8 @@ STOP_WAIT_S: Final = 60.0
 POLL_S: Final = 0.1
 ASK_WAIT_S: Final = 5.0
 SERVING: Final = (pb.SERVING, pb.READ_ONLY)
+TWINS_OWN: Final = ("journal", "ledgers", "line", "log", "mode")
+"""What a second process of a bookie has for itself."""
 
 DURABILITY: Final[dict[str, dict[str, Any]]] = {
     "memory": {"journalWriteData": False, "ack": "memory"},
@@ -69,7 +71,7 @@ class SoakBookie:
     ) -> None:
         self.name, self.folder, self.small = name, folder, small
         self.line = Line(metadata_url, log=folder.with_suffix(".line"))
-        self._metadata_url, self._lease_s = metadata_url, lease_s
+        self._metadata_url, self.lease_s = metadata_url, lease_s
         self.approvals = 0
         """Given by a person since the process started."""
         self._copies = 0
@@ -101,7 +103,7 @@ class SoakBookie:
             "bookieId": self.name,
             "metadata": self.line.url,
             "ports": self._ports,
-            "lease": {"seconds": self._lease_s, "confirmSeconds": CONFIRM_S},
+            "lease": {"seconds": self.lease_s, "confirmSeconds": CONFIRM_S},
             "durability": {**DURABILITY[self.mode], "flushIntervalSeconds": FLUSH_S},
             "journal": {"directory": str(self.journal)},
             "ledgers": [{"directory": str(path)} for path in self.ledgers],
@@ -255,7 +257,7 @@ class SoakBookie:
         """The twin is the bookie now; nothing is left of this process and its folders."""
         self.end()
         self.remove_disks()
-        for name in ("journal", "ledgers", "line", "_config", "_runtime", "_process"):
+        for name in (*TWINS_OWN, "_config", "_runtime", "_process"):
             setattr(self, name, getattr(twin, name))
         self.approvals = twin.approvals
 

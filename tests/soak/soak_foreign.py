@@ -40,6 +40,7 @@ class Foreign:
 
     async def start(self) -> None:
         """An empty cluster."""
+        self._folder.mkdir(parents=True)
         store = await open_store(self._url)
         self._cluster = await store.initialise()
         await store.close()

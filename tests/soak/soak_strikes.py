@@ -124,10 +124,9 @@ class Strikes:
             return
         self._count(fault)
         match fault.kind:
-            case Kind.FREEZE:
-                await self._freeze(victim, fault)
-            case Kind.CUT_OFF:
-                await self._freeze(victim.line, fault)
+            case Kind.FREEZE | Kind.CUT_OFF:
+                self._tally.asked[f"{fault.kind} beyond a lease"] += fault.hold_s > victim.lease_s
+                await self._freeze(victim if fault.kind is Kind.FREEZE else victim.line, fault)
             case Kind.CLEAN_STOP | Kind.ADDRESS_AFTER_STOP:
                 await self._stop_cleanly(victim, fault)
             case _:

@@ -1,0 +1,49 @@
+"""A bookie of another cluster at the address of ours: the story itself, on real processes."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from bookie.metadata.opening import open_store
+from payload_rule import PayloadRule
+from promises import Promises
+from soak_bookies import SoakBookie
+from soak_foreign import ENTRIES, Foreign
+from soak_report import Tally
+
+pytestmark = pytest.mark.process
+GIVEN = "foreign entries at the address"
+
+
+@pytest.fixture
+async def victim(zookeeper_url: str, tmp_path: Path) -> AsyncIterator[SoakBookie]:
+    """Serving, in a cluster of its own."""
+    store = await open_store(zookeeper_url)
+    await store.initialise()
+    await store.close()
+    bookie = SoakBookie("b0", tmp_path / "b0", metadata_url=zookeeper_url, mode="memory")
+    bookie.start()
+    await bookie.serving()
+    yield bookie
+    bookie.end()
+
+
+@pytest.fixture
+async def foreign(zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Foreign]:
+    made = Foreign(tmp_path / "other", metadata_url=zookeeper_url, seed=1)
+    await made.start()
+    yield made
+    made.end()
+
+
+async def test_a_namesake_takes_the_address_and_gives_it_back(
+    victim: SoakBookie, foreign: Foreign
+) -> None:
+    ports, tally, promises = victim.ports(), Tally(), Promises(PayloadRule(1))
+    promises.note_acked(7, 0)
+    victim.kill()
+    for _ in range(2):
+        await foreign.take(victim, ports, hold_s=0.0, promises=promises, tally=tally)
+    assert (tally.asked, promises.findings.words) == ({GIVEN: 2 * ENTRIES}, [])
+    victim.start(ports)
+    await victim.serving()
