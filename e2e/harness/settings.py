@@ -9,6 +9,8 @@ ROOT: Final = Path(__file__).parents[2]
 ARTIFACTS: Final = ROOT / "e2e" / "artifacts"
 TAG: Final = os.environ.get("E2E_TAG", "dev")
 """Of the images; spec.image and the chart's values say the same."""
+PATIENCE: Final = float(os.environ.get("E2E_PATIENCE", "1"))
+"""By how much every wait is longer than on a machine of 2 cores that does nothing else."""
 BUILD: Final = f"make images TAG={TAG}"
 IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
 
