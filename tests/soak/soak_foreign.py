@@ -26,6 +26,8 @@ LEDGERS: Final = 40
 ENTRIES: Final = 20
 HTTP_WAIT_S: Final = 10.0
 COUNTERS: Final = ("bookie_entries_added_total", "bookie_fences_total", "bookie_reads_total")
+SENT_AWAY: Final = 'bookie_refused_total{status="bad_request"}'
+"""Of those who connected to it and meant ours."""
 
 
 class Foreign:
@@ -69,7 +71,8 @@ class Foreign:
             await bookie.serving()
             given = await self._give(bookie, sorted(promises.ledgers)[-LEDGERS:])
             await asyncio.sleep(hold_s)
-            await self._judge(bookie, given, promises.findings)
+            sent_away = await self._judge(bookie, given, promises.findings)
+            tally.asked["sent away by a namesake"] += sent_away
             tally.asked["foreign entries at the address"] += given
             await bookie.stop()
         except SoakError:
@@ -92,19 +95,21 @@ class Foreign:
         await probe.close()
         return given
 
-    async def _judge(self, bookie: SoakBookie, given: int, findings: Findings) -> None:
-        """It was given what we gave it, and asked nothing."""
-        found = await asyncio.to_thread(_counters, bookie.ports()["http"])
+    async def _judge(self, bookie: SoakBookie, given: int, findings: Findings) -> int:
+        """It was given what we gave it, and asked nothing; how often it sent somebody away."""
+        values = await asyncio.to_thread(_counters, bookie.ports()["http"])
+        found = [int(values[name]) for name in COUNTERS]
         if found != [given, 0, 0]:
             findings.add_wrong(
                 f"{bookie.name} of another cluster, at the address of ours, counts {COUNTERS} "
                 f"{found}, expected {[given, 0, 0]}: {bookie.log}"
             )
+        return int(values.get(SENT_AWAY, 0))
 
 
-def _counters(port: int) -> list[int]:
+def _counters(port: int) -> dict[str, float]:
     url = f"http://127.0.0.1:{port}/metrics"
     with urllib.request.urlopen(url, timeout=HTTP_WAIT_S) as page:
         lines = page.read().decode().splitlines()
-    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    return [int(float(values[name])) for name in COUNTERS]
+    values = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, value in values}

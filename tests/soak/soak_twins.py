@@ -163,6 +163,7 @@ class Twins:
         self, first: SoakBookie, twin: SoakBookie, witness: Witness | None, *, sleeps: bool = False
     ) -> None:
         if witness is None:
+            self._tally.asked["nobody to ask: the store was away"] += 1
             return
         await witness.judge_successor(twin, self._findings, self._tally)
         if not first.runs:

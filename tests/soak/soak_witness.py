@@ -58,8 +58,8 @@ class Witness:
 
     async def judge_former(self, findings: Findings, tally: Tally) -> None:
         """To be asked when the successor is seen to serve; what it sleeps through waits for it."""
-        tally.asked["former"] += 1
         said = await self._probe.read(NOBODYS, 0)
+        tally.asked[f"former: {said.name}"] += 1
         if said.is_denial:
             findings.add_wrong(
                 f"{self._bookie.name} says {said.name} though another process serves as it"
