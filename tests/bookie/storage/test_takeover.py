@@ -9,6 +9,7 @@ from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import BootRefusedError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.lock import FolderLock
+from bookie.storage.marker import MARKER_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore, Hook
 from boot_lab import ME, BootLab
@@ -44,6 +45,49 @@ async def test_a2_when_the_wait_is_over_it_serves(lab: BootLab) -> None:
     lab.holders, lab.lease_wait_s = ELSEWHERE, 0.0
     assert (await lab.boot(mode=SYNC)).record.boot_epoch == 2
     assert WAITING in lab.steps and (await stored(lab)).served == 2
+
+
+async def test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.5
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached(WAITING)
+    younger = await lab.ledger()
+    lab.now = await booting
+    storage = lab.now.storage
+    assert younger in storage.limbo_ledgers() and storage.is_unchecked(younger)
+    assert lab.now.record.ledgers_in_limbo == 1
+
+
+async def test_a2_a_former_process_is_outlived_once_though_the_store_goes_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.1
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached(WAITING)
+    store.is_out = True
+    with pytest.raises(UnavailableError):
+        await booting
+    store.is_out, lab.lease_wait_s = False, 3600.0
+    assert (await lab.boot()).record.reason == "UncleanShutdown"
+
+
+async def test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone(
+    lab: BootLab,
+) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    for place in range(3):
+        lab.wipe(place)
+    lab.lease_wait_s = 0.0
+    assert (await lab.boot(mode=SYNC)).record.reason == "DiskReplaced"
+    assert WAITING in lab.steps
 
 
 async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_gone(
@@ -153,6 +197,29 @@ async def test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away(
         assert (await lab.boot()).record.reason == "CleanStop"
         await store.land()
         await lab.stop()
+
+
+async def test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    await lab.stop()
+    await as_a_version_before_left_it(lab)
+    store.lost_replies = 1
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    assert (await lab.boot()).record.reason == "CleanStop"
+
+
+async def as_a_version_before_left_it(lab: BootLab) -> None:
+    """It took its markers away, and wrote bare digits."""
+    for place in range(3):
+        (lab.directory(place) / MARKER_NAME).unlink()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    bare = StoredBoot(found.value.epoch, served=found.value.epoch, is_bare=True)
+    await lab.store.write_boot(ME, bare, version=found.version)
 
 
 def out_at_the_last_claim(store: FaultyStore, *, is_late: bool) -> Hook:

@@ -117,8 +117,10 @@ class Takeover:
         found = seen.found
         before = seen.stored.value.rolled_back if seen.stored else ""
         claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        # A version before has served and left no proof: it is asked for from our own boot on.
+        served = 0 if found.is_bare else found.last_served
         wanted = StoredBoot(
-            epoch, self._nonce, found.generation, found.last_served,
+            epoch, self._nonce, found.generation, served,
             rolled_back=before or found.rollback_of_store,
         )  # fmt: skip
         try:
@@ -130,17 +132,25 @@ class Takeover:
         passing("boot: epoch in the store, no marker yet")
         return claim
 
+    async def outlive_former(self, found: Found) -> bool:
+        """Wait until no process of before can answer as this bookie; False when none could.
+
+        The claim is written: from then on none of them is confirmed any more.
+        """
+        if self.former_is_gone(found):
+            return False
+        self._on_step("waiting until a former process can no longer answer")
+        await asyncio.sleep(self._settings.lease_wait_s)
+        return True
+
     async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
-        """The former process's time is over, then the markers, then the store knows of it.
+        """Markers, then the store knows that it serves; former processes are outlived.
 
         Until the store knows, nothing was served: after a clean stop (`is_calm`) the markers say
         clean so long, and a store that does not answer just now costs no doubt. The generation
         rises with the markers that say dirty, and a lease confirms it before the first answer: a
         copy of the disks as they were before is an old one from then on.
         """
-        if not self.former_is_gone(seen.found):
-            self._on_step("waiting until a former process can no longer answer")
-            await asyncio.sleep(self._settings.lease_wait_s)
         mine, generation = claim.stored, seen.found.next_generation
         mode = self._settings.storage.mode
         marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
@@ -155,8 +165,12 @@ class Takeover:
 
     def former_is_gone(self, found: Found) -> bool:
         """No process that served as this bookie can still answer: it said so itself, or it held a
-        lock that is ours now. One of a version before had no lease that could be outlived."""
-        if not found.needs_proof or not found.is_dirty:
+        lock that is ours now. One of a version before had no lease that could be outlived.
+
+        Where no directory is stamped nothing says either: all disks are new, and whoever served on
+        the old ones may serve on.
+        """
+        if not found.needs_proof or (found.stamps and not found.is_dirty):
             return True
         return any(
             disk.stamp is not None
