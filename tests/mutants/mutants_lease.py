@@ -16,6 +16,8 @@ TAKEOVER: Final = "bookie/src/bookie/storage/takeover.py"
 CONNECTIONS: Final = "bookie/src/bookie/server/connections.py"
 
 ANNOUNCES: Final = "tests/bookie/server/test_announce.py::"
+BOOT: Final = "bookie/src/bookie/storage/boot.py"
+MARKS: Final = "bookie/src/bookie/server/marks.py"
 BOOTS: Final = "tests/bookie/storage/test_takeover.py::"
 CLAIMS: Final = "tests/bookie/storage/test_claim.py::"
 FINDS: Final = "tests/bookie/storage/test_verdicts.py::"
@@ -37,6 +39,47 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            await asyncio.sleep(self._settings.lease_wait_s)\n",
         new="",
         tests=(BOOTS + "test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves",),
+    ),
+    planted(
+        "what a former process took while a boot waited is denied",
+        stands_for=TWO,
+        file=BOOT,
+        old="outlive_former(found) and reason:",
+        new="outlive_former(found) and not reason:",
+        tests=(BOOTS + "test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied",),
+    ),
+    planted(
+        "all disks new is taken for a clean stop of whoever served on the old ones",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="(found.stamps and not found.is_dirty)",
+        new="not found.is_dirty",
+        tests=(
+            BOOTS
+            + "test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone",
+        ),
+    ),
+    planted(
+        "without a lease the control plane denies what is absent",
+        stands_for=TWO,
+        file=MARKS,
+        old=" or not self._state.look_at_lease()",
+        new="",
+        tests=(
+            "tests/bookie/server/test_marks.py::"
+            "test_a2_without_a_lease_the_control_plane_denies_nothing_either",
+        ),
+    ),
+    planted(
+        "a first claim that goes unheard makes an upgrade after a clean stop an unclean one",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="served = 0 if found.is_bare else found.last_served",
+        new="served = found.last_served",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
     ),
     planted(
         "any lock proves that the process before is gone",
