@@ -112,7 +112,8 @@ class Claim:
         """It is outlived after the claim; but what it wrote meanwhile may make our disks old."""
         assert found is not None and self._known is not None
         if found.value.generation == self._known.value.generation:
-            return wanted
+            # It may have noticed a rollback meanwhile, which its claim alone remembers now.
+            return replace(wanted, rolled_back=wanted.rolled_back or found.value.rolled_back)
         raise UnavailableError(
             f"the former process of {self._bookie_id} still writes: the boot looks again"
         )
