@@ -99,6 +99,21 @@ async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_
     assert WAITING not in lab.steps
 
 
+async def test_a2_a_lock_proves_nothing_of_whoever_served_elsewhere_since(lab: BootLab) -> None:
+    await lab.boot()
+    lab.kill()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    await lab.store.write_boot(ME, StoredBoot(2, "elsewhere", served=2), version=found.version)
+    lab.lease_wait_s = 0.0
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached("awaiting approval")
+    assert lab.pending is not None and lab.pending.progress.plan is not None
+    lab.pending.approve(lab.pending.progress.plan.plan_id)
+    lab.now = await booting
+    assert WAITING in lab.steps
+
+
 async def test_a2_a_clean_stop_proves_it_anywhere(lab: BootLab) -> None:
     await lab.boot()
     await lab.stop()
