@@ -90,6 +90,27 @@ async def test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process
     assert WAITING in lab.steps
 
 
+async def test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own(lab: BootLab) -> None:
+    lab.lease_s = 3600.0
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s, lab.lease_s = ELSEWHERE, 0.0, 1.0
+    for _ in range(2):  # the second finds the claim of the first, who waited
+        booting = asyncio.create_task(lab.begin(mode=SYNC).run())
+        await lab.reached(WAITING)
+        assert (await asyncio.wait({booting}, timeout=0.2))[1], "it went on at once"
+        booting.cancel()
+        await asyncio.wait([booting])
+
+
+async def test_a2_the_lease_that_is_told_is_that_of_whoever_serves(lab: BootLab) -> None:
+    for lease_s in (3600.0, 75.0):
+        lab.lease_s = lease_s
+        await lab.boot()
+        assert (await stored(lab)).lease_s == lease_s
+        lab.kill()
+
+
 async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_gone(
     lab: BootLab,
 ) -> None:
@@ -212,6 +233,21 @@ async def test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away(
         assert (await lab.boot()).record.reason == "CleanStop"
         await store.land()
         await lab.stop()
+
+
+async def test_a_boot_that_the_store_does_not_answer_makes_no_clean_stop_of_a_crash(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot(mode=SYNC)
+    await lab.add(await lab.ledger(), 0)
+    lab.kill()
+    store.before = out_at_the_last_claim(store, is_late=False)
+    with pytest.raises(UnavailableError):
+        await lab.boot(mode=SYNC)
+    store.before, store.is_out = None, False
+    record = (await lab.boot(mode=SYNC)).record
+    assert (record.clean, record.previous_mode) == (False, SYNC)
 
 
 async def test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away(

@@ -296,7 +296,7 @@ class Boot:
             await in_thread(storage.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
-        if await self._takeover.outlive_former(found) and reason:
+        if await self._takeover.outlive_former(found, claim) and reason:
             listing = await self._mark_again(storage, found, epoch)
         is_calm = not reason and not decision.is_dirty
         await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)

@@ -14,8 +14,16 @@ from bookie.metadata.store import MetadataStore, StoredBoot, Versioned
 from bookie.protocol.errors import MetadataConflictError, UnavailableError
 from bookie.protocol.ids import BookieId
 
+CLOCK_DRIFT_MAX: Final = 0.01
+LEASE_MARGIN_S: Final = 2.0
 OWN_WRITES_MAX: Final = 8
 """Writes of one claim that may be met by late ones of the same process, one after another."""
+
+
+def outlasts_s(lease_s: float) -> float:
+    """What to wait for a lease to end that another process holds; 0 is none. Clocks of two machines
+    do not run quite alike."""
+    return lease_s * (1 + CLOCK_DRIFT_MAX) + LEASE_MARGIN_S if lease_s else 0.0
 
 
 class SupersededError(MetadataConflictError):
