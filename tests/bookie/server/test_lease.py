@@ -63,6 +63,15 @@ async def test_the_lease_runs_from_before_the_write_that_confirmed_it(lab: Lease
     assert not lab.state.look_at_lease()
 
 
+async def test_a_confirmation_that_took_longer_than_the_lease_gives_none(lab: LeaseLab) -> None:
+    async def slow(name: str) -> None:
+        lab.now += 75.0
+
+    lab.store.before = slow
+    await lab.lease.confirm()
+    assert not lab.state.is_leased
+
+
 async def test_a_confirmation_ends_what_its_absence_began(lab: LeaseLab) -> None:
     lab.now += 3600.0
     lab.state.look_at_lease()
