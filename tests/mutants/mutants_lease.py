@@ -177,6 +177,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(FINDS + "test_a4_without_the_whole_proof_the_stop_was_unclean",),
     ),
     planted(
+        "new disks alone are proof of a clean stop",
+        stands_for=PROOF,
+        file=FOUND,
+        old="return bool(markers) and all(\n",
+        new="return all(\n",
+        tests=(
+            BOOTS + "test_a2_with_every_disk_new_nothing_proves_that_the_former_process_is_gone",
+        ),
+    ),
+    planted(
         "a clean stop of any boot is proof",
         stands_for=PROOF,
         file=FOUND,

@@ -63,6 +63,27 @@ async def test_a2_a_clean_stop_proves_it_anywhere(lab: BootLab) -> None:
     assert WAITING not in lab.steps
 
 
+async def test_a2_with_every_disk_new_nothing_proves_that_the_former_process_is_gone(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    lab.kill()
+    for place in range(3):
+        lab.wipe(place)
+    lab.lease_wait_s = 0.0
+    assert (await lab.boot()).record.reason == "DiskReplaced"
+    assert WAITING in lab.steps
+
+
+async def test_a2_one_disk_that_stayed_proves_it_for_those_that_are_new(lab: BootLab) -> None:
+    await lab.boot()
+    lab.kill()
+    for place in range(2):
+        lab.wipe(place)
+    await lab.boot()
+    assert WAITING not in lab.steps
+
+
 async def test_a2_locks_that_cannot_be_named_prove_nothing(lab: BootLab) -> None:
     lab.holders = ("", "", "")
     await lab.boot()
@@ -241,7 +262,8 @@ async def test_a4_a_store_put_back_is_told_by_the_next_boot(lab: BootLab) -> Non
     assert "whose directories saw" in (await stored(lab)).rolled_back
 
 
-async def test_a_stop_of_a_version_before_is_believed_once(lab: BootLab) -> None:
+async def stopped_as_before(lab: BootLab) -> None:
+    """A clean stop of a version that left no marker, and digits alone in the store."""
     await lab.boot()
     await lab.stop()
     for place in range(3):
@@ -250,12 +272,29 @@ async def test_a_stop_of_a_version_before_is_believed_once(lab: BootLab) -> None
     assert found is not None
     bare = StoredBoot(1, served=1, is_bare=True)
     await lab.store.write_boot(ME, bare, version=found.version)
+
+
+async def test_a_stop_of_a_version_before_is_believed_once(lab: BootLab) -> None:
+    await stopped_as_before(lab)
     assert (await lab.boot()).record.reason == "CleanStop"
     await lab.stop()
     for place in range(3):
         (lab.directory(place) / "DIRTY").unlink()
     lab.lease_wait_s = 0.0
     assert (await lab.boot()).record.reason == "UncleanShutdown"
+
+
+async def test_a_boot_that_dies_before_it_serves_leaves_a_stop_of_before_believed(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await stopped_as_before(lab)
+    store.lost_replies, lab.lease_wait_s = 1, 0.0
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    assert (await stored(lab)).epoch == 2, "the claim has happened, unheard"
+    assert (await lab.boot()).record.reason == "CleanStop"
+    assert WAITING not in lab.steps
 
 
 async def test_a_boot_that_dies_before_it_serves_takes_no_clean_stop_away(

@@ -117,8 +117,11 @@ class Takeover:
         found = seen.found
         before = seen.stored.value.rolled_back if seen.stored else ""
         claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        # What served last of a version before left no proof of its end. Until this boot serves, the
+        # next one must not ask for it either.
+        served = 0 if found.is_bare else found.last_served
         wanted = StoredBoot(
-            epoch, self._nonce, found.generation, found.last_served,
+            epoch, self._nonce, found.generation, served,
             rolled_back=before or found.rollback_of_store,
         )  # fmt: skip
         try:

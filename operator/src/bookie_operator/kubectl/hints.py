@@ -92,6 +92,13 @@ def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
             f"{bookie.id} does not come up by itself. Its last words:",
             ("logs", pod, "-c", "bookie", "--previous"),
         )
+    elif bookie.state is BookieState.READ_ONLY:
+        yield Hint(
+            f"{bookie.id} takes no new entries: {bookie.message or 'it does not say why'}. Where "
+            "space is too little, delete ledgers or give it larger volumes: it goes on by itself. "
+            "The volumes:",
+            ("exec", pod, "-c", "bookie", "--", "df", "-h"),
+        )
     elif bookie.state in (BookieState.PENDING, BookieState.DOWN):
         yield Hint(f"{bookie.id} has no running process. Why:", ("describe", "pod", pod))
 

@@ -99,6 +99,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_asked=bool(suspected),
         is_new_spec=is_new_generation(cluster, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
+        is_taking_out=bool(wanted),
     )
     first = _pressing(repairing, draining, budget)
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)

@@ -56,9 +56,10 @@ def audits(
     is_asked: bool = False,
     is_new_spec: bool = False,
     is_held: bool = False,
+    is_taking_out: bool = False,
 ) -> Audits:
     """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
-    copies by the last one hold something back.
+    copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
 
     `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
@@ -88,6 +89,7 @@ def audits(
         status=status,
         is_loss=is_loss_possible,
         is_better_now=is_mended or (is_held and _waited(status, observed.now, HELD_AGAIN_S)),
+        is_taking_out=is_taking_out,
     ):
         attempt = status.attempt + 1
         name = f"{cluster.metadata.name}-audit-{attempt}"
@@ -158,9 +160,12 @@ def _is_wanted(
     status: AuditStatus,
     is_loss: bool,
     is_better_now: bool,
+    is_taking_out: bool,
 ) -> bool:
     if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
         return True
+    if is_taking_out:  # its silence would look like last copies, and hold up what follows
+        return False
     for changed_at in (last_acceptance(observed.jobs), last_rereplication(observed.jobs)):
         if changed_at is not None and not is_younger(status, changed_at):
             return True

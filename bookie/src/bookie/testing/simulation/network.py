@@ -232,7 +232,7 @@ class Network:
                 receiver.party.call(self._hear, receiver, message)
 
     def _hear(self, receiver: End, message: bytes) -> None:
-        if receiver.party.is_alive:
+        if receiver.party.is_alive and not receiver.is_closing():
             if self.tap is not None and receiver.is_server:
                 self.tap.heard(bookie_of(receiver.party.name), self._connections[receiver], message)
             elif self.tap is not None:
