@@ -142,6 +142,7 @@ class Strikes:
 
     async def _stop_cleanly(self, victim: SoakBookie, fault: Fault) -> None:
         ports = victim.ports()
+        await self._prepare(victim, fault)
         code = await victim.stop()
         await self._while_down(victim, ports, fault)
         victim.become(fault.mode)
@@ -154,12 +155,16 @@ class Strikes:
                 f"{boot.reason}, expected 0 and a clean stop: {victim.log}"
             )
 
+    async def _prepare(self, victim: SoakBookie, fault: Fault) -> None:
+        if fault.kind in OF_ADDRESSES:
+            await self._foreign.prepare(victim.name, self._promises.ledgers)
+
     async def _while_down(self, victim: SoakBookie, ports: dict[str, int], fault: Fault) -> None:
         if fault.kind not in OF_ADDRESSES:
             await asyncio.sleep(fault.hold_s)
             return
         await self._foreign.take(
-            victim, ports, hold_s=fault.hold_s, promises=self._promises, tally=self._tally
+            victim.name, ports, hold_s=fault.hold_s, findings=self._findings, tally=self._tally
         )
 
     # Losses
@@ -179,6 +184,7 @@ class Strikes:
             await self._twins.beside(victim, others[:COPIES_OF_WITNESS], fault)
         else:
             ports = victim.ports()
+            await self._prepare(victim, fault)
             victim.kill()
             victim.wipe(*_wiped(victim, fault))
             await self._while_down(victim, ports, fault)

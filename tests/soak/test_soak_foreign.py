@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from bookie.metadata.opening import open_store
-from payload_rule import PayloadRule
-from promises import Promises
+from promises import Findings
 from soak_bookies import SoakBookie
 from soak_foreign import ENTRIES, Foreign
 from soak_report import Tally
@@ -40,11 +39,11 @@ async def foreign(zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Foreign]:
 async def test_a_namesake_takes_the_address_and_gives_it_back(
     victim: SoakBookie, foreign: Foreign
 ) -> None:
-    ports, tally, promises = victim.ports(), Tally(), Promises(PayloadRule(1))
-    promises.note_acked(7, 0)
-    victim.kill()
+    ports, tally, findings = victim.ports(), Tally(), Findings()
     for _ in range(2):
-        await foreign.take(victim, ports, hold_s=0.0, promises=promises, tally=tally)
-    assert (tally.asked, promises.findings.words) == ({GIVEN: 2 * ENTRIES, SENT_AWAY: 0}, [])
-    victim.start(ports)
-    await victim.serving()
+        await foreign.prepare(victim.name, [7])
+        victim.kill()
+        await foreign.take(victim.name, ports, hold_s=0.0, findings=findings, tally=tally)
+        victim.start(ports)
+        await victim.serving()
+    assert (tally.asked, findings.words) == ({GIVEN: 2 * ENTRIES, SENT_AWAY: 0}, [])
