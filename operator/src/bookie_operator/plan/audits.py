@@ -57,9 +57,11 @@ def audits(
     is_new_spec: bool = False,
     is_held: bool = False,
     is_taking_out: bool = False,
+    mended_at: datetime | None = None,
 ) -> Audits:
     """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
     copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
+    `mended_at`: when a repair of findings ended last.
 
     `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
@@ -79,8 +81,8 @@ def audits(
         return Audits(status, actions)
     if status.failures and status.next_at is not None and observed.now < status.next_at:
         return Audits(status, actions)
-    scrubbed_at = previous.scrub.finished_at
-    is_mended = scrubbed_at is not None and not is_younger(status, scrubbed_at)
+    changed = (previous.scrub.finished_at, mended_at)
+    is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
     if _is_wanted(
         cluster,
         judged,

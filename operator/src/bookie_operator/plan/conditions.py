@@ -97,6 +97,7 @@ def _progressing(found: Findings) -> Verdict:
         return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
     for reason, what, one in (
         ("Rereplicating", "a re-replication", found.rereplication),
+        ("Mending", "a repair of what an audit found", found.mend),
         ("Auditing", "an audit", found.audit),
     ):
         if one.running:
