@@ -35,7 +35,7 @@ from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.losses import acceptances
-from bookie_operator.plan.mends import mends
+from bookie_operator.plan.mends import last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
@@ -89,12 +89,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += draining.events
     if draining.removal is not None:
         wanted.append(draining.removal)
-    first = _pressing(repairing, draining, budget)
-    known = last_audit(cluster, observed, previous.audit)
-    mending = mends(
-        cluster, judged, observed, audit=known, previous=previous.mend, gives_way_to=first
-    )
-    refusals += mending.refusals
+    known = last_mend(cluster, observed, previous.mend)
     auditing = audits(
         cluster,
         judged,
@@ -102,13 +97,16 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         incidents=incidents,
         previous=previous,
         is_loss_possible=loss[0] == "True",
-        is_repairing=repairing.wants_to_run or draining.is_running or mending.wants_to_run,
+        is_repairing=repairing.wants_to_run or draining.is_running or known.running,
         is_asked=bool(suspected),
         is_new_spec=is_new_generation(cluster, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
         is_taking_out=bool(wanted),
-        mended_at=mending.status.finished_at,
+        mended_at=known.finished_at,
     )
+    first = _pressing(repairing, draining, budget)
+    mending = mends(cluster, judged, observed, auditing, previous=previous.mend, gives_way_to=first)
+    refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
     actions += [*pausing(cluster, observed, previous), *wanted[:1], *accepting]

@@ -43,6 +43,10 @@ class Audits:
     status: AuditStatus
     actions: list[Action]
 
+    @property
+    def wants_to_run(self) -> bool:
+        return self.status.running or any(isinstance(one, StartJob) for one in self.actions)
+
 
 def audits(
     cluster: BookieCluster,

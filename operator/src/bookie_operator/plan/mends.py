@@ -17,6 +17,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.attempts import followed, told
+from bookie_operator.plan.audits import Audits
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, is_settled
@@ -42,13 +43,14 @@ def mends(
     cluster: BookieCluster,
     judged: Mapping[BookieId, Judged],
     observed: Observed,
+    auditing: Audits,
     *,
-    audit: AuditStatus,
     previous: MendStatus,
     gives_way_to: str,
 ) -> Mends:
-    """`audit`: the last finished one. `gives_way_to`: what needs the bookies more, as the reason of
-    a stop; empty = nothing."""
+    """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing. An
+    audit that is due goes first: what the last one found may be no longer so."""
+    audit = auditing.status
     status = _counted(last_mend(cluster, observed, previous), previous, audit)
     running = [job for job in observed.jobs if job.kind is JobKind.MEND and job.running]
     actions: list[Action] = [
@@ -63,7 +65,8 @@ def mends(
         return Mends(status, actions, [])
     if cluster.spec.paused:
         return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
-    is_free = not any(job.running and job.kind not in _GIVES_WAY for job in observed.jobs)
+    busy = any(job.running and job.kind not in _GIVES_WAY for job in observed.jobs)
+    is_free = not (busy or auditing.wants_to_run)
     if is_free and not gives_way_to and is_settled(judged, observed):
         actions.append(_start(cluster, status.attempt + 1))
     return Mends(status, actions, [])
