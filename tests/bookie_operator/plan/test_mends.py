@@ -7,7 +7,15 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase
-from bookie_operator.observed import AuditReport, ClassReport, Job, JobKind, MendReport, Phase
+from bookie_operator.observed import (
+    AuditReport,
+    Bookie,
+    ClassReport,
+    Job,
+    JobKind,
+    MendReport,
+    Phase,
+)
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
 from operator_scenes import at, bookie, cluster, observed, task
@@ -143,3 +151,34 @@ class TestOnDemand:
         one: BookieTask = task("repair", "one", bookie=B0)
         made = after(audited(MISSING), tasks=(one,), of=cluster(audit={"onFindings": "Report"}))
         assert "6 missing copies" in made.tasks["one"].message
+
+
+class TestDisturbances:
+    CLEAN = after(audited(AuditReport(ok=96)), seconds=3).status
+
+    def verified(self, made: Plan) -> str:
+        found = made.status.condition(ConditionType.DURABILITY_VERIFIED)
+        assert found is not None
+        return found.status
+
+    def seen(self, one: Bookie, seconds: float, before: ClusterStatus, *jobs: Job) -> Plan:
+        jobs = jobs or (audited(AuditReport(ok=96)),)
+        return plan(cluster(), observed(one, jobs=jobs, seconds=seconds), before)
+
+    def test_a_calm_cluster_stays_verified(self) -> None:
+        assert self.verified(self.seen(bookie(B0), 5, self.CLEAN)) == "True"
+
+    @pytest.mark.parametrize(
+        "away", [bookie(B0, phase=Phase.READ_ONLY), bookie(B0, phase=None, running=False)]
+    )
+    def test_d2_after_a_bookie_was_away_only_a_younger_audit_verifies(self, away: Bookie) -> None:
+        gone = self.seen(away, 5, self.CLEAN)
+        back = self.seen(bookie(B0), 9, gone.status)
+        assert self.verified(gone) == self.verified(back) == "Unknown"
+        assert started(back, JobKind.AUDIT) == ["demo-audit-2"]
+        audit = audited(AuditReport(ok=96), 2, began=10)
+        assert self.verified(self.seen(bookie(B0), 12, back.status, audit)) == "True"
+
+    def test_d2_a_clean_restart_between_two_looks_asks_for_an_audit(self) -> None:
+        made = self.seen(bookie(B0, epoch=2, boot_at=4), 5, self.CLEAN)
+        assert self.verified(made) == "Unknown" and started(made, JobKind.AUDIT)

@@ -24,7 +24,7 @@ from bookie_operator.plan.actions import (
     RestartBookie,
     candidate_of,
 )
-from bookie_operator.plan.audits import Audits, audits, last_audit
+from bookie_operator.plan.audits import Audits, audits, is_disturbed, last_audit
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
@@ -98,7 +98,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         previous=previous,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running or known.running,
-        is_asked=bool(suspected),
+        is_asked=bool(suspected) or is_disturbed(judged, previous),
         is_new_spec=is_new_generation(cluster, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
         is_taking_out=bool(wanted),

@@ -15,6 +15,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import AckMode, BookieCluster
 from bookie_operator.model.status import (
     AuditStatus,
+    BookieState,
     ClassCounts,
     ClusterStatus,
     Incident,
@@ -36,6 +37,11 @@ HEALED_AGAIN_S: Final = 60.0
 """From an audit with unknowns to the next one, once all serve."""
 HELD_AGAIN_S: Final = 300.0
 """From an audit whose last copies hold something back to the next one."""
+
+
+_TAKES_ENTRIES: Final = (BookieState.SERVING, BookieState.LIMBO)
+_LEAVES: Final = frozenset({BookieState.DRAINING, BookieState.LEAVING})
+"""What such a bookie had is moved and counted before it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,22 @@ def audits(
         options = _options(cluster, judged)
         actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
     return Audits(status, actions)
+
+
+def is_disturbed(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> bool:
+    """A bookie came or went since the last pass, or booted again, however cleanly: entries that
+    were acknowledged meanwhile may lack its copy, and only an audit can tell."""
+    for bookie_id, one in judged.items():
+        before, health = previous.bookie(bookie_id), one.bookie.health
+        if before is None or not before.boot_epoch:
+            continue
+        epoch = health.boot.epoch if health is not None and health.boot is not None else 0
+        states = {before.state, one.state}
+        if not states & _LEAVES and len({state in _TAKES_ENTRIES for state in states}) > 1:
+            return True
+        if one.state in _TAKES_ENTRIES and epoch > before.boot_epoch:
+            return True
+    return False
 
 
 def last_audit(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
