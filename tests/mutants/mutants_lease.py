@@ -315,4 +315,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             BOOTS + "test_a4_a_store_put_back_is_told_by_the_next_boot",
         ),
     ),
+    planted(
+        "of a version before a proof is asked that it never left",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="        served = 0 if found.is_bare else found.last_served\n",
+        new="        served = found.last_served\n",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
+    ),
 )

@@ -101,6 +101,13 @@ def test_an_audit_of_its_own_follows_before_another_round() -> None:
     assert made.status.mend.rounds == 1
 
 
+def test_no_round_follows_while_audits_fail() -> None:
+    first = after(audited(MISSING), mended(), seconds=12).status
+    failed = replace(audited(MISSING, 2, began=13), audit=None, message="no engine")
+    made = after(failed, mended(), seconds=22, before=first)
+    assert made.status.audit.failures == 1 and not started(made)
+
+
 def test_rounds_wait_longer_and_a_clean_audit_ends_them() -> None:
     first = after(audited(MISSING), mended(), seconds=12).status
     jobs = (audited(MISSING, 2, began=13), mended())
