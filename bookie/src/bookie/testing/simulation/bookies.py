@@ -180,6 +180,49 @@ class SimBookie:
         return self.mode == "memory" or not any(name.endswith(".jnl") for name in durable)
 
     @property
+    def ledgers(self) -> set[LedgerId] | None:
+        """Of which anything is here, tombstones too; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        return None if booted is None else set(booted.storage.ledger_ids())
+
+    @property
+    def tombstones(self) -> set[LedgerId] | None:
+        """Ledgers that it has collected; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        if booted is None:
+            return None
+        records = [(i, booted.storage.record(i)) for i in booted.storage.ledger_ids()]
+        return {i for i, record in records if record is not None and record.deleted}
+
+    def returns(self, ledger_id: LedgerId) -> int:
+        """How often a tombstone of the ledger gave way; while it serves."""
+        assert self.bookie is not None and self.bookie.control.booted is not None
+        record = self.bookie.control.booted.storage.record(ledger_id)
+        return record.returns if record is not None else 0
+
+    @property
+    def extent(self) -> object:
+        """How far it has written; None while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        return None if booted is None else booted.storage.extent
+
+    @property
+    def is_leased(self) -> bool:
+        """The store has confirmed it lately."""
+        return self.bookie is not None and self.bookie.state.is_leased
+
+    @property
+    def was_approved(self) -> bool:
+        """A person has let the boot of this life go on."""
+        boot = self.bookie.control.boot if self.bookie is not None else None
+        return boot is not None and bool(boot.approved_plan)
+
+    @property
+    def says_rolled_back(self) -> bool:
+        """It has noticed that the metadata store was put back."""
+        return self.bookie is not None and bool(self.bookie.state.metadata_rolled_back)
+
+    @property
     def is_draining(self) -> bool:
         return self.is_up and self.bookie is not None and self.bookie.state.is_draining
 

@@ -17,6 +17,7 @@ from bookie.testing.simulation.interventions import Interventions
 from bookie.testing.simulation.metadata import SESSION_S
 from bookie.testing.simulation.plan import CRASHES, FORGETTING, LASTING, Fault
 from bookie.testing.simulation.scene import Scene
+from bookie.testing.simulation.store_interventions import StoreInterventions
 
 CUTTING: Final = frozenset({"late-writes", "lost-replies", "store-outage", "store-partition"})
 """After these a boot may come to an end half-way."""
@@ -59,6 +60,7 @@ class Faults:
             "lost-replies": self._lost_replies,
             "stale-listing": self._stale_listing,
             **Interventions(scene).kinds,
+            **StoreInterventions(scene).kinds,
         }
 
     async def run(self, begin: Callable[[Awaitable[None]], None]) -> None:
@@ -106,6 +108,7 @@ class Faults:
                 if self._scene.forgetful.get(bookie.name) is False and self._is_whole(bookie):
                     del self._scene.forgetful[bookie.name]
             self._scene.look_at_marks()
+            self._scene.collection.look()
 
     def _is_whole(self, bookie: SimBookie) -> bool:
         is_doomed = bookie.disk.broken or bookie.disk.lies or bookie.is_armed or bookie.is_doomed

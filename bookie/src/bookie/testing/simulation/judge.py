@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bookie.client.ledgers import Client
-from bookie.client.log import LogEntry, ReplicatedLog, read_log
+from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import (
@@ -21,6 +21,7 @@ from bookie.protocol.errors import (
     DataLossError,
     NoSuchEntryError,
     NoSuchLedgerError,
+    UnauthorizedError,
 )
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair.accept_loss import accept_loss
@@ -130,6 +131,9 @@ class Judge:
         try:
             reader = await client.recover_ledger(ledger_id, password=PASSWORD)
         except NoSuchLedgerError:
+            return True
+        except UnauthorizedError as error:
+            self._history.violate(f"ledger {ledger_id}: who has its password is told {error}")
             return True
         except BookieError as error:
             if self._is_over(f"ledger {ledger_id} cannot be closed", error):
@@ -255,9 +259,7 @@ class Judge:
         settings = clients.log_settings(self._plan.scale)
         while True:
             try:
-                log = await ReplicatedLog.open(
-                    LOG_NAME, ledgers=client, store=store, settings=settings
-                )
+                log = await clients.open_log(self._shared, client, store, settings)
                 await clients.append_to_log(self._shared, log, "judge")
                 await log.close()
                 return

@@ -56,6 +56,12 @@ class Scale:
     """How long a writer waits after a refusal."""
     askers: int = 0
     """Clients that ask single replicas for what they have."""
+    followers: int = 0
+    """Readers of the log."""
+    owner_patience_s: float = 2.0
+    """How long who has lost the log waits before it takes it over again, about."""
+    recover_s: float = 12.0
+    """How long a recoverer waits between two ledgers, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,7 @@ class Plan:
 FORGETTING: Final = frozenset(
     {
         "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
-        "other-mode", "gone", "put-back", "twin",
+        "other-mode", "gone", "put-back", "twin", "marker-lost",
     }
 )  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""

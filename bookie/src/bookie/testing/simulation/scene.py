@@ -4,9 +4,11 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import Shared
+from bookie.testing.simulation.collection_watch import CollectionWatch
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.metadata import StoreWeather
@@ -43,6 +45,9 @@ class Scene:
     distrust: Callable[[str], None]
     """Called when what a bookie stores may be wrong without its knowing."""
     look_at_marks: Callable[[], None]
+    cluster: MemoryCluster
+    """What the metadata store holds."""
+    collection: CollectionWatch
     armed_points: dict[str, int] = field(default_factory=dict)
     """Places of the code at which a client that passes them is killed, too."""
     counts: dict[str, int] = field(default_factory=dict)

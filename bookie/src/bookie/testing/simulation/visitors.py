@@ -57,6 +57,19 @@ async def recover_newest(shared: Shared, store: MetadataStore, name: str) -> Non
             shared.history.note(f"{name} on ledger {ledger_id}: {type(error).__name__}")
 
 
+async def recover_one(
+    shared: Shared, store: MetadataStore, name: str, *, ledger_id: LedgerId
+) -> None:
+    """Takes this very ledger."""
+    async with client_of(shared, store, attempts=RIVAL_ATTEMPTS) as client:
+        try:
+            reader = await client.recover_ledger(ledger_id, password=PASSWORD)
+            shared.history.opened(ledger_id, reader.last_entry_id)
+            await read_all(shared, reader)
+        except BookieError as error:
+            shared.history.note(f"{name} on ledger {ledger_id}: {type(error).__name__}")
+
+
 def _abandoned(shared: Shared) -> list[LedgerId]:
     """Ledgers whose writers rest, as far as they are still to be had."""
     found = [shared.writing[name] for name in sorted(shared.resting) if name in shared.writing]
@@ -209,6 +222,12 @@ async def drain_bookie(shared: Shared, store: MetadataStore, name: str, *, booki
             shared.history.note(f"{name} of {bookie_id}: {type(error).__name__}")
             return
     shared.history.note(f"{name} of {bookie_id}: exit {done['exit_code']}")
+    deleted = sum(known.metadata is None for known in shared.history.ledgers.values())
+    if done["ledgers"]["deleted"] > deleted:
+        shared.history.violate(
+            f"a drain of {bookie_id} calls {done['ledgers']['deleted']} ledgers deleted, and "
+            f"{deleted} are"
+        )
 
 
 async def keep_bookie(shared: Shared, store: MetadataStore, name: str, *, bookie_id: str) -> None:

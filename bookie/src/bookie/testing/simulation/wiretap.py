@@ -14,7 +14,7 @@ The first four hold across every crash and restart of the bookie. Other rules ar
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -107,6 +107,8 @@ class Wiretap:
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
+        self.mislaid: Container[LedgerId] = ()
+        """Ledgers that bookies could rightly drop: to who fences alone they must not deny them."""
         self.on_cleared: Callable[[str, LedgerId], None] = lambda _bookie, _ledger: None
         self._barred: dict[str, frozenset[LedgerId]] = {}
         """Bookie -> ledgers that were there at its last unclean stop."""
@@ -177,7 +179,8 @@ class Wiretap:
             self._of(bookie, asked.request.ledger_id).fenced = True
         if isinstance(asked.request, LacRequest) and status is Status.OK:
             self._check_lac(bookie, asked, LacReply.decode(envelope.body).lac)
-        if isinstance(asked.request, ReadRequest):
+        is_dropped = asked.request.ledger_id in self.mislaid and not asked.flags & FLAG_FENCE
+        if isinstance(asked.request, ReadRequest) and not is_dropped:
             self._check_denials(
                 bookie, asked.request, asked.at, _denied(asked.request, status, envelope.body)
             )
@@ -304,7 +307,7 @@ class Wiretap:
         """See network.Tap."""
         pledges = self._of(bookie, ledger_id)
         pledges.listed = held
-        if bookie in self._excused:
+        if bookie in self._excused or ledger_id in self.mislaid:
             return
         missing = [
             i

@@ -17,13 +17,15 @@ from bookie.points import POINTS
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.testing.simulation import clients
+from bookie.testing.simulation import clients, owners
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, Shared
+from bookie.testing.simulation.collection_watch import CollectionWatch
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.drawing import plan_of
 from bookie.testing.simulation.faults import Faults
 from bookie.testing.simulation.history import History
+from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.judge import Judge
 from bookie.testing.simulation.loop import OWNER, SimLoop, Stuck
 from bookie.testing.simulation.marks_watch import MarksWatch
@@ -100,6 +102,7 @@ class World:
         self._cluster = MemoryCluster()
         self._store_weather = StoreWeather()
         self._clock_offset = 0.0
+        network.identities = IdentityWatch(self.history)
         self._wiretap = network.tap = Wiretap(self.history, self._lost, loop.time)
         self.history.has_stored = self._wiretap.has_acknowledged
         self._shared = Shared(
@@ -111,6 +114,10 @@ class World:
         )
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
         self._watch = MarksWatch(self._bookies, self.history)
+        self._collection = CollectionWatch(
+            self._bookies, self.history, loop.time, patience_s=1.0 + 2.0 * plan.scale.collect_s
+        )
+        self._wiretap.mislaid = self._shared.mislaid = self._collection.mislaid
         self._wiretap.on_cleared = self._watch.cleared
         self._shared.marks = self._watch.marks
         self._shared.was_told_fenced = self._wiretap.was_told_fenced
@@ -129,6 +136,8 @@ class World:
             resting=self._shared.resting,
             distrust=self._distrust,
             look_at_marks=self._watch.look,
+            cluster=self._cluster,
+            collection=self._collection,
         )  # fmt: skip
         self._faults = Faults(self._scene)
 
@@ -281,6 +290,7 @@ class World:
             ("recoverer", clients.recover_ledgers, scale.recoverers),
             ("deleter", clients.delete_ledgers, scale.deletions),
             ("asker", ask_replicas, scale.askers),
+            ("follower", owners.follow_log, scale.followers),
         ]
         for title, role, count in roles:
             for number in range(count):
@@ -305,7 +315,9 @@ class World:
         self._store_weather.is_out = False
         weather = self._store_weather
         weather.lost_replies = weather.stale_listing = weather.late_writes = 0.0
-        weather.stale_since = None
+        weather.lost_values = 0.0
+        weather.deposed.clear()
+        weather.stale_since, weather.latency_s = None, StoreWeather().latency_s
         for bookie in self._bookies:
             bookie.mend()
             bookie.is_wanted = True
