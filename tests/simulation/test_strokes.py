@@ -22,9 +22,10 @@ from bookie.wire.native import Op, envelope_header, parse_add, parse_envelope
 FOUND = Path(__file__).parent / "found"
 SEEDS = range(SECOND_FROM, SECOND_FROM + 2000)
 OF_STROKES = {
-    "audit-now", "delete-now", "doubt-now", "drain", "forge", "gone", "idle-client", "lag",
-    "late-writes", "leak", "namesake", "other-mode", "put-back", "recover-now", "sleep-bookie",
-    "sleep-client", "stale-reads", "twin",
+    "audit-now", "crash-boot", "cut-answer", "cut-checkpoint", "cut-stop", "delete-now",
+    "doubt-now", "drain", "forge", "gone", "idle-client", "lag", "late-writes", "leak", "namesake",
+    "other-mode", "pause", "put-back", "recover-now", "sleep-bookie", "sleep-client", "stale-reads",
+    "stop-boot", "torn", "twin",
 }  # fmt: skip
 
 

@@ -56,11 +56,20 @@ class Scale:
     """How long a writer waits after a refusal."""
     askers: int = 0
     """Clients that ask single replicas for what they have."""
+    writes_again: int = 0
+    """Entries that somebody writes when all is healed."""
+    payload_bytes: int = 0
+    """Of an entry, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong. `who`, `other`: numbers of bookies or clients; `size`: 0..1."""
+    """One thing that goes wrong. `who`, `other`: numbers of bookies or clients; `size`: 0..1.
+
+    `aim`: whom it means when its time has come, `who` then chooses among these: "member" or "spare"
+    of the ledger whose writer rests (or of one that is written), "newcomer": who took a copy from a
+    recovery that has not named it yet. Empty: any bookie.
+    """
 
     at_s: float
     kind: str
@@ -68,6 +77,7 @@ class Fault:
     other: int = 0
     lasts_s: float = 0.0
     size: float = 0.0
+    aim: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +113,17 @@ class Plan:
 FORGETTING: Final = frozenset(
     {
         "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
-        "other-mode", "gone", "put-back", "twin",
+        "other-mode", "gone", "put-back", "twin", "crash-boot", "stop-boot", "cut-stop",
+        "cut-answer", "cut-checkpoint",
     }
 )  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""
-CRASHES: Final = frozenset({"power-cut", "kill", "crash-operation", "crash-point", "other-mode"})
+CRASHES: Final = frozenset(
+    {
+        "power-cut", "kill", "crash-operation", "crash-point", "other-mode", "crash-boot",
+        "stop-boot", "cut-stop", "cut-answer", "cut-checkpoint",
+    }
+)  # fmt: skip
 """Those that take nothing of what its mode has synced."""
 LASTING: Final = frozenset({"bit-flip", "lying-sync", "forge"})
 """What no repair mends: the budget is used up by one for good."""
