@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.testing.simulation import visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.metadata import STORE
@@ -46,9 +46,14 @@ class Aimed:
             "cut-answer": self._cut_answer,
             "crash-boot": self._crash_boot,
             "stop-boot": self._stop_boot,
+            "wipe-boot": self._wipe_boot,
             "cut-stop": self._cut_stop,
             "cut-checkpoint": self._cut_checkpoint,
+            "disk-hiccup": self._disk_hiccup,
+            "bit-rot": self._bit_rot,
+            "ask-now": self._ask_now,
             "torn": self._torn,
+            "torn-end": self._torn_end,
         }
 
     async def _pause(self, fault: Fault, bookie: SimBookie) -> None:
@@ -95,12 +100,18 @@ class Aimed:
         bookie.arm_stop(operations)
         await self._boots(bookie)
 
+    async def _wipe_boot(self, fault: Fault, bookie: SimBookie) -> None:
+        """The same as `_crash_boot`, and one of its disks is another one."""
+        operations = 1 + int(fault.size * bookie.boot_operations)
+        await self._stops(fault, bookie)
+        bookie.wipe(fault.other % len(bookie.directories))
+        bookie.arm(operations, _image(fault), restart_s=0.1)
+        await self._boots(bookie)
+
     async def _stops(self, fault: Fault, bookie: SimBookie) -> None:
-        """With an even `other` power goes; with 3 it is killed, and loses one disk."""
+        """With an even `other` power goes, else it is killed."""
         bookie.is_wanted = False
         bookie.crash(_image(fault) if fault.other % 2 == 0 else lambda disk: disk.kill())
-        if fault.other == 3:
-            bookie.wipe(fault.who % len(bookie.directories))
         await asyncio.sleep(fault.lasts_s)
 
     async def _boots(self, bookie: SimBookie) -> None:
@@ -135,38 +146,76 @@ class Aimed:
             work.exception()  # a bookie whose disk fails says so itself
         bookie.disarm()
 
+    async def _disk_hiccup(self, fault: Fault, bookie: SimBookie) -> None:
+        """One operation of a ledger disk fails, and all after it go well."""
+        ledgers = [directory.name for directory in bookie.directories[1:]]
+        operation = ("write", "sync", "commit")[int(fault.size * 3)]
+        bookie.disk.hiccups[ledgers[fault.other % len(ledgers)]] = operation
+        await asyncio.sleep(fault.lasts_s)
+        bookie.disk.hiccups.clear()
+
+    async def _bit_rot(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.distrust(bookie.name)
+        bookie.rot_of_frames(fault.size)
+
+    async def _ask_now(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.visit("inquirer", visitors.ask_everybody)
+
     # Ensembles
     async def _torn(self, fault: Fault, bookie: SimBookie) -> None:
         """Of what a writer sends, one member gets it soon and fails, another one a little later,
         all others late: each entry is on few of those that it is attributed to, or soon will be.
         """
-        scene, rng = self._scene, random.Random(fault.size)
-        names = [name for name in sorted(scene.writing) if name in scene.client_names()]
-        if not names:
-            return
-        writer = names[fault.other % len(names)]
-        metadata = scene.history.ledger(scene.writing[writer]).metadata
-        if metadata is None:
-            return
-        failing = self._far_and_near(rng, writer, metadata.last_fragment.ensemble)
+        rng = random.Random(fault.size)
+        writer = self._writer(fault)
+        failing = self._far_and_near(rng, writer) if writer else []
         if rng.random() < 0.6:
-            scene.network.lags[writer, STORE] = rng.choice((0.05, 0.1, 0.2))
+            self._scene.network.lags[writer, STORE] = rng.choice((0.05, 0.1, 0.2))
         await asyncio.sleep(0.15 + 0.3 * rng.random())
         for again in range(2):
             for name in failing:
-                scene.network.reset(name)
+                self._scene.network.reset(name)
             await asyncio.sleep(fault.lasts_s * (0.3 + again))
-        for way in [way for way in scene.network.lags if writer in way]:
-            del scene.network.lags[way]
+        self._near_again(writer)
 
-    def _far_and_near(
-        self, rng: random.Random, writer: str, ensemble: tuple[BookieId, ...]
-    ) -> list[str]:
+    async def _torn_end(self, fault: Fault, bookie: SimBookie) -> None:
+        """The same, and the writer dies soon after members were replaced; its ledger is taken."""
+        rng = random.Random(fault.size)
+        writer = self._writer(fault)
+        failing = self._far_and_near(rng, writer) if writer else []
+        await asyncio.sleep(0.15 + 0.3 * rng.random())
+        for name in failing:
+            self._scene.network.reset(name)
+        await asyncio.sleep(rng.choice((0.02, 0.1, 0.2)) * (0.5 + rng.random()))
+        mortal = [name for name in self._scene.client_names() if name != "repair"]
+        if writer in mortal:
+            self._scene.resting.add(writer)  # rivals mean its ledger
+            self._scene.visit("rival", visitors.recover_newest)
+            self._scene.visit("rival", visitors.recover_newest)
+            await asyncio.sleep(0)
+            self._scene.resting.discard(writer)
+            self._scene.restart_client(mortal.index(writer))
+        await asyncio.sleep(fault.lasts_s)
+        self._near_again(writer)
+
+    def _writer(self, fault: Fault) -> str:
+        """One that writes now; empty when nobody does."""
+        names = [name for name in sorted(self._scene.writing) if name in self._scene.client_names()]
+        return names[fault.other % len(names)] if names else ""
+
+    def _near_again(self, writer: str) -> None:
+        for way in [way for way in self._scene.network.lags if writer in way]:
+            del self._scene.network.lags[way]
+
+    def _far_and_near(self, rng: random.Random, writer: str) -> list[str]:
         """Those that are to fail; all ways to the others are long from now on."""
-        members: list[str] = list(ensemble)
+        metadata = self._scene.history.ledger(self._scene.writing[writer]).metadata
+        if metadata is None:
+            return []
+        members: list[str] = list(metadata.last_fragment.ensemble)
         rng.shuffle(members)
         failing = members[: rng.choice((1, 1, 2))]
-        near = members[len(failing)] if len(members) > len(failing) else ""
+        near = members[len(failing)] if len(members) > len(failing) and rng.random() < 0.8 else ""
         for bookie in self._scene.bookies:
             if bookie.name not in failing:
                 late = rng.choice(NEAR_S if bookie.name == near else FAR_S)

@@ -65,7 +65,7 @@ def _calm(rng: random.Random) -> dict[str, Any]:
         "work_s": rng.choice((0.0005, 0.002, 0.01)),
         "pipeline": rng.choice((2, 8)),
         "patience_s": 0.1,
-        **_quorum(rng, (3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (4, 2, 2)),
+        **_quorum(rng, (3, 3, 2), (3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (4, 2, 2)),
     }
 
 
@@ -96,21 +96,23 @@ def _pause(rng: random.Random, at: float, what: str, lasts: float, *, after: int
     return Fault(at, "pause", rng.randrange(6), after, lasts, PAUSES[what])
 
 
+def _tails(rng: random.Random) -> dict[str, Any]:
+    """There is something to write back, and not without whoever comes instead."""
+    return {"burst": 8, "entries": 60, "repair_s": rng.choice((0.3, 4.0, 4.0)),
+            "flush_s": rng.choice((0.5, 60.0)),
+            **_quorum(rng, (3, 3, 3), (2, 2, 2), (3, 3, 3), (3, 2, 2))}  # fmt: skip
+
+
 # Recoverers that stop between two steps
 def _brought_in(rng: random.Random, at: float, who: int) -> list[Fault]:
     """A recoverer brings a bookie in, which then forgets before the closing write names it."""
-    found = [_rests(rng, at, 4.0, "sleep-client")]
+    found = [_rests(rng, at, 2.4, "sleep-client")]
     if rng.random() < 0.5:  # the one that comes in was a member before
         found.append(Fault(at - 0.45, "clean-restart", who, 0, 0.05, aim="member"))
-    found.append(
-        Fault(at + 0.01, "clean-restart", who + 1, 0, rng.choice((2.5, 4.0)), aim="member")
-    )
-    found.append(_pause(rng, at + 0.05, "recoverer", rng.choice((1.5, 2.5)), after=1))
-    found += [_rival(at + 0.06), Fault(at + 0.5 + 0.3 * rng.random(), "kill", 0, 0, 0.05,
-                                       aim="newcomer")]  # fmt: skip
-    if rng.random() < 0.3:
-        found.append(Fault(at + 1.0, "kill-repair"))
-    return found
+    found.append(Fault(at + 0.01, "clean-restart", who + 1, 0, 2.0, aim="member"))
+    found += [_pause(rng, at + 0.05, "recoverer", rng.choice((1.2, 2.0)), after=1)]
+    found += [_rival(at + 0.06), Fault(at + 0.4, "kill", 0, 0, 0.05, aim="newcomer")]
+    return [*found, *(Fault(at + 0.8 + 0.4 * step, "clear-now") for step in range(4))]
 
 
 def _two_close(rng: random.Random, at: float, who: int) -> list[Fault]:
@@ -134,7 +136,8 @@ def _limbo_in_recovery(rng: random.Random, at: float, who: int) -> list[Fault]:
         Fault(at + 0.02, rng.choice(("kill", "power-cut")), who, 0, 0.05, _size(rng), "member"),
         _pause(rng, at + 0.1, "recoverer", rng.choice((0.8, 1.5)), after=rng.choice((0, 1, 1))),
         _rival(at + 0.12),
-        Fault(at + 0.4, "clean-restart", who, 0, 0.05, aim="member"),
+        Fault(at + 0.4, rng.choice(("clean-restart", "clear-now")), who, 0, 0.05, aim="member"),
+        Fault(at + 0.7, "clear-now"),
         _rival(at + 0.9),
     ]  # fmt: skip
 
@@ -151,14 +154,14 @@ def _fences_race(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _late_fence(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A member hears of the recovery only when its entries are read; then power goes there."""
-    away = rng.choice(("lag", "isolate"))
+    """A member is away while others are fenced, and hears of it when its entries are read."""
     return [
-        _rests(rng, at, 1.2),
-        Fault(at + 0.04, away, who, 0, 0.12 + 0.1 * rng.random(), 0.11, "member"),
+        _rests(rng, at, 1.4),
+        Fault(at + 0.02, "clean-restart", who, 0, 0.05, aim="member"),
+        Fault(at + 0.03, "sleep-bookie", who + 1, 0, rng.choice((0.3, 0.6, 0.9)), aim="member"),
+        _rival(at + 0.05),
         Fault(at + 0.05, "cut-answer", who, 0, 0.05, _size(rng, AFTER["fence"]), "member"),
-        _rival(at + 0.06), _rival(at + 0.06 + 0.2 * rng.random()),
-    ]  # fmt: skip
+    ]
 
 
 def _synced(rng: random.Random) -> dict[str, Any]:
@@ -195,32 +198,31 @@ def _torn_scale(rng: random.Random) -> dict[str, Any]:
 
 
 def _hole(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """Some members are late to get what others have, the writer dies of it, its ledger is taken."""
-    found = _torn(rng, at, who)
-    found += [Fault(at + 0.3 + 0.3 * rng.random(), "kill-client", 0, rng.randrange(3)),
-              _rival(at + 0.65), _rival(at + 0.7)]  # fmt: skip
-    return found
+    """The same, and the writer dies of it: what it leaves is on few bookies, or has holes."""
+    return [Fault(at, "torn-end", 0, rng.randrange(2), 0.5, round(rng.random(), 6))]
 
 
 # Boots and stops
 def _boot_cut(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A bookie forgets, and its next boot is cut off, or told to stop, at any of its operations."""
-    kind = rng.choice(("crash-boot", "crash-boot", "stop-boot"))
+    """A bookie forgets, and its next boot is cut off, or told to stop, at any of its operations;
+    of those behind the replay more often.
+    """
+    kind = rng.choice(("crash-boot", "stop-boot", "wipe-boot"))
     found = [_rests(rng, at, 1.6)] if rng.random() < 0.5 else []
     if rng.random() < 0.4:
         found.append(_rival(at + 0.1))
-    size = round(rng.random(), 4)
-    found.append(Fault(at + 0.3, kind, who, rng.choice((0, 1, 1, 3)), 0.05, size, "member"))
+    size = round(rng.choice((rng.random(), 0.6 + 0.4 * rng.random())), 4)
+    found.append(Fault(at + 0.3, kind, who, rng.randrange(3), 0.05, size, "member"))
     return [*found, _rival(at + 1.2)]
 
 
 def _boot_without_store(rng: random.Random, at: float, who: int) -> list[Fault]:
     """A bookie boots while the store loses answers or is away for moments."""
-    kind = rng.choice(("lost-replies", "lost-replies", "store-outage", "late-writes"))
-    forgets = rng.choice(("kill", "power-cut", "replace-disk"))
+    kind = rng.choice(("lost-replies", "lost-replies", "lost-replies", "store-outage"))
+    forgets = rng.choice(("kill", "power-cut"))
     return [
         Fault(at, forgets, who, 1, 0.05, round(rng.random(), 4), "member"),
-        Fault(at + 0.05 + 0.05 * rng.random(), kind, 0, 0, rng.choice((0.05, 2.0)), 0.6),
+        Fault(at + 0.05 + 0.05 * rng.random(), kind, 0, 0, 1.5, rng.choice((0.6, 0.9))),
         _rival(at + 2.0),
     ]  # fmt: skip
 
@@ -228,7 +230,7 @@ def _boot_without_store(rng: random.Random, at: float, who: int) -> list[Fault]:
 def _stop_cut(rng: random.Random, at: float, who: int) -> list[Fault]:
     """Power goes at any of the operations of a stop, or soon after the boot that follows one."""
     size = round(rng.random(), 4)
-    if rng.random() < 0.6:
+    if rng.random() < 0.75:
         cut = [Fault(at, "cut-stop", who, 0, 0.05, size, "member")]
     else:
         cut = [Fault(at, "clean-restart", who, 0, 0.05),
@@ -237,15 +239,16 @@ def _stop_cut(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _broken_stop(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A disk takes no more when its bookie is told to stop."""
-    size = rng.choice((0.1, 0.3, 0.9))  # sync, write, commit
-    broken = Fault(at, "disk-error", who, rng.randrange(3), 2.0, size)
-    return [broken, Fault(at + 0.003, "clean-restart", who, 0, 0.1), _rival(at + 1.2)]
+    """A disk takes no more when its bookie is told to stop, or fails but once."""
+    kind = rng.choice(("disk-error", "disk-hiccup", "disk-hiccup"))
+    size = rng.choice((0.1, 0.3, 0.9))
+    broken = Fault(at, kind, who, rng.randrange(3), 1.0, size, "member")
+    return [broken, Fault(at + 0.002, "clean-restart", who, 0, 0.1, aim="member"), _rival(at + 1.2)]
 
 
 def _few_disks(rng: random.Random) -> dict[str, Any]:
     return {"ledger_dirs": rng.choice((1, 1, 2)), "flush_s": rng.choice((0.5, 60.0)),
-            "mode": rng.choice(("memory", "memory", "memory", "sync", "journal")),
+            "mode": rng.choice(("memory", "memory", "sync", "journal")),
             **_quorum(rng, (3, 3, 2), (3, 2, 2), (2, 2, 2), spares=rng.choice((0, 1)))}  # fmt: skip
 
 
@@ -296,12 +299,13 @@ def _tail_in_memory(rng: random.Random, at: float, who: int) -> list[Fault]:
         _rests(rng, at, 1.4),
         Fault(at + 0.05, rng.choice(("kill", "power-cut")), who, 0, 0.05, 0.5, "member"),
         _rival(at + 0.3 + 0.2 * rng.random()),
+        *(Fault(at + 0.5 + 0.15 * step, "clear-now") for step in range(3)),
     ]
 
 
 def _young(rng: random.Random) -> dict[str, Any]:
     """All of its entries at once, so that no LAC was told yet."""
-    return {"flush_s": 60.0, "repair_s": 0.3, "entries": 150, "burst": 40, "pause_s": 0.3,
+    return {"flush_s": 60.0, "repair_s": 4.0, "entries": 150, "burst": 40, "pause_s": 0.3,
             "ledger_dirs": 1}  # fmt: skip
 
 
@@ -317,19 +321,19 @@ def _changed(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _unreadable(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A disk gives back less than it holds, and the bookie is asked for it."""
+    """What a disk gives back is not what was written, and its bookie is asked for that."""
     found = [
-        Fault(at + 0.1 * step, "bit-flip", who, size=round(rng.random(), 4)) for step in range(2)
+        Fault(at + 0.02 * step, "bit-rot", who, size=round(rng.random(), 4), aim="member")
+        for step in range(3)
     ]
-    found.append(Fault(at + 0.3, "clean-restart", who, 0, 0.05))
-    if rng.random() < 0.5:
-        found.append(Fault(at, "disk-error", who + 1, 1 + rng.randrange(2), 1.5, 0.6))
-    return found
+    found.append(Fault(at + 0.1, "clean-restart", who, 0, 0.05, aim="member"))
+    return [*found, Fault(at + 0.5, "ask-now")]
 
 
 def _on_disk(rng: random.Random) -> dict[str, Any]:
-    return {"flush_s": 0.5, "askers": 3, "burst": 4, "pause_s": 0.1, "entries": 20,
-            "ledger_dirs": 1, **_quorum(rng, (3, 3, 2), (3, 3, 3), (4, 3, 2))}  # fmt: skip
+    return {"flush_s": 0.5, "burst": 4, "pause_s": 0.1, "entries": 60,
+            "payload_bytes": 100, "ledger_dirs": 1,
+            **_quorum(rng, (3, 3, 2), (3, 3, 3), (4, 3, 2))}  # fmt: skip
 
 
 def _forged(rng: random.Random, at: float, who: int) -> list[Fault]:
@@ -367,17 +371,17 @@ def _dark(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 AIMED: Final[tuple[AimedStroke, ...]] = (
-    AimedStroke(_brought_in, lambda rng: {"burst": 8, "entries": 60, "repair_s": 0.3}, 3.5, 4),
+    AimedStroke(_brought_in, _tails, 2.9, 4),
     AimedStroke(_two_close, lambda _rng: {"burst": 8, "entries": 60}, 2.5, 2),
     AimedStroke(_limbo_in_recovery, lambda _rng: {"repair_s": 0.3, "entries": 60}, 2.2, 2),
     AimedStroke(_fences_race, _synced, 1.5, 4),
-    AimedStroke(_late_fence, _synced, 1.8, 3),
+    AimedStroke(_late_fence, _synced, 1.9, 3),
     AimedStroke(_closes, lambda _rng: {"entries": 8, "burst": 2}, 1.8, 2),
-    AimedStroke(_torn, _torn_scale, 1.6, 6),
-    AimedStroke(_hole, _torn_scale, 1.8, 2),
-    AimedStroke(_boot_cut, _few_disks, 1.8, 5),
-    AimedStroke(_boot_without_store, _few_disks, 2.4, 2),
-    AimedStroke(_stop_cut, _few_disks, 1.5, 4),
+    AimedStroke(_torn, _torn_scale, 1.6, 5),
+    AimedStroke(_hole, _torn_scale, 1.3, 4),
+    AimedStroke(_boot_cut, _few_disks, 1.5, 7),
+    AimedStroke(_boot_without_store, lambda _rng: {"flush_s": 60.0, "burst": 4}, 2.2, 3),
+    AimedStroke(_stop_cut, _few_disks, 1.0, 5),
     AimedStroke(_broken_stop, _few_disks, 1.8, 2),
     AimedStroke(_another_mode, _few_disks, 1.5, 2),
     AimedStroke(_checkpoint_cut, _much, 1.2, 2),

@@ -27,7 +27,7 @@ from bookie.testing.simulation.network import Network
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 
-BOOT_OPERATIONS: Final = 40
+BOOT_OPERATIONS: Final = 100
 """Of a boot, on disks and metadata store, until one has been counted; of a stop a quarter."""
 RESTART_S: Final = 0.3
 """After an end that nobody asked for; a platform's back-off."""
@@ -153,7 +153,7 @@ class SimBookie:
         self.boot_operations = BOOT_OPERATIONS
         """Of its last whole boot, on disks and metadata store."""
         self.stop_operations = BOOT_OPERATIONS // 4
-        """Of its last clean stop."""
+        """Of its longest stop."""
         self._operations = 0
         """Since it last began to boot or to stop."""
         self._is_booting = False
@@ -253,7 +253,7 @@ class SimBookie:
             return
         self.lives += 1
         process = Process(self._host, self._loop, self._rng, work_s=self._scale.work_s)
-        self.process = process
+        self.process, self.bookie = process, None
         self._operations, self._is_booting = 0, True
         self.disk.before_operation = self._count
         process.spawn(self._live(process))
@@ -412,16 +412,31 @@ class SimBookie:
         bookie.stop()
         while process.is_alive:  # noqa: ASYNC110  # its last act is to say so
             await asyncio.sleep(0.05)
-        self.stop_operations = max(1, self._operations)
+        self.stop_operations = max(self.stop_operations, self._operations)
 
-    def rot(self, where: float) -> None:
-        """Flips bits of one byte of its logs, durably; `where`: 0..1 of all their bytes."""
-        files = [
+    def rot_of_frames(self, where: float) -> None:
+        """Flips bits of one byte of a frame in its logs, durably: of none that only fills up."""
+        places = [
+            (path, at)
+            for path in self._log_files()
+            for at, byte in enumerate(self.disk.content(path))
+            if byte
+        ]
+        if places:
+            path, at = places[int(where * len(places))]
+            self.disk.damage(path, at, bytes([self.disk.content(path)[at] ^ 0x55]))
+
+    def _log_files(self) -> list[Path]:
+        return [
             directory / "log" / name
             for directory in self.directories[1:]
             if self.disk.exists(directory / "log")
             for name in self.disk.list_directory(directory / "log")
         ]
+
+    def rot(self, where: float) -> None:
+        """Flips bits of one byte of its logs, durably; `where`: 0..1 of all their bytes."""
+        files = self._log_files()
         if not files:
             return
         path = files[int(where * len(files))]

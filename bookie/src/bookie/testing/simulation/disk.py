@@ -30,6 +30,8 @@ class MachineDisk(SimDisk):
         self._loop = loop
         self.broken: dict[str, str] = {}
         """Directory name -> the operation that fails there with EIO, for good."""
+        self.hiccups: dict[str, str] = {}
+        """Directory name -> the operation of which the next one fails there, that one alone."""
         self.before_operation: Callable[[str], None] = lambda _what: None
         self.watch(self._before)
 
@@ -41,6 +43,10 @@ class MachineDisk(SimDisk):
     def _before(self, operation: str, path: Path) -> None:
         for name, failing in self.broken.items():
             if operation == failing and name in path.parts:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        for name, failing in self.hiccups.items():
+            if operation == failing and name in path.parts:
+                del self.hiccups[name]
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         self.before_operation(f"{operation} {path.name}")
         if self._dead:

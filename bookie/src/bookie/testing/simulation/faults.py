@@ -70,7 +70,7 @@ class Faults:
         for fault in self._scene.plan.faults:
             await asyncio.sleep(max(0.0, started + fault.at_s - loop.time()))
             bookie = self._scene.meant(fault)
-            if self._may(fault, bookie):
+            if bookie is not None and self._may(fault, bookie):
                 self._scene.counts[fault.kind] = self._scene.counts.get(fault.kind, 0) + 1
                 self._scene.history.note(f"fault {fault.kind} {bookie.name}")
                 begin(self._kinds[fault.kind](fault, bookie))

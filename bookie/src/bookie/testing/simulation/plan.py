@@ -114,7 +114,7 @@ FORGETTING: Final = frozenset(
     {
         "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
         "other-mode", "gone", "put-back", "twin", "crash-boot", "stop-boot", "cut-stop",
-        "cut-answer", "cut-checkpoint",
+        "cut-answer", "cut-checkpoint", "wipe-boot", "disk-hiccup",
     }
 )  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""
@@ -125,7 +125,7 @@ CRASHES: Final = frozenset(
     }
 )  # fmt: skip
 """Those that take nothing of what its mode has synced."""
-LASTING: Final = frozenset({"bit-flip", "lying-sync", "forge"})
+LASTING: Final = frozenset({"bit-flip", "bit-rot", "lying-sync", "forge"})
 """What no repair mends: the budget is used up by one for good."""
 
 

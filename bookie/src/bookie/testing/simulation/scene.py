@@ -95,11 +95,13 @@ class Scene:
                 return metadata
         return None
 
-    def meant(self, fault: Fault) -> SimBookie:
-        """The bookie that a fault means; see plan.Fault."""
+    def meant(self, fault: Fault) -> SimBookie | None:
+        """The bookie that a fault means; see plan.Fault. None: there is no such one now."""
         metadata, named = self.meant_ledger(), [bookie.name for bookie in self.bookies]
         if fault.aim == "newcomer":
-            named = self.newcomers() or named
+            named = self.newcomers()
+            if not named:
+                return None
         elif fault.aim and metadata is not None:
             members: list[str] = list(metadata.last_fragment.ensemble)
             spares = [name for name in named if name not in members]
