@@ -50,6 +50,7 @@ class Aimed:
             "cut-stop": self._cut_stop,
             "cut-checkpoint": self._cut_checkpoint,
             "disk-hiccup": self._disk_hiccup,
+            "slow-disk": self._slow_disk,
             "bit-rot": self._bit_rot,
             "ask-now": self._ask_now,
             "torn": self._torn,
@@ -153,6 +154,13 @@ class Aimed:
         bookie.disk.hiccups[ledgers[fault.other % len(ledgers)]] = operation
         await asyncio.sleep(fault.lasts_s)
         bookie.disk.hiccups.clear()
+
+    async def _slow_disk(self, fault: Fault, bookie: SimBookie) -> None:
+        """What is to be durable takes its time, by a factor of up to a hundred."""
+        disk = bookie.disk
+        disk.slowness = 1 + 100 * fault.size
+        await asyncio.sleep(fault.lasts_s)
+        disk.slowness = 1.0
 
     async def _bit_rot(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.distrust(bookie.name)

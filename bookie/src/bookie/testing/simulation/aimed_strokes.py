@@ -161,6 +161,7 @@ def _late_fence(rng: random.Random, at: float, who: int) -> list[Fault]:
         Fault(at + 0.03, "sleep-bookie", who + 1, 0, rng.choice((0.3, 0.6, 0.9)), aim="member"),
         _rival(at + 0.05),
         Fault(at + 0.05, "cut-answer", who, 0, 0.05, _size(rng, AFTER["fence"]), "member"),
+        Fault(at + 0.25, "slow-disk", who, 0, 1.0, 0.1, "member"),
     ]
 
 
