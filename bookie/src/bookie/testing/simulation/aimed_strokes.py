@@ -282,8 +282,12 @@ def _wiped(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _collected(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A ledger is deleted and collected under a writer that rests for so long."""
-    return [_rests(rng, at, 2.5), Fault(at + 0.05, "delete-now")]
+    """A ledger is deleted and collected, or forgotten, under a writer that rests for so long."""
+    found = [_rests(rng, at, 2.0), Fault(at + 0.05, "delete-now")]
+    if rng.random() < 0.6:
+        kind = rng.choice(("power-cut", "replace-disk"))
+        found.append(Fault(at + 0.3, kind, who, 0, 0.05, 0.1))
+    return found
 
 
 def _after_answer(rng: random.Random, at: float, who: int) -> list[Fault]:
@@ -387,7 +391,7 @@ AIMED: Final[tuple[AimedStroke, ...]] = (
     AimedStroke(_another_mode, _few_disks, 1.5, 2),
     AimedStroke(_checkpoint_cut, _much, 1.2, 2),
     AimedStroke(_wiped, _few_disks, 1.8, 2),
-    AimedStroke(_collected, lambda _rng: {"collect_s": 0.8, "entries": 60}, 2.6, 2),
+    AimedStroke(_collected, lambda _rng: {"collect_s": 0.8, "entries": 60}, 2.1, 3),
     AimedStroke(_after_answer, _synced, 1.0, 3),
     AimedStroke(_tail_in_memory, _young, 1.6, 3),
     AimedStroke(_changed, lambda _rng: {"entries": 60}, 1.8, 2),
