@@ -117,8 +117,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a lock is named by its machine alone",
         stands_for=TWO,
         file=LOCK,
-        old='f"{boot} {stat.st_dev}:{stat.st_ino}"',
-        new='f"{boot} {stat.st_dev}"',
+        old='f"{stat.st_dev} {system.f_fsid:x}:{stat.st_ino}"',
+        new='f"{stat.st_dev} {system.f_fsid:x}"',
         tests=(BOOTS + "test_a2_a_cloned_folder_has_other_locks",),
     ),
     planted(
@@ -324,6 +324,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             BOOTS
             + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
+    ),
+    planted(
+        "a copy elsewhere of a bookie that rested is believed to have synced all",
+        stands_for=COPY,
+        file=TAKEOVER,
+        old="        return found.needs_proof and not all(\n",
+        new="        return not found.needs_proof and not all(\n",
+        tests=(
+            BOOTS
+            + "test_a4_a_copy_elsewhere_of_a_bookie_that_rested_is_not_believed_to_have_synced_all",
         ),
     ),
 )

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from bookie.metadata.store import StoredBoot
+from bookie.metadata.store import BookieInfo, StoredBoot
 from bookie.protocol.errors import BootRefusedError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.lock import FolderLock
@@ -315,6 +315,56 @@ async def test_whoever_serves_after_a_clean_stop_is_marked_as_dirty(lab: BootLab
 
 
 # Copies that were put back
+
+
+@pytest.mark.parametrize("mode", [SYNC, JOURNAL])
+async def test_a4_a_copy_elsewhere_of_a_bookie_that_rested_is_not_believed_to_have_synced_all(
+    lab: BootLab, mode: DurabilityMode
+) -> None:
+    await lab.boot(mode=mode)
+    ledger = await lab.ledger()
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.0
+    booted = await lab.boot(mode=mode)
+    assert booted.record.reason == "UncleanShutdown"
+    assert booted.storage.limbo_ledgers() == [ledger]
+
+
+@pytest.mark.parametrize("mode", [SYNC, JOURNAL])
+async def test_after_a_power_cut_the_same_files_are_the_same_disks(
+    lab: BootLab, mode: DurabilityMode
+) -> None:
+    lab.holders = tuple(f"boot-1 9 file-{place}" for place in range(3))
+    await lab.boot(mode=mode)
+    ledger = await lab.ledger()
+    await lab.add(ledger, 0)
+    lab.kill()
+    lab.holders, lab.lease_wait_s = tuple(f"boot-2 8 file-{n}" for n in range(3)), 0.0
+    booted = await lab.boot(mode=mode)
+    assert WAITING in lab.steps, "the machine was started anew: nothing proves the end"
+    assert booted.record.ledgers_in_limbo == 0
+
+
+async def test_a_registration_that_outstays_a_boot_on_its_own_disks_is_waited_for(
+    lab: BootLab,
+) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s, lab.rival_wait_s = ELSEWHERE, 0.0, 0.0
+    await lab.store.register(BookieInfo(ME, (), {}))
+    with pytest.raises(UnavailableError, match="registered and alive"):
+        await lab.boot(mode=SYNC)
+    await lab.store.unregister(ME)
+    assert (await lab.boot(mode=SYNC)).record.boot_epoch == 2
+
+
+async def test_the_same_volumes_by_the_platforms_word_are_no_copy(lab: BootLab) -> None:
+    uids = ("j", "a", "b")
+    await lab.boot(mode=SYNC, uids=uids)
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.0
+    booted = await lab.boot(mode=SYNC, uids=uids)
+    assert booted.record.ledgers_in_limbo == 0 and booted.record.previous_mode is SYNC
 
 
 @pytest.mark.parametrize("mode", DurabilityMode)

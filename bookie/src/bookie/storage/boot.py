@@ -24,6 +24,7 @@ from bookie.protocol.errors import (
     CorruptError,
     MetadataFormatError,
     StorageError,
+    UnavailableError,
 )
 from bookie.protocol.ids import LedgerId
 from bookie.storage.claim import Claim
@@ -143,13 +144,15 @@ class Boot:
     async def _run(self) -> Booted:
         seen = await self._look()
         decision = decide(seen.found)
+        if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
+            decision = replace(decision, previous_mode=DurabilityMode.MEMORY)
         self.progress.verdicts = decision.verdicts
         if decision.kind is Kind.REFUSE:
             raise BootRefusedError(decision.message)
         if decision.kind in (Kind.FIX, Kind.ASK):
             await self._get_consent(decision, seen.found)
         if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
-            await self._outlive_rival()
+            await self._outlive_rival(may_take_over=decision.kind is Kind.NORMAL)
         if decision.kind in (Kind.FIX, Kind.ASK):
             # Once the former process is known to be gone, who gets these locks next is alone, too.
             is_alone = self._takeover.former_is_gone(seen.found)
@@ -225,18 +228,22 @@ class Boot:
         await self._approved.wait()
         self.progress.plan = None
 
-    async def _outlive_rival(self) -> None:
+    async def _outlive_rival(self, *, may_take_over: bool) -> None:
         """No process of this id may live on other directories, which only its lock would show.
 
         What is registered is a left-over of a killed process, which goes away, or a rival, who is
-        still there in a look that began after the wait: the answers of a slow store are old.
+        still there in a look that began after the wait: the answers of a slow store are old. On
+        disks that are the bookie's own the boot goes on waiting for it, as a folder that is in use
+        is waited for; on others (`may_take_over` false) nothing shows who of the two is right.
         """
         loop, bookie_id = asyncio.get_running_loop(), self._settings.bookie_id
         began = loop.time()
         gives_up_at = began + self._settings.rival_wait_s
         while rival := (await self._store.bookies()).get(bookie_id):
+            if began > gives_up_at and may_take_over:
+                raise UnavailableError(_lives_elsewhere(rival))
             if began > gives_up_at:
-                raise _lives_elsewhere(rival)
+                raise BootRefusedError(_lives_elsewhere(rival))
             self._step("waiting for the former process to be gone")
             await asyncio.sleep(RIVAL_POLL_S)
             began = loop.time()
@@ -406,9 +413,9 @@ def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
     markers.end_cleanly()
 
 
-def _lives_elsewhere(rival: BookieInfo) -> BootRefusedError:
+def _lives_elsewhere(rival: BookieInfo) -> str:
     places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) or "?"
-    return BootRefusedError(
+    return (
         f"bookie {rival.bookie_id} is registered and alive at {places}, on other directories than "
         "these: stop that process, or give this one an id of its own; nothing was changed"
     )

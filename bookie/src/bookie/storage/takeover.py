@@ -20,10 +20,11 @@ from bookie.storage.claim import Claim, SupersededError, outlasts_s
 from bookie.storage.consent import FixPolicy
 from bookie.storage.disk import Disk, remove_file
 from bookie.storage.engine import StorageSettings
+from bookie.storage.lock import place_of_lock
 from bookie.storage.marker import BootMarkers, Marker
 from bookie.storage.routing import ROUTING_VERSION
 from bookie.storage.stamps import STAMP_NAME, Stamp, write_stamp
-from bookie.storage.verdicts import Decision, Found, Kind
+from bookie.storage.verdicts import Decision, Found, FoundDisk, Kind
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,15 @@ class Takeover:
             for disk, holder in zip(found.disks, self._holders, strict=False)
         )
 
+    def may_be_a_copy(self, found: Found) -> bool:
+        """Nothing shows that these are the very disks that the boot before had: neither the name of
+        a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
+        return found.needs_proof and not all(
+            is_same_volume(disk) or (holder and _place_before(disk) == place_of_lock(holder))
+            for disk, holder in zip(found.disks, self._holders, strict=False)
+            if disk.stamp is not None
+        )
+
     def _write_stamps(self, found: Found, epoch: int) -> None:
         uids = tuple(
             disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
@@ -219,6 +229,15 @@ class Takeover:
         ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
         journal = (str(self._settings.storage.journal_dir),)
         return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
+
+
+def _place_before(disk: FoundDisk) -> str:
+    return place_of_lock(disk.marker.marker.holder) if disk.marker.marker is not None else ""
+
+
+def is_same_volume(disk: FoundDisk) -> bool:
+    """The platform names the volume, and it is the one that was stamped."""
+    return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:

@@ -54,11 +54,11 @@ class NoLock:
 
 
 class OtherMachine(NoLock):
-    """The locks of a machine that knows nothing of the one where the bookie ran before."""
+    """The locks of a copy, on a machine that knows nothing of where the bookie ran before."""
 
     def holders(self) -> tuple[str, ...]:
         """See FolderLock."""
-        return tuple(f"elsewhere {directory}" for directory in self._directories)
+        return tuple(f"elsewhere {directory}/copy" for directory in self._directories)
 
 
 def settings_of(
