@@ -199,10 +199,19 @@ class Interventions:
             stays, twin.is_wanted, bookie.is_doomed = twin.is_serving, False, False
             said = "serves" if stays else twin.refusal or "does not serve"
             self._scene.history.note(f"the second process of {bookie.name}: {said}")
+            self._check_rolled_back(twin, bookie)
             twin.crash(lambda disk: disk.kill())
             bookie.crash(lambda disk: twin.disk if stays else disk.kill())
         bookie.is_wanted = True
         bookie.start()
+
+    def _check_rolled_back(self, *processes: SimBookie) -> None:
+        """What another process of the bookie has written is not an older state of the store."""
+        for process in processes:
+            if process.says_rolled_back and "put-store-back" not in self._scene.counts:
+                self._scene.history.violate(
+                    f"{process.name} says that the metadata store was put back, and it was not"
+                )
 
     async def _other_mode(self, fault: Fault, bookie: SimBookie) -> None:
         """A crash, and other settings for the life after it."""

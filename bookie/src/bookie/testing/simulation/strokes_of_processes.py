@@ -44,11 +44,17 @@ def _rivals(rng: random.Random, first_s: float, last_s: float) -> list[Fault]:
 
 
 def _cut_off(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
-    """The first process hears no more of the store, and its clients still reach it."""
+    """The first process hears no more of the store, and its clients still reach it; then there are
+    writers that never met it.
+    """
     lease_s = rng.choice((2.0, 6.0))
     cut = Fault(1.0, "store-partition", who, lasts_s=9.5)
     twin = Fault(1.1 + 0.5 * rng.random(), "twin", who, lasts_s=9.5)
-    return replace(scale, lease_s=lease_s), [cut, twin, *_rivals(rng, 4.5, 10.5)]
+    if lease_s > 2.0 or rng.random() < 0.3:
+        return replace(scale, lease_s=lease_s), [cut, twin, *_rivals(rng, 4.5, 10.5)]
+    at = 6.0 + rng.random()
+    anew = [Fault(at + 0.05 * step, "kill-client") for step in (0, 1)]
+    return replace(scale, lease_s=lease_s, recover_s=1.0), [cut, twin, *anew]
 
 
 def _asleep(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
@@ -70,10 +76,11 @@ def _both_awake(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list
 def _late(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
     """Boots are told that their writes failed, and those happen later."""
     found = []
-    for at in (0.0, 5.0):
-        found.append(Fault(at, "late-writes", lasts_s=rng.choice((1.0, 3.0)), size=0.9))
-        found.append(Fault(at, "slow-store", lasts_s=8.0, size=rng.choice((0.3, 1.0))))
-    found += [Fault(5.0 + 0.1 * step, "clean-restart", step, lasts_s=0.05) for step in range(2)]
+    kind, again = rng.choice(("clean-restart", "replace-disk")), rng.choice((5.0, 8.0))
+    for at in (0.0, again):
+        found.append(Fault(at, "late-writes", lasts_s=rng.choice((1.0, 3.0, 6.0)), size=0.9))
+        found.append(Fault(at, "slow-store", lasts_s=8.0, size=rng.choice((0.3, 0.6, 1.0))))
+    found += [Fault(again + 0.1 * step, kind, step, lasts_s=0.05) for step in range(2)]
     return replace(scale, load_s=16.0, lease_s=12.0), found
 
 
