@@ -161,7 +161,15 @@ def go_on_where_another_is_fenced(wire: Wire) -> None:
     wire.add(1, 1)
 
 
-@pytest.mark.parametrize("deed", [recover, go_on_where_another_is_fenced])
+def list_without_what_was_rejected(wire: Wire) -> None:
+    """Its copy was wrong, and a repair brings another one."""
+    wire.tap.distrust(B[0])
+    list_without_what_was_taken(wire)
+
+
+@pytest.mark.parametrize(
+    "deed", [recover, go_on_where_another_is_fenced, list_without_what_was_rejected]
+)
 def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:
     wire = Wire()
     deed(wire)

@@ -113,6 +113,7 @@ class Wiretap:
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
+        self._distrusted: set[str] = set()
         self.mislaid: Container[LedgerId] = ()
         """Ledgers that bookies could rightly drop: to who fences alone they must not deny them."""
         self.on_cleared: Callable[[str, LedgerId], None] = lambda _bookie, _ledger: None
@@ -142,6 +143,10 @@ class Wiretap:
     def excuse(self, bookie: str) -> None:
         """Its disk had lied about what was durable: it breaks promises that it cannot know of."""
         self._excused.add(bookie)
+
+    def distrust(self, bookie: str) -> None:
+        """Its copies may be wrong: what it is told of and rejects it lists no more."""
+        self._distrusted.add(bookie)
 
     def stopped_uncleanly(self, bookie: str) -> None:
         """It served, and may have forgotten: no ledger of now takes another normal add there."""
@@ -351,7 +356,7 @@ class Wiretap:
         """See network.Tap."""
         pledges = self._of(bookie, ledger_id)
         pledges.listed = held
-        if bookie in self._excused or ledger_id in self.mislaid:
+        if bookie in self._excused | self._distrusted or ledger_id in self.mislaid:
             return
         missing = [
             i

@@ -280,6 +280,7 @@ class World:
 
     def _distrust(self, bookie: str) -> None:
         self._watch.excuse(bookie)
+        self._wiretap.distrust(bookie)
         self._shared.distrusted.add(bookie)
 
     def _visit(self, title: str, role: Role) -> None:
