@@ -62,6 +62,23 @@ BEYOND: Final = {
         "below SQLite: a simulated database commits whole or not at all",
     ),
     "an OK without a reply counts as a fence": "the client's pool never hands one on",
+    "a clean stop of any boot is proof": (
+        "the marker of an older boot is of an older generation as well, and so asks a person first"
+    ),
+    "a newer epoch that somebody names is ignored": (
+        "a second line: a later boot serves, and has its epoch named, when the lease of the former "
+        "one is over by every clock that the promise allows"
+    ),
+    **dict.fromkeys(
+        (
+            "a client takes whatever greets it for the bookie meant",
+            "nobody looks who answered a control plane call",
+        ),
+        "both ends ask the same question of the same words, and the bookie's end is asked first",
+    ),
+    "addresses are never forgotten": (
+        "who is found at such an address is asked who it is, and sent away: it costs connections"
+    ),
 }
 """Name -> reason, of bugs in code that the simulation runs, or replaces."""
 

@@ -353,6 +353,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
                 BOOT,
                 "        fixed = await self._takeover.take_disks(seen, decision)\n"
                 "        claim = await self._takeover.stamp(seen, epoch)\n"
+                "        if await self._takeover.outlive_former(found, claim) and reason:\n"
+                "            listing = await self._mark_again(storage, found, epoch)\n"
                 "        is_calm = not reason and not decision.is_dirty\n"
                 "        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)\n",
                 "        fixed = await self._takeover.take_disks(seen, decision)\n",

@@ -16,6 +16,8 @@ TAKEOVER: Final = "bookie/src/bookie/storage/takeover.py"
 CONNECTIONS: Final = "bookie/src/bookie/server/connections.py"
 
 ANNOUNCES: Final = "tests/bookie/server/test_announce.py::"
+BOOT: Final = "bookie/src/bookie/storage/boot.py"
+MARKS: Final = "bookie/src/bookie/server/marks.py"
 BOOTS: Final = "tests/bookie/storage/test_takeover.py::"
 CLAIMS: Final = "tests/bookie/storage/test_claim.py::"
 FINDS: Final = "tests/bookie/storage/test_verdicts.py::"
@@ -34,9 +36,66 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a boot does not outwait the process before",
         stands_for=TWO,
         file=TAKEOVER,
-        old="            await asyncio.sleep(self._settings.lease_wait_s)\n",
+        old="        await asyncio.sleep(max(self._settings.lease_wait_s, told))\n",
         new="",
         tests=(BOOTS + "test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves",),
+    ),
+    planted(
+        "what a former process took while a boot waited is denied",
+        stands_for=TWO,
+        file=BOOT,
+        old="outlive_former(found, claim) and reason:",
+        new="outlive_former(found, claim) and not reason:",
+        tests=(BOOTS + "test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied",),
+    ),
+    planted(
+        "all disks new is taken for a clean stop of whoever served on the old ones",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="(found.stamps and not found.is_dirty)",
+        new="not found.is_dirty",
+        tests=(
+            BOOTS
+            + "test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone",
+        ),
+    ),
+    planted(
+        "without a lease the control plane denies what is absent",
+        stands_for=TWO,
+        file=MARKS,
+        old=" or not self._state.look_at_lease()",
+        new="",
+        tests=(
+            "tests/bookie/server/test_marks.py::"
+            "test_a2_without_a_lease_the_control_plane_denies_nothing_either",
+        ),
+    ),
+    planted(
+        "a first claim that goes unheard makes an upgrade after a clean stop an unclean one",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="served = 0 if found.is_bare else found.last_served",
+        new="served = found.last_served",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
+    ),
+    planted(
+        "a boot outwaits a lease of its own settings, whatever the former process was told",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="max(self._settings.lease_wait_s, told)",
+        new="self._settings.lease_wait_s",
+        tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
+    ),
+    planted(
+        "a boot that waits tells its own lease alone",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0)",
+        new="self._settings.lease_s",
+        tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
     ),
     planted(
         "any lock proves that the process before is gone",
@@ -219,6 +278,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(ANNOUNCES + "test_a_change_taken_back_after_its_reply_was_lost_is_announced_again",),
     ),
     planted(
+        "data ports open before the store has confirmed who serves",
+        stands_for=COPY,
+        file="bookie/src/bookie/server/lifecycle.py",
+        old="        if await self._patiently(lease.confirm) is None:\n            return\n",
+        new="",
+        tests=(
+            "tests/bookie/server/test_lifecycle.py::"
+            "test_a2_no_port_is_open_before_the_store_has_confirmed_who_serves",
+        ),
+    ),
+    planted(
         "what serves is marked as a clean stop",
         stands_for=PROOF,
         file=MARKER,
@@ -243,6 +313,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             FINDS + "test_a_store_that_saw_less_than_it_confirmed_was_put_back",
             BOOTS + "test_a4_a_store_put_back_is_told_by_the_next_boot",
+        ),
+    ),
+    planted(
+        "of a version before a proof is asked that it never left",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="        served = 0 if found.is_bare else found.last_served\n",
+        new="        served = found.last_served\n",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
         ),
     ),
 )

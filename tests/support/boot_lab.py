@@ -55,6 +55,8 @@ class BootLab:
         self.steps: list[str] = []
         self.rival_wait_s = 30.0
         self.lease_wait_s = 3600.0
+        self.lease_s = 0.0
+        """As the claim of the process that boots next tells it."""
         self.holders: tuple[str, ...] = ("here", "here", "here")
         """Of the process that boots next: others than before are those of another machine."""
         self.nonce = ""
@@ -71,7 +73,9 @@ class BootLab:
         self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
     ) -> BootSettings:
         storage = settings(self.root, self.mode, disks=self.ledger_disks)
-        return BootSettings(ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s)
+        return BootSettings(
+            ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s, self.lease_s
+        )
 
     def directory(self, place: int) -> Path:
         return self.settings().directories[place]

@@ -104,6 +104,7 @@ class ServerLab:
             storage=replace(made.storage, **self.sizes),
             rival_wait_s=0.2,
             lease_wait_s=0.0,
+            lease_s=0.0,
         )
 
     async def _open(self, _url: str) -> MetadataStore:

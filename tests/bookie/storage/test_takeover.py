@@ -9,6 +9,7 @@ from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import BootRefusedError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.lock import FolderLock
+from bookie.storage.marker import MARKER_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore, Hook
 from boot_lab import ME, BootLab
@@ -46,6 +47,70 @@ async def test_a2_when_the_wait_is_over_it_serves(lab: BootLab) -> None:
     assert WAITING in lab.steps and (await stored(lab)).served == 2
 
 
+async def test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.5
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached(WAITING)
+    younger = await lab.ledger()
+    lab.now = await booting
+    storage = lab.now.storage
+    assert younger in storage.limbo_ledgers() and storage.is_unchecked(younger)
+    assert lab.now.record.ledgers_in_limbo == 1
+
+
+async def test_a2_a_former_process_is_outlived_once_though_the_store_goes_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    lab.kill()
+    lab.holders, lab.lease_wait_s = ELSEWHERE, 0.1
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached(WAITING)
+    store.is_out = True
+    with pytest.raises(UnavailableError):
+        await booting
+    store.is_out, lab.lease_wait_s = False, 3600.0
+    assert (await lab.boot()).record.reason == "UncleanShutdown"
+
+
+async def test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone(
+    lab: BootLab,
+) -> None:
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    for place in range(3):
+        lab.wipe(place)
+    lab.lease_wait_s = 0.0
+    assert (await lab.boot(mode=SYNC)).record.reason == "DiskReplaced"
+    assert WAITING in lab.steps
+
+
+async def test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own(lab: BootLab) -> None:
+    lab.lease_s = 3600.0
+    await lab.boot(mode=SYNC)
+    lab.kill()
+    lab.holders, lab.lease_wait_s, lab.lease_s = ELSEWHERE, 0.0, 0.0
+    for _ in range(2):  # the second finds the claim of the first, who waited
+        booting = asyncio.create_task(lab.begin(mode=SYNC).run())
+        await lab.reached(WAITING)
+        assert (await asyncio.wait({booting}, timeout=0.2))[1], "it went on at once"
+        booting.cancel()
+        await asyncio.wait([booting])
+
+
+async def test_a2_the_lease_that_is_told_is_that_of_whoever_serves(lab: BootLab) -> None:
+    for lease_s in (3600.0, 75.0):
+        lab.lease_s = lease_s
+        await lab.boot()
+        assert (await stored(lab)).lease_s == lease_s
+        lab.kill()
+
+
 async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_gone(
     lab: BootLab,
 ) -> None:
@@ -53,6 +118,21 @@ async def test_a2_the_lock_of_the_same_folder_proves_that_the_former_process_is_
     lab.kill()
     await lab.boot()
     assert WAITING not in lab.steps
+
+
+async def test_a2_a_lock_proves_nothing_of_whoever_served_elsewhere_since(lab: BootLab) -> None:
+    await lab.boot()
+    lab.kill()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    await lab.store.write_boot(ME, StoredBoot(2, "elsewhere", served=2), version=found.version)
+    lab.lease_wait_s = 0.0
+    booting = asyncio.create_task(lab.begin().run())
+    await lab.reached("awaiting approval")
+    assert lab.pending is not None and lab.pending.progress.plan is not None
+    lab.pending.approve(lab.pending.progress.plan.plan_id)
+    lab.now = await booting
+    assert WAITING in lab.steps
 
 
 async def test_a2_a_clean_stop_proves_it_anywhere(lab: BootLab) -> None:
@@ -174,6 +254,44 @@ async def test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away(
         assert (await lab.boot()).record.reason == "CleanStop"
         await store.land()
         await lab.stop()
+
+
+async def test_a_boot_that_the_store_does_not_answer_makes_no_clean_stop_of_a_crash(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot(mode=SYNC)
+    await lab.add(await lab.ledger(), 0)
+    lab.kill()
+    store.before = out_at_the_last_claim(store, is_late=False)
+    with pytest.raises(UnavailableError):
+        await lab.boot(mode=SYNC)
+    store.before, store.is_out = None, False
+    record = (await lab.boot(mode=SYNC)).record
+    assert (record.clean, record.previous_mode) == (False, SYNC)
+
+
+async def test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    await lab.stop()
+    await as_a_version_before_left_it(lab)
+    store.lost_replies = 1
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    assert (await lab.boot()).record.reason == "CleanStop"
+
+
+async def as_a_version_before_left_it(lab: BootLab) -> None:
+    """It took its markers away, and wrote bare digits."""
+    for place in range(3):
+        (lab.directory(place) / MARKER_NAME).unlink()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    bare = StoredBoot(found.value.epoch, served=found.value.epoch, is_bare=True)
+    await lab.store.write_boot(ME, bare, version=found.version)
 
 
 def out_at_the_last_claim(store: FaultyStore, *, is_late: bool) -> Hook:

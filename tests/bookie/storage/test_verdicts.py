@@ -335,6 +335,11 @@ def test_a_generation_that_the_store_has_not_seen_yet_is_a_crash_in_between() ->
     assert decide(found(*newer)).kind is Kind.NORMAL
 
 
+def test_a4_the_next_generation_is_above_those_that_the_store_never_came_to_see() -> None:
+    newer = disk(1, marker=served(SYNC, generation=GENERATION + 12))
+    assert found(newer).next_generation == GENERATION + 13
+
+
 def test_a_store_that_saw_less_than_it_confirmed_was_put_back() -> None:
     confirmed = [disk(place, marker=served(SYNC, confirmed=GENERATION + 5)) for place in range(3)]
     assert "generation 30" in found(*confirmed).rollback_of_store

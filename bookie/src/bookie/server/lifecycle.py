@@ -429,6 +429,7 @@ def boot_settings(settings: BookieSettings) -> BootSettings:
         FixPolicy(settings.cookie_fix.policy),
         volume_uids=(settings.journal.volume_uid, *(disk.volume_uid for disk in settings.ledgers)),
         lease_wait_s=settings.lease.wait_s,
+        lease_s=settings.lease.seconds,
     )
 
 

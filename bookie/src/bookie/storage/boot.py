@@ -151,7 +151,9 @@ class Boot:
         if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
             await self._outlive_rival()
         if decision.kind in (Kind.FIX, Kind.ASK):
-            await self._note_doubt(seen.found)
+            # Once the former process is known to be gone, who gets these locks next is alone, too.
+            is_alone = self._takeover.former_is_gone(seen.found)
+            await self._note_doubt(seen.found, holders=self._holders if is_alone else ())
         self._step("replaying")
         storage = await self._open_storage()
         try:
@@ -239,14 +241,12 @@ class Boot:
             await asyncio.sleep(RIVAL_POLL_S)
             began = loop.time()
 
-    async def _note_doubt(self, found: Found) -> None:
+    async def _note_doubt(self, found: Found, *, holders: Sequence[str]) -> None:
         """Should this boot go no further and the old disk come back, what was replayed and trimmed
         meanwhile is missing there: markers of the weakest mode make the next boot check."""
         doubt = Marker(
             found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
         )
-        # Once the former process is known to be gone, who gets these locks next is alone, too.
-        holders = self._holders if self._takeover.former_is_gone(found) else ()
         doubtful = BootMarkers(self._disk, self._settings.directories, holders=holders)
         await in_thread(lambda: doubtful.write(doubt))
 
@@ -296,12 +296,24 @@ class Boot:
             await in_thread(storage.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
+        if await self._takeover.outlive_former(found, claim) and reason:
+            listing = await self._mark_again(storage, found, epoch)
         is_calm = not reason and not decision.is_dirty
         await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
+
+    async def _mark_again(self, storage: Storage, found: Found, epoch: int) -> Listing:
+        """The former process answered until now, also for ledgers that are younger than the look
+        before: what it took of them is not here either."""
+        # Should this go no further, who boots next on these disks need not wait for it again.
+        await self._note_doubt(found, holders=self._holders)
+        self._step("marking")
+        existing = await list_existing(self._store, self._settings.bookie_id)
+        await in_thread(partial(mark_existing, storage, epoch, existing))
+        return existing.listing
 
     def _record(
         self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool

@@ -24,7 +24,7 @@ from bookie_operator.plan.actions import (
     RestartBookie,
     candidate_of,
 )
-from bookie_operator.plan.audits import Audits, audits, last_audit
+from bookie_operator.plan.audits import Audits, audits, is_disturbed, last_audit
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
@@ -35,6 +35,7 @@ from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.losses import acceptances
+from bookie_operator.plan.mends import last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
@@ -88,6 +89,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += draining.events
     if draining.removal is not None:
         wanted.append(draining.removal)
+    known = last_mend(cluster, observed, previous.mend)
     auditing = audits(
         cluster,
         judged,
@@ -95,16 +97,20 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         incidents=incidents,
         previous=previous,
         is_loss_possible=loss[0] == "True",
-        is_repairing=repairing.wants_to_run or draining.is_running,
-        is_asked=bool(suspected),
+        is_repairing=repairing.wants_to_run or draining.is_running or known.running,
+        is_asked=bool(suspected) or is_disturbed(judged, previous),
         is_new_spec=is_new_generation(cluster, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
         is_taking_out=bool(wanted),
+        mended_at=known.finished_at,
     )
     first = _pressing(repairing, draining, budget)
+    mending = mends(cluster, judged, observed, auditing, previous=previous.mend, gives_way_to=first)
+    refusals += mending.refusals
+    first = first or ("MendFirst" if mending.wants_to_run else "")
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
     actions += [*pausing(cluster, observed, previous), *wanted[:1], *accepting]
-    actions += [*repairing.actions, *auditing.actions]
+    actions += [*repairing.actions, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
     status = _status(
@@ -115,6 +121,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
             incidents=incidents,
             repairs=repairing,
             audit=auditing.status,
+            mend=mending.status,
             scrub=scrubbing.status,
             rereplication=replicating.status,
             drain=draining.status,
@@ -127,7 +134,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     )
     events += state_events(judged, previous)
     events += condition_events(status, previous)
-    tasks = task_statuses(spec, judged, observed, actions=actions, replicating=replicating)
+    tasks = task_statuses(
+        spec, judged, observed,
+        actions=actions, replicating=replicating, audit=auditing.status,
+    )  # fmt: skip
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
 
 
@@ -243,6 +253,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         bookies=bookies,
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
+        mend=found.mend,
         scrub=found.scrub,
         rereplication=found.rereplication,
         drain=found.drain,

@@ -15,6 +15,7 @@ from bookie_operator.plan.findings import (
     Findings,
     Verdict,
     findings_text,
+    mend_text,
     rereplication_text,
     scrub_text,
 )
@@ -184,7 +185,9 @@ def _stalled(found: Findings) -> _Reason:
 
 
 def _audit(found: Findings) -> _Reason:
-    return ("AuditFindings", findings_text(found.audit)) if found.audit.clean is False else None
+    if found.audit.clean is not False:
+        return None
+    return "AuditFindings", findings_text(found.audit) + mend_text(found.mend)
 
 
 def _scrub(found: Findings) -> _Reason:

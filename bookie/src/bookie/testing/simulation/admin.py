@@ -20,6 +20,7 @@ from bookie.server.http import Gauges
 from bookie.server.state import BookieState
 from bookie.testing.simulation.network import Network
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.identity import Identity
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -63,7 +64,9 @@ class AdminPort:
         why = self._guard.judge(method, metadata)
         if why:
             return _Refused(grpc.StatusCode.FAILED_PRECONDITION, why)
-        own = self._control.identity()
+        own, meant = self._control.identity(), Identity.from_metadata(metadata)
+        if meant is not None and self._network.identities is not None:
+            self._network.identities.check(meant, own, f"answered a {method} to somebody")
         message = _REQUESTS[method]()
         message.ParseFromString(request)
         asked = self._network.tap.moment if self._network.tap is not None else 0

@@ -6,7 +6,7 @@ into the history at once; an error they are entitled to get is an event, any oth
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from bookie.protocol.errors import (
     NoSuchLedgerError,
 )
 from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ledger import LedgerState
 from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.audit import AuditSettings
 from bookie.repair.cluster import Cluster
@@ -89,6 +90,8 @@ class Shared:
     deleted: set[LedgerId] = field(default_factory=set)
     """Ledgers that somebody has tried to delete."""
     log_appends: list[LogAppend] = field(default_factory=list)
+    mislaid: Container[LedgerId] = ()
+    """Ledgers that the store had lost for so long that bookies could rightly drop them."""
 
 
 def log_settings(scale: Scale) -> LogSettings:
@@ -138,7 +141,7 @@ async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
     try:
         while written < scale.entries:
             for _ in range(1 + rng.randrange(scale.burst)):
-                _append(history, writer)
+                append(shared, writer)
                 written += 1
             await asyncio.sleep(scale.pause_s * 2 * rng.random())
             await _rest(shared, name)
@@ -146,6 +149,7 @@ async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
             while written - writer.lac > UNSENT_MAX:
                 await writer.wait_acked(EntryId(writer.lac + 1))
         await writer.wait_acked(EntryId(written - 1))
+        await _rest(shared, name)
         await _close(shared, writer)
     except BookieError as error:
         history.note(f"{name} ends ledger {writer.ledger_id}: {type(error).__name__}")
@@ -176,10 +180,11 @@ async def _close(shared: Shared, writer: LedgerWriter) -> None:
     history.opened(ledger_id, end)
 
 
-def _append(history: History, writer: LedgerWriter) -> None:
-    ledger_id = writer.ledger_id
+def append(shared: Shared, writer: LedgerWriter) -> None:
+    """The next entry of its ledger; when it is acknowledged the history learns of it."""
+    history, ledger_id = shared.history, writer.ledger_id
     entry_id = EntryId(len(history.ledger(ledger_id).sent))
-    payload = f"{ledger_id}/{entry_id}".encode()
+    payload = f"{ledger_id}/{entry_id}".encode().ljust(shared.scale.payload_bytes, b".")
     history.sending(ledger_id, entry_id, payload)
     try:
         future = writer.append(payload)
@@ -200,10 +205,9 @@ async def own_log(shared: Shared, store: MetadataStore, name: str) -> None:
     settings = log_settings(scale)
     async with client_of(shared, store) as client:
         while True:
+            log: ReplicatedLog | None = None
             try:
-                log = await ReplicatedLog.open(
-                    LOG_NAME, ledgers=client, store=store, settings=settings
-                )
+                log = await open_log(shared, client, store, settings)
                 history.note(f"{name} owns the log with {log.ledger_ids}")
                 shared.begun.extend(i for i in log.ledger_ids if i not in shared.begun)
                 while log.is_owned and rng.random() > 0.01:
@@ -214,7 +218,37 @@ async def own_log(shared: Shared, store: MetadataStore, name: str) -> None:
                     await _rest(shared, name)
             except BookieError as error:
                 history.note(f"{name} lost the log: {type(error).__name__}")
-            await asyncio.sleep(PATIENCE_S * 2 * rng.random())
+            if log is not None:
+                _check_lost(shared, log, name)
+            await asyncio.sleep(scale.owner_patience_s * 2 * rng.random())
+
+
+async def open_log(
+    shared: Shared, client: Client, store: MetadataStore, settings: LogSettings
+) -> ReplicatedLog:
+    """Takes the log over: what does not exist is on its list no more."""
+    history = shared.history
+    gone = [i for i, known in history.ledgers.items() if known.metadata is None]
+    log = await ReplicatedLog.open(LOG_NAME, ledgers=client, store=store, settings=settings)
+    for ledger_id in gone:
+        if ledger_id in log.ledger_ids:
+            history.violate(
+                f"the log was opened and still lists ledger {ledger_id}, which did not exist"
+            )
+    return log
+
+
+def _check_lost(shared: Shared, log: ReplicatedLog, name: str) -> None:
+    """If it was told that the log has another owner, somebody has taken its ledger."""
+    error = log._lost
+    known = shared.history.ledger(log.ledger_id)
+    is_open = known.metadata is not None and known.metadata.state is LedgerState.OPEN
+    is_fenced = shared.was_told_fenced(log.ledger_id)
+    if isinstance(error, LedgerFencedError) and is_open and not is_fenced:
+        shared.history.violate(
+            f"{name} was told that the log has another owner, and nobody took ledger "
+            f"{log.ledger_id} from it: {error}"
+        )
 
 
 async def _truncate(shared: Shared, log: ReplicatedLog, name: str) -> None:
@@ -271,7 +305,7 @@ async def recover_ledgers(shared: Shared, store: MetadataStore, name: str) -> No
     """Now and then takes a ledger from its writer, and reads it."""
     async with client_of(shared, store) as client:
         while True:
-            await asyncio.sleep(shared.rng.random() * 12.0)
+            await asyncio.sleep(shared.rng.random() * shared.scale.recover_s)
             if not shared.begun:
                 continue
             ledger_id = shared.rng.choice(shared.begun[-4:])
@@ -363,7 +397,7 @@ def _note_losses(shared: Shared, result: dict[str, object]) -> None:
         ledger_id = LedgerId(loss["ledger_id"])
         shared.lossy.add(ledger_id)
         shared.history.note(f"repair records a loss of ledger {ledger_id}")
-        if not shared.losses_expected:
+        if not shared.losses_expected and ledger_id not in shared.mislaid:
             shared.history.violate(
                 f"a repair recorded a loss of ledger {ledger_id} though the budget was kept: {loss}"
             )

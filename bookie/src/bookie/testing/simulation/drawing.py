@@ -9,8 +9,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bookie.testing.simulation.families import family_plan
 from bookie.testing.simulation.plan import LOAD_S, Fault, Plan, Scale
-from bookie.testing.simulation.strokes import stroke_plan
 
 _WEIGHTS: Final[Mapping[str, float]] = {
     "power-cut": 3, "kill": 2, "crash-operation": 3, "crash-point": 3, "replace-disk": 1,
@@ -39,7 +39,7 @@ _QUORUMS: Final = (
 def plan_of(seed: int) -> Plan:
     """The plan of a seed; the same for ever, as recorded totals and directed seeds rely on it."""
     if seed >= SECOND_FROM:
-        return stroke_plan(seed)
+        return family_plan(seed)
     rng = random.Random(f"plan/{seed}")
     scale = _scale(rng)
     keeps_budget = rng.random() < 0.8

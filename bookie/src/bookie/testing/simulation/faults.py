@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from bookie.points import POINTS
+from bookie.testing.simulation.aimed import Aimed
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
 from bookie.testing.simulation.interventions import Interventions
 from bookie.testing.simulation.metadata import SESSION_S
 from bookie.testing.simulation.plan import CRASHES, FORGETTING, LASTING, Fault
 from bookie.testing.simulation.scene import Scene
+from bookie.testing.simulation.store_interventions import StoreInterventions
 
 CUTTING: Final = frozenset({"late-writes", "lost-replies", "store-outage", "store-partition"})
 """After these a boot may come to an end half-way."""
@@ -59,6 +61,8 @@ class Faults:
             "lost-replies": self._lost_replies,
             "stale-listing": self._stale_listing,
             **Interventions(scene).kinds,
+            **StoreInterventions(scene).kinds,
+            **Aimed(scene).kinds,
         }
 
     async def run(self, begin: Callable[[Awaitable[None]], None]) -> None:
@@ -67,8 +71,8 @@ class Faults:
         started = loop.time()
         for fault in self._scene.plan.faults:
             await asyncio.sleep(max(0.0, started + fault.at_s - loop.time()))
-            bookie = self._scene.bookies[fault.who % len(self._scene.bookies)]
-            if self._may(fault, bookie):
+            bookie = self._scene.meant(fault)
+            if bookie is not None and self._may(fault, bookie):
                 self._scene.counts[fault.kind] = self._scene.counts.get(fault.kind, 0) + 1
                 self._scene.history.note(f"fault {fault.kind} {bookie.name}")
                 begin(self._kinds[fault.kind](fault, bookie))
@@ -106,6 +110,7 @@ class Faults:
                 if self._scene.forgetful.get(bookie.name) is False and self._is_whole(bookie):
                     del self._scene.forgetful[bookie.name]
             self._scene.look_at_marks()
+            self._scene.collection.look()
 
     def _is_whole(self, bookie: SimBookie) -> bool:
         is_doomed = bookie.disk.broken or bookie.disk.lies or bookie.is_armed or bookie.is_doomed

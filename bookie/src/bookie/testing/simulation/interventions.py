@@ -9,12 +9,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from bookie.testing.simulation import visitors
+from bookie.storage.disk import remove_file
+from bookie.storage.marker import MARKER_NAME
+from bookie.testing.simulation import owners, visitors
 from bookie.testing.simulation.bookies import SimBookie
+from bookie.testing.simulation.metadata import StoreWeather
 from bookie.testing.simulation.plan import Fault
 from bookie.testing.simulation.scene import Scene
 
 MODES: Final = ("memory", "sync", "journal")
+CONFIRMED_S: Final = 2.5
+"""Within so long a bookie has told the store twice of what it wrote."""
 LAG_MAX_S: Final = 1.5
 """How late messages on a lagging way may be."""
 
@@ -30,19 +35,24 @@ class Interventions:
             "sleep-client": self._sleep_client,
             "idle-client": self._idle_client,
             "recover-now": self._recover_now,
+            "own-now": self._own_now,
             "delete-now": self._delete_now,
             "doubt-now": self._doubt_now,
             "audit-now": self._audit_now,
+            "clear-now": self._clear_now,
             "drain": self._drain,
             "gone": self._gone,
             "namesake": self._namesake,
             "put-back": self._put_back,
+            "marker-lost": self._marker_lost,
             "twin": self._twin,
             "other-mode": self._other_mode,
             "lag": self._lag,
             "leak": self._leak,
             "forge": self._forge,
             "late-writes": self._late_writes,
+            "lost-values": self._lost_values,
+            "slow-store": self._slow_store,
             "stale-reads": self._stale_reads,
         }
 
@@ -77,6 +87,9 @@ class Interventions:
     async def _recover_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("rival", visitors.recover_newest)
 
+    async def _own_now(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.visit("usurper", owners.usurp_log)
+
     async def _delete_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("remover", visitors.delete_newest)
 
@@ -85,6 +98,9 @@ class Interventions:
 
     async def _audit_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("auditor", visitors.audit_now)
+
+    async def _clear_now(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.visit("clearer", visitors.clear_marks)
 
     async def _drain(self, fault: Fault, bookie: SimBookie) -> None:
         """It is to leave: its ledgers are moved, until somebody thinks better of it."""
@@ -132,11 +148,37 @@ class Interventions:
         """It stops, and its disks are put back to what they were a while ago."""
         if not bookie.is_serving or not self._takes(bookie):
             return
-        kept = bookie.disk.snapshot({})
-        await asyncio.sleep(fault.lasts_s)
+        kept, before = bookie.disk.snapshot({}), bookie.extent
+        await asyncio.sleep(max(0.0, fault.lasts_s - CONFIRMED_S))
+        had_written = bookie.is_serving and bookie.extent != before
+        await asyncio.sleep(min(fault.lasts_s, CONFIRMED_S))
+        is_leased = bookie.is_serving and bookie.is_leased
         bookie.is_wanted = bookie.is_doomed = False
         bookie.crash(lambda _disk: kept.kill())
         await asyncio.sleep(0.1)
+        bookie.is_wanted = True
+        bookie.start()
+        await self._look_after_older(bookie, expected=had_written and is_leased)
+
+    async def _look_after_older(self, bookie: SimBookie, *, expected: bool) -> None:
+        """Disks that lack what was written and confirmed since are noticed, and a person asked."""
+        life = bookie.lives
+        for _ in range(30):
+            await asyncio.sleep(0.1)
+            if expected and bookie.is_serving and bookie.lives == life and not bookie.was_approved:
+                self._scene.history.violate(
+                    f"{bookie.name} serves from disks that were put back, and has asked nobody"
+                )
+                return
+
+    async def _marker_lost(self, fault: Fault, bookie: SimBookie) -> None:
+        """It crashes, and what it is told by is gone from its disks: a hand, or a file system's
+        check."""
+        bookie.is_wanted = False
+        bookie.crash(lambda disk: disk.kill())
+        for directory in bookie.directories:
+            remove_file(bookie.disk, directory / MARKER_NAME)
+        await asyncio.sleep(fault.lasts_s)
         bookie.is_wanted = True
         bookie.start()
 
@@ -198,6 +240,17 @@ class Interventions:
         self._scene.network.forging.pop(bookie.name, None)
 
     # The metadata store
+    async def _lost_values(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.store.lost_values = fault.size
+        await asyncio.sleep(fault.lasts_s)
+        self._scene.store.lost_values = 0.0
+
+    async def _slow_store(self, fault: Fault, bookie: SimBookie) -> None:
+        """All its answers are late, by up to the size in seconds."""
+        self._scene.store.latency_s = fault.size
+        await asyncio.sleep(fault.lasts_s)
+        self._scene.store.latency_s = StoreWeather().latency_s
+
     async def _late_writes(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.store.late_writes = fault.size * 0.5
         await asyncio.sleep(fault.lasts_s)

@@ -13,14 +13,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bookie.client.ledgers import Client
-from bookie.client.log import LogEntry, ReplicatedLog, read_log
+from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
+from bookie.client.writer import LedgerWriter
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import (
     BookieError,
     DataLossError,
     NoSuchEntryError,
     NoSuchLedgerError,
+    NotEnoughBookiesError,
+    UnauthorizedError,
 )
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.repair.accept_loss import accept_loss
@@ -41,6 +44,8 @@ BEYOND: Final = 3
 """How far beyond the end of a ledger somebody asks."""
 HEAL_S: Final = 200.0
 """After healing, everything must be well within so long."""
+WRITE_S: Final = 15.0
+"""Within so long it takes a few entries and closes their ledger."""
 ACCEPT_S: Final = 40.0
 """Beyond the budget, a person accepts losses after waiting so long."""
 
@@ -69,6 +74,7 @@ class Judge:
             await self._close_all(cluster)
             await self._until_unmarked()
             await self._judge_log(store)
+            await self._write_again(store)
             await self._read_all(store)
             await self._repair_all(cluster)
             await self._ask_every_replica(cluster)
@@ -131,6 +137,9 @@ class Judge:
             reader = await client.recover_ledger(ledger_id, password=PASSWORD)
         except NoSuchLedgerError:
             return True
+        except UnauthorizedError as error:
+            self._history.violate(f"ledger {ledger_id}: who has its password is told {error}")
+            return True
         except BookieError as error:
             if self._is_over(f"ledger {ledger_id} cannot be closed", error):
                 return True
@@ -163,6 +172,37 @@ class Judge:
         for place in range(1, len(bookie.directories)):
             bookie.wipe(place)
         bookie.start()
+
+    async def _write_again(self, store: MetadataStore) -> None:
+        """A healed cluster takes entries, several at once, and acknowledges each."""
+        scale, shared = self._plan.scale, self._shared
+        if not scale.writes_again:
+            return
+        try:
+            async with clients.client_of(shared, store) as client, asyncio.timeout(WRITE_S):
+                writer = await self._new_ledger(client)
+                for number in range(scale.writes_again):
+                    clients.append(shared, writer)
+                    await asyncio.sleep(0.001 * (number % 3))
+                await writer.wait_acked(EntryId(scale.writes_again - 1))
+                self._history.opened(writer.ledger_id, await writer.close())
+        except (BookieError, TimeoutError) as error:
+            self._history.violate(f"a healed cluster does not take entries: {error!r}")
+
+    async def _new_ledger(self, client: Client) -> LedgerWriter:
+        """Once enough bookies are registered again: lost sessions take a while to come back."""
+        scale = self._plan.scale
+        while True:
+            try:
+                return await client.create_ledger(
+                    ensemble_size=scale.ensemble,
+                    write_quorum=scale.write_quorum,
+                    ack_quorum=scale.ack_quorum,
+                    password=PASSWORD,
+                )
+            except NotEnoughBookiesError as error:
+                self._history.note(f"the judge cannot write: {error}")
+                await asyncio.sleep(1.0)
 
     async def _until_unmarked(self) -> None:
         is_helped = self._plan.keeps_budget
@@ -255,9 +295,7 @@ class Judge:
         settings = clients.log_settings(self._plan.scale)
         while True:
             try:
-                log = await ReplicatedLog.open(
-                    LOG_NAME, ledgers=client, store=store, settings=settings
-                )
+                log = await clients.open_log(self._shared, client, store, settings)
                 await clients.append_to_log(self._shared, log, "judge")
                 await log.close()
                 return

@@ -54,11 +54,17 @@ class StoreWeather:
 
     latency_s: float = 0.002
     lost_replies: float = 0.0
+    lost_values: float = 0.0
+    """The same, of writes of values of our own and of barriers alone."""
     stale_listing: float = 0.0
     """Chance that the registered bookies are read as they were at the last read."""
     is_out: bool = False
     late_writes: float = 0.0
     """Chance that a write fails for whoever asked, and happens seconds later all the same."""
+    deposed: dict[str, float] = field(default_factory=dict)
+    """Process -> since when its server follows a leader that is none any more: ledgers are read as
+    they were then, and nothing is written.
+    """
     stale_since: float | None = None
     """Since then followers hear nothing: ledgers are read as they were, until a session writes."""
     past: dict[LedgerId, list[tuple[float, Versioned[LedgerMetadata] | None]]] = field(
@@ -79,8 +85,9 @@ class SimStore:
         network: Network,
         weather: StoreWeather,
         rng: random.Random,
-        changed: Callable[[LedgerId, LedgerMetadata | None], None],
+        changed: Callable[[LedgerId, LedgerMetadata | None, str], None],
     ) -> None:
+        """`changed` hears of every change of a ledger's metadata, and who made it."""
         self._name = name
         self._inner = MemoryStore(cluster)
         self._cluster = cluster
@@ -142,15 +149,20 @@ class SimStore:
         *,
         writes: bool = False,
         may_be_late: bool = True,
+        of_values: bool = False,
     ) -> Result:
         self.before_call("asking the metadata store")
         await self._reach()
+        if writes and self._name in self._weather.deposed:
+            await asyncio.sleep(PATIENCE_S)
+            raise UnavailableError("the metadata store has no quorum")
         if writes and may_be_late and self._weather.late_writes:
             await self._perhaps_late(begin)
         result = await begin()
         if writes:
             self._wrote_at = self._loop.time()
-        if writes and self._rng.random() < self._weather.lost_replies:
+        lost = max(self._weather.lost_replies, self._weather.lost_values * of_values)
+        if writes and self._rng.random() < lost:
             await asyncio.sleep(PATIENCE_S)
             raise UnavailableError("the reply of the metadata store was lost: it did happen")
         await self._wait()
@@ -196,7 +208,7 @@ class SimStore:
         return await self._call(self._inner.instance_id)
 
     async def barrier(self) -> None:
-        await self._call(self._inner.barrier, writes=True)
+        await self._call(self._inner.barrier, writes=True, of_values=True)
 
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
@@ -224,11 +236,13 @@ class SimStore:
 
     def _note(self, ledger_id: LedgerId, found: Versioned[LedgerMetadata] | None) -> None:
         self._weather.past.setdefault(ledger_id, []).append((self._loop.time(), found))
-        self._changed(ledger_id, found.value if found is not None else None)
+        self._changed(ledger_id, found.value if found is not None else None, self._name)
 
     @property
     def _stale_since(self) -> float | None:
         """As of when this session reads; None: as it is now."""
+        if self._name in self._weather.deposed:
+            return self._weather.deposed[self._name]
         since = self._weather.stale_since
         return since if since is not None and self._wrote_at < since else None
 
@@ -344,7 +358,9 @@ class SimStore:
 
     async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
         return await self._call(
-            lambda: self._inner.write_value(name, data, version=version), writes=True
+            lambda: self._inner.write_value(name, data, version=version),
+            writes=True,
+            of_values=True,
         )
 
     async def delete_value(self, name: str, *, version: int) -> None:

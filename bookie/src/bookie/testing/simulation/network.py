@@ -17,6 +17,7 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.runs import build_run
+from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.transport import End, Party, Server
 from bookie.wire.native import Op, parse_add, parse_envelope
@@ -85,6 +86,7 @@ class Network:
         self.loop: SimLoop
         self.weather = weather
         self.tap: Tap | None = None
+        self.identities: IdentityWatch | None = None
         self.slowness: dict[str, float] = {}
         """Process -> by what factor all its messages are late."""
         self.lags: dict[tuple[str, str], float] = {}
@@ -202,6 +204,8 @@ class Network:
 
     # Messages (see transport.Route)
     def carry(self, sender: End, message: bytes) -> None:
+        if self.identities is not None and sender.is_server:
+            self.identities.said(self._connections[sender], message)
         if self.tap is not None and sender.is_server:
             self.tap.said(bookie_of(sender.party.name), self._connections[sender], message)
         elif self.tap is not None:
@@ -233,6 +237,8 @@ class Network:
 
     def _hear(self, receiver: End, message: bytes) -> None:
         if receiver.party.is_alive and not receiver.is_closing():
+            if self.identities is not None and receiver.is_server:
+                self.identities.heard(self._connections[receiver], message)
             if self.tap is not None and receiver.is_server:
                 self.tap.heard(bookie_of(receiver.party.name), self._connections[receiver], message)
             elif self.tap is not None:

@@ -23,7 +23,7 @@ from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.engines import INLINE
 from bookie.repair.rereplicate import RereplicateRequest, rereplicate
-from bookie.repair.steps import silent_say
+from bookie.repair.steps import all_bookies, silent_say
 from bookie.testing.simulation.clients import (
     PASSWORD,
     REPAIR,
@@ -48,6 +48,19 @@ async def recover_newest(shared: Shared, store: MetadataStore, name: str) -> Non
         return
     ledger_id = shared.rng.choice(_abandoned(shared) or shared.begun[-2:])
     shared.history.note(f"{name} takes ledger {ledger_id}")
+    async with client_of(shared, store, attempts=RIVAL_ATTEMPTS) as client:
+        try:
+            reader = await client.recover_ledger(ledger_id, password=PASSWORD)
+            shared.history.opened(ledger_id, reader.last_entry_id)
+            await read_all(shared, reader)
+        except BookieError as error:
+            shared.history.note(f"{name} on ledger {ledger_id}: {type(error).__name__}")
+
+
+async def recover_one(
+    shared: Shared, store: MetadataStore, name: str, *, ledger_id: LedgerId
+) -> None:
+    """Takes this very ledger."""
     async with client_of(shared, store, attempts=RIVAL_ATTEMPTS) as client:
         try:
             reader = await client.recover_ledger(ledger_id, password=PASSWORD)
@@ -92,6 +105,19 @@ async def ask_replicas(shared: Shared, store: MetadataStore, name: str) -> None:
                 continue
             bookie_id = shared.rng.choice(_members(known.metadata))
             await _answers(pool, bookie_id, ledger_id, EntryId(len(known.sent) - 1))
+    finally:
+        await pool.close()
+
+
+async def ask_everybody(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Asks every member of every ledger for all of it."""
+    pool = BookiePool(store, settings=SETTINGS.pool)
+    try:
+        for ledger_id in list(shared.begun):
+            known = shared.history.ledger(ledger_id)
+            if known.metadata is not None and known.sent:
+                for bookie_id in _members(known.metadata):
+                    await _answers(pool, bookie_id, ledger_id, EntryId(len(known.sent) - 1))
     finally:
         await pool.close()
 
@@ -198,6 +224,19 @@ async def audit_now(shared: Shared, store: MetadataStore, name: str) -> None:
                 )
 
 
+async def clear_marks(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Asks every bookie to let go of its marks, whether or not anything was repaired."""
+    async with cluster_of(shared, store) as cluster:
+        try:
+            for bookie_id in await all_bookies(cluster):
+                marks = (await cluster.control.list_marks(bookie_id)).marks
+                done = await cluster.control.clear(bookie_id, [mark.ledger_id for mark in marks])
+                cleared = sum(one.is_done for one in done.values())
+                shared.history.note(f"{name} of {bookie_id}: {cleared} of {len(marks)}")
+        except BookieError as error:
+            shared.history.note(f"{name}: {type(error).__name__}")
+
+
 # Moves
 async def drain_bookie(shared: Shared, store: MetadataStore, name: str, *, bookie_id: str) -> None:
     """Moves every ledger off a bookie, as far as it may."""
@@ -209,6 +248,12 @@ async def drain_bookie(shared: Shared, store: MetadataStore, name: str, *, booki
             shared.history.note(f"{name} of {bookie_id}: {type(error).__name__}")
             return
     shared.history.note(f"{name} of {bookie_id}: exit {done['exit_code']}")
+    deleted = sum(known.metadata is None for known in shared.history.ledgers.values())
+    if done["ledgers"]["deleted"] > deleted:
+        shared.history.violate(
+            f"a drain of {bookie_id} calls {done['ledgers']['deleted']} ledgers deleted, and "
+            f"{deleted} are"
+        )
 
 
 async def keep_bookie(shared: Shared, store: MetadataStore, name: str, *, bookie_id: str) -> None:

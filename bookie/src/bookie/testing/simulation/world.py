@@ -5,6 +5,7 @@ progress. Whatever is violated on the way is in the history.
 """
 
 import asyncio
+import contextvars
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -17,13 +18,15 @@ from bookie.points import POINTS
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.testing.simulation import clients
+from bookie.testing.simulation import clients, owners
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, Shared
+from bookie.testing.simulation.collection_watch import CollectionWatch
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.drawing import plan_of
 from bookie.testing.simulation.faults import Faults
 from bookie.testing.simulation.history import History
+from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.judge import Judge
 from bookie.testing.simulation.loop import OWNER, SimLoop, Stuck
 from bookie.testing.simulation.marks_watch import MarksWatch
@@ -100,6 +103,7 @@ class World:
         self._cluster = MemoryCluster()
         self._store_weather = StoreWeather()
         self._clock_offset = 0.0
+        network.identities = IdentityWatch(self.history)
         self._wiretap = network.tap = Wiretap(self.history, self._lost, loop.time)
         self.history.has_stored = self._wiretap.has_acknowledged
         self._shared = Shared(
@@ -110,7 +114,11 @@ class World:
             losses_expected=not plan.keeps_budget,
         )
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
-        self._watch = MarksWatch(self._bookies, self.history)
+        self._watch = MarksWatch(self._bookies, self.history, self._wiretap)
+        self._collection = CollectionWatch(
+            self._bookies, self.history, loop.time, patience_s=1.0 + 2.0 * plan.scale.collect_s
+        )
+        self._wiretap.mislaid = self._shared.mislaid = self._collection.mislaid
         self._wiretap.on_cleared = self._watch.cleared
         self._shared.marks = self._watch.marks
         self._shared.was_told_fenced = self._wiretap.was_told_fenced
@@ -129,8 +137,13 @@ class World:
             resting=self._shared.resting,
             distrust=self._distrust,
             look_at_marks=self._watch.look,
+            cluster=self._cluster,
+            collection=self._collection,
+            writing=self._shared.writing,
+            newcomers=self._wiretap.newcomers,
         )  # fmt: skip
         self._faults = Faults(self._scene)
+        self._wiretap.on_answer = self._answered
 
     # Time of day
     def wall(self) -> float:
@@ -165,7 +178,7 @@ class World:
                 network=self._network,
                 weather=weather,
                 rng=_rng(self.plan, f"namesake/{name}/{self._loop.time()}"),
-                changed=lambda _ledger_id, _metadata: None,
+                changed=lambda _ledger_id, _metadata, _by: None,
             )
 
         return SimBookie(
@@ -204,10 +217,45 @@ class World:
         for bookie in self._bookies:
             if bookie.name == name:
                 bookie.passing(point)
+        self._perhaps_pauses(point, name)
         if name in self._clients and self._scene.armed_points.pop(point, None) is not None:
             self.history.note(f"{name} is killed: {point}")
             self._killed_at[point] = self._killed_at.get(point, 0) + 1
             self._begin(name, self._end_client(name))
+
+    def _perhaps_pauses(self, point: str, name: str) -> None:
+        """A fault waits for whoever passes here to stop for a while."""
+        for pause in self._scene.pauses:
+            if pause.point != point or not name.startswith(pause.who):
+                continue
+            pause.left -= 1
+            if pause.left < 0:
+                self._scene.pauses.remove(pause)
+                self.history.note(f"{name} pauses: {point}")
+                self._sleep(name, pause.lasts_s)
+                return
+
+    def _sleep(self, name: str, lasts_s: float) -> None:
+        sleeper = next((one for one in self._bookies if one.name == name), None)
+        process = sleeper or self._clients[name][1]
+        process.sleep()
+        self._shared.resting.add(name)
+
+        def wake() -> None:
+            process.wake()
+            self._shared.resting.discard(name)
+
+        self._loop.call_later(lasts_s, wake, context=contextvars.Context())
+
+    def _answered(self, bookie: str, what: str) -> None:
+        """A bookie has just given an answer of that kind."""
+        waits = self._scene.answers.get(bookie)
+        if waits is None or waits.what != what:
+            return
+        waits.left -= 1
+        if waits.left < 0:
+            del self._scene.answers[bookie]
+            self._loop.call_soon(waits.then, context=contextvars.Context())
 
     def _store(self, process: Process) -> SimStore:
         return SimStore(
@@ -220,8 +268,10 @@ class World:
             changed=self._ledger_changed,
         )
 
-    def _ledger_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
-        self.history.changed(ledger_id, metadata)
+    def _ledger_changed(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata | None, by: str
+    ) -> None:
+        self.history.changed(ledger_id, metadata, by=by)
         stored = self._cluster.values.get(f"logs/{LOG_NAME}")
         if metadata is not None or stored is None or ledger_id in self._shared.deleted:
             return
@@ -281,6 +331,7 @@ class World:
             ("recoverer", clients.recover_ledgers, scale.recoverers),
             ("deleter", clients.delete_ledgers, scale.deletions),
             ("asker", ask_replicas, scale.askers),
+            ("follower", owners.follow_log, scale.followers),
         ]
         for title, role, count in roles:
             for number in range(count):
@@ -305,7 +356,9 @@ class World:
         self._store_weather.is_out = False
         weather = self._store_weather
         weather.lost_replies = weather.stale_listing = weather.late_writes = 0.0
-        weather.stale_since = None
+        weather.lost_values = 0.0
+        weather.deposed.clear()
+        weather.stale_since, weather.latency_s = None, StoreWeather().latency_s
         for bookie in self._bookies:
             bookie.mend()
             bookie.is_wanted = True
