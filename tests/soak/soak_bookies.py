@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,14 @@ DURABILITY: Final[dict[str, dict[str, Any]]] = {
 
 class SoakError(Exception):
     """The soak has to end here; the message says what was expected and what came."""
+
+
+def halt(pid: int) -> None:
+    """SIGSTOP to a child, and all its threads stand still when this returns: until then one may be
+    in the midst of a rename. Nothing happens to a child that has ended."""
+    os.kill(pid, signal.SIGSTOP)
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 class SoakBookie:
@@ -238,7 +247,8 @@ class SoakBookie:
         The copies lie beside the originals, on the same disks. Blocking; the process stands still
         meanwhile, and is to be told to go on.
         """
-        self.signal(signal.SIGSTOP)
+        if self._process is not None and self.runs:
+            halt(self._process.pid)
         self._copies += 1
         twin = copy.copy(self)
         twin.journal, *twin.ledgers = [

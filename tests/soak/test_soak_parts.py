@@ -1,8 +1,11 @@
 """The parts of a soak that decide something: plan, loss budget, and what counts as a finding."""
 
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
+import psutil
 import pytest
 from bookie.protocol.ids import NO_ENTRY, LedgerId
 from bookie.protocol.runs import checked_run
@@ -10,6 +13,7 @@ from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule
 from promises import Promises
+from soak_bookies import halt
 from soak_probe import unacknowledged_run
 from soak_report import Load, Tally, last_line
 from soak_run import Options, modes_of
@@ -107,6 +111,14 @@ def test_a_copy_that_would_pass_for_a_crash_is_used_only_where_a_crash_makes_dou
     kind: Kind, is_late: bool, mode: str, wanted: bool
 ) -> None:
     assert must_be_older(Fault(0, kind, 0, 0.0, 0.0, is_late=is_late), mode) is wanted
+
+
+def test_a_process_stands_still_before_its_folders_are_copied() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        for _ in range(2):
+            halt(child.pid)
+            assert psutil.Process(child.pid).status() == psutil.STATUS_STOPPED
+        child.kill()
 
 
 def test_right_entries_are_no_finding(promises: Promises, rule: PayloadRule) -> None:
