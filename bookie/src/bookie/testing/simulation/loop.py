@@ -102,8 +102,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self._held.setdefault(owner, [])
 
     def wake(self, owner: Owner) -> None:
-        """What would have run meanwhile runs now, in its order."""
-        self._ready.extend(self._held.pop(owner, ()))
+        """What would have run meanwhile runs now, in its order; what came in before its timers, as
+        in a loop that asks its sockets first.
+        """
+        held = self._held.pop(owner, [])
+        self._ready.extend(one for one in held if not isinstance(one, asyncio.TimerHandle))
+        self._ready.extend(one for one in held if isinstance(one, asyncio.TimerHandle))
 
     def _is_held(self, handle: asyncio.Handle) -> bool:
         owner = handle._context.get(OWNER)  # type: ignore[attr-defined]

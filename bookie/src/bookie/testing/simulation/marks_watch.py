@@ -68,9 +68,12 @@ class MarksWatch:
                 self._check_held(bookie)
 
     def _check_held(self, bookie: SimBookie) -> None:
-        """What it acknowledged and is to hold is there, or it says that it may not be."""
+        """What it acknowledged and is to hold is there, or it says that it may not be. Of ledgers
+        that the metadata store had lost for a while it is not: a bookie could rightly drop them.
+        """
         for ledger_id, known in self._history.ledgers.items():
-            if not self._wiretap.has_acked(bookie.name, ledger_id):
+            is_owed = ledger_id not in self._wiretap.mislaid
+            if not (is_owed and self._wiretap.has_acked(bookie.name, ledger_id)):
                 continue
             state = (bookie.lives, known.metadata, bookie.doubts(ledger_id))
             if known.metadata is None:

@@ -195,7 +195,7 @@ class Wiretap:
             self._fences.setdefault((client, asked.request.ledger_id), set()).add(bookie)
         if bookie in self._excused:
             return
-        if asked.flags & FLAG_FENCE and status.is_known:
+        if asked.flags & FLAG_FENCE and (status.is_known or status in _FENCED_BY):
             self._of(bookie, asked.request.ledger_id).fenced = True
         if isinstance(asked.request, LacRequest) and status is Status.OK:
             lac = LacReply.decode(envelope.body).lac
