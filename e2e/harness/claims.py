@@ -25,6 +25,13 @@ def detected_and_cleared_in_time(fleet: Fleet, incident: Mapping[str, Any]) -> N
     assert incident["secondsToClear"] <= CLEARED_S, incident
 
 
+def is_whole(found: Mapping[str, Any]) -> None:
+    """A check of notes found every entry, and each with its bytes."""
+    assert found["acked"] > 0
+    assert found["read"] == found["acked"], found
+    assert (found["lost"], found["wrong"], found["unknown"]) == (0, 0, 0), found
+
+
 def by_spark(incident: Mapping[str, Any], executors: Watch) -> None:
     """Entries were copied, and by executors of a Spark application, as pods of their own."""
     assert incident["engine"] == "spark-kubernetes", incident

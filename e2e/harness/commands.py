@@ -4,6 +4,8 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from harness.settings import PATIENCE
+
 
 class CommandError(AssertionError):
     """A program failed; the message is its command and the end of what it printed."""
@@ -28,12 +30,14 @@ def run(
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=seconds * PATIENCE,
             check=False,
             env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as error:
-        raise CommandError(command, -1, f"not done after {seconds} s; {error.stderr!r}") from None
+        raise CommandError(
+            command, -1, f"not done after {seconds * PATIENCE} s; {error.stderr!r}"
+        ) from None
     if done.returncode != 0:
         raise CommandError(command, done.returncode, done.stdout + done.stderr)
     return done.stdout

@@ -111,21 +111,42 @@ class Faults:
     @contextmanager
     def stopped(self, *bookies: str) -> Iterator[None]:
         """Bookies stopped cleanly and held, the operator only looking on, while disks change."""
-        self._fleet.change({"paused": True})
-        self._fleet.wait_condition("Paused")
+        self._pause()
         for bookie in bookies:
             self._scale(bookie, 0)
         for bookie in bookies:
-            name = pod_name(bookie)
-            wait_for(
-                f"{name} to be gone",
-                lambda name=name: self._kube.get("pod", name) is None,  # type: ignore[misc]
-                seconds=GONE_S,
-            )
+            self._wait_gone(bookie)
         yield
+        self._resume(*bookies)
+
+    @contextmanager
+    def hung_and_held(self, bookie: str) -> Iterator[None]:
+        """One that hung and was forced away, so that nothing says it stopped, and is held."""
+        self._pause()
+        self._wait_unflushed(bookie)
+        self._signal("STOP", bookie)
+        self._scale(bookie, 0)
+        self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
+        self._wait_gone(bookie)
+        yield
+        self._resume(bookie)
+
+    def _pause(self) -> None:
+        self._fleet.change({"paused": True})
+        self._fleet.wait_condition("Paused")
+
+    def _resume(self, *bookies: str) -> None:
         for bookie in bookies:
             self._scale(bookie, 1)
         self._fleet.change({"paused": False})
+
+    def _wait_gone(self, bookie: str) -> None:
+        name = pod_name(bookie)
+        wait_for(
+            f"{name} to be gone",
+            lambda: self._kube.get("pod", name) is None,
+            seconds=GONE_S,
+        )
 
     def _scale(self, bookie: str, replicas: int) -> None:
         self._kube("scale", "statefulset", set_name(bookie), f"--replicas={replicas}")

@@ -4,6 +4,7 @@ Waits are on conditions of the generation that was applied, and on boot epochs: 
 the fault never satisfies one.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 from harness import manifests
 from harness.kube import Kube, LateError, Object, wait_for
-from harness.manifests import CLUSTER
+from harness.manifests import CLUSTER, WRITER
+from harness.settings import ROOT
 from harness.watch import Watch
 
 UP_S: Final = 150.0
@@ -77,6 +79,13 @@ class Fleet:
             if line.startswith(f"{name} "):
                 return float(line.split()[-1])
         raise AssertionError(f"{bookie} has no metric {name}")
+
+    def registered(self) -> Object:
+        """Of each bookie the hosts that it registered and their addresses, seen from a pod."""
+        script = (ROOT / "e2e" / "pods" / "registered.py").read_text(encoding="utf-8")
+        inside = ("exec", "--stdin", WRITER, "--", "python", "-", self.metadata_url())
+        found: Object = json.loads(self.kube(*inside, stdin=script).splitlines()[-1])
+        return found
 
     # Changes
     def change(self, spec: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from harness.commands import CommandError, run
+from harness.settings import PATIENCE
 
 Object = dict[str, Any]
 Found = TypeVar("Found")
@@ -22,6 +23,7 @@ class LateError(AssertionError):
 
 def wait_for(what: str, look: Callable[[], Found | None], *, seconds: float) -> Found:
     """The first thing found that is neither None nor False; looks again until the deadline."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         found = look()

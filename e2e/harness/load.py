@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from harness.commands import CommandError
 from harness.kube import Kube, LateError, Object, wait_for
-from harness.manifests import WRITER, writer_pod, writer_script
+from harness.manifests import BOOKIE_IMAGE, WRITER, writer_pod, writer_script
 
 START_S: Final = 60.0
 STOP_S: Final = 60.0
@@ -16,9 +16,10 @@ CHECK_S: Final = 180.0
 class Load:
     """One writer in one namespace."""
 
-    def __init__(self, kube: Kube, metadata_url: str) -> None:
+    def __init__(self, kube: Kube, metadata_url: str, *, image: str = BOOKIE_IMAGE) -> None:
         self._kube = kube
         self._metadata_url = metadata_url
+        self._image = image
 
     def start(self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240) -> "Load":
         """Begin to write and wait for the first acks; `prefill`: ledgers and MiB before that."""
@@ -28,7 +29,8 @@ class Load:
             words += ["--prefill-ledgers", str(ledgers), "--prefill-mib", str(mib)]
         namespace = self._kube.namespace
         self._kube.apply(
-            writer_script(namespace), writer_pod(namespace, self._metadata_url, *words)
+            writer_script(namespace),
+            writer_pod(namespace, self._metadata_url, self._image, *words),
         )
         wait_for(
             f"the first acks of at least {ledgers} ledgers",
@@ -64,9 +66,23 @@ class Load:
         self._kube("exec", WRITER, "--", "touch", "/state/stop")
         return self._wait(lambda progress: progress["stopped"], STOP_S)
 
-    def check(self) -> Object:
+    def end(self) -> str:
+        """Stop and go, for a writer of another version; the notes of what was acknowledged."""
+        self.stop()
+        notes = self._kube("exec", WRITER, "--", "cat", "/state/acked")
+        self._kube.delete("pod", WRITER, wait=True)
+        return notes
+
+    def check_notes(self, notes: str) -> Object:
+        """The same as `check` of what another writer noted."""
+        folder = "/state/other"
+        script = f"mkdir {folder} && cat >{folder}/acked"
+        self._kube("exec", "--stdin", WRITER, "--", "sh", "-c", script, stdin=notes)
+        return self.check(folder)
+
+    def check(self, folder: str = "/state") -> Object:
         """A fresh client reads every acknowledged entry back; what it found."""
-        words = ("python", "/e2e/writer.py", "check", "--folder", "/state")
+        words = ("python", "/e2e/writer.py", "check", "--folder", folder)
         command = ("exec", WRITER, "--", *words, "--metadata", self._metadata_url)
         try:
             text = self._kube(*command, seconds=CHECK_S)

@@ -84,7 +84,7 @@ def writer_script(namespace: str) -> Object:
     }
 
 
-def writer_pod(namespace: str, metadata_url: str, *words: str) -> Object:
+def writer_pod(namespace: str, metadata_url: str, image: str, *words: str) -> Object:
     """Writes until told to stop, then stays, so that the check finds its notes."""
     script = (
         'python /e2e/writer.py write --folder /state "$@"; '
@@ -92,7 +92,7 @@ def writer_pod(namespace: str, metadata_url: str, *words: str) -> Object:
     )
     container = {
         "name": WRITER,
-        "image": BOOKIE_IMAGE,
+        "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", script, WRITER, "--metadata", metadata_url, *words],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},

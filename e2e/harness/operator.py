@@ -9,7 +9,7 @@ from harness.commands import CommandError
 from harness.fleet import BKC, BKT
 from harness.kind import Kind
 from harness.kube import Object, wait_for
-from harness.settings import ROOT, TAG
+from harness.settings import PATIENCE, ROOT, TAG
 
 RELEASE: Final = "bookie-operator"
 NAMESPACE: Final = "bookie-system"
@@ -38,7 +38,7 @@ class Operator:
         """`helm upgrade --install`, and until it is ready."""
         values = ("--set", f"image.repository=bookie-operator/operator,image.tag={tag}")
         words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *values)
-        self.kube.helm(*words, "--wait", "--timeout", "120s", seconds=HELM_S)
+        self.kube.helm(*words, "--wait", "--timeout", f"{120 * PATIENCE:.0f}s", seconds=HELM_S)
 
     def renew(self) -> None:
         """This tree's chart and image in place of an earlier run's under the same names."""
@@ -65,7 +65,9 @@ class Operator:
 
     def uninstall(self) -> None:
         """CommandError when the chart refuses."""
-        self.kube.helm("uninstall", RELEASE, "--wait", "--timeout", "90s", seconds=HELM_S)
+        self.kube.helm(
+            "uninstall", RELEASE, "--wait", "--timeout", f"{90 * PATIENCE:.0f}s", seconds=HELM_S
+        )
 
     def is_installed(self) -> bool:
         found = json.loads(self.kube.helm("list", "--all", "--output", "json"))

@@ -9,6 +9,8 @@ ROOT: Final = Path(__file__).parents[2]
 ARTIFACTS: Final = ROOT / "e2e" / "artifacts"
 TAG: Final = os.environ.get("E2E_TAG", "dev")
 """Of the images; spec.image and the chart's values say the same."""
+PATIENCE: Final = float(os.environ.get("E2E_PATIENCE", "1"))
+"""By how much every wait is longer than on a machine of 2 cores that does nothing else."""
 BUILD: Final = f"make images TAG={TAG}"
 IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
 
@@ -26,6 +28,10 @@ class Settings:
     """Folders with kind, kubectl and helm, in front of PATH."""
     build: str
     """The command that builds the images; empty = they are there."""
+    older_chart: str
+    """Packaged chart or folder of an older version's operator; empty: the upgrade is skipped."""
+    older_tag: str
+    """Of that version's images."""
     keep: bool
     """Leave clusters, namespaces and the operator as they are at the end."""
 
@@ -38,6 +44,8 @@ class Settings:
             base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
             tools=os.environ.get("E2E_TOOLS", ""),
             build=os.environ.get("E2E_BUILD", BUILD),
+            older_chart=os.environ.get("E2E_OLDER_CHART", ""),
+            older_tag=os.environ.get("E2E_OLDER_TAG", "older"),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
 

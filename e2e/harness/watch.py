@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from harness.kube import Kube, LateError, Object
+from harness.settings import PATIENCE
 
 AGAIN_S: Final = 0.5
 
@@ -78,6 +79,7 @@ class Watch:
         since: int | None = None,
     ) -> Object:
         """The first version of which `wanted` is true: from the newest on, or from a mark on."""
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         with self._news:
             looked = max(0, len(self.seen) - 1) if since is None else since

@@ -11,6 +11,7 @@ import pytest
 from harness.artifacts import Time, keep_times, table
 from harness.kind import Kind, NoClusterError, load_images
 from harness.operator import Operator
+from harness.settings import PATIENCE
 from harness.story import Story
 
 OUTCOME = pytest.StashKey[pytest.TestReport]()
@@ -26,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("story") is not None:
-            item.add_marker(pytest.mark.timeout(STORY_S))
+            item.add_marker(pytest.mark.timeout(STORY_S * PATIENCE))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -10,7 +10,8 @@ from harness.fleet import bookie_of, claim_name, condition_of, incidents_of, pod
 from harness.kube import Object, wait_for
 from harness.story import Story
 
-STEP_S = 90.0
+STEP_S = 150.0
+"""A boot on new disks alone outlives a lease first."""
 BROKEN = "bookie-operator/repair:no-such-tag"
 REST_S = 40.0
 """So long is measured; an operator at rest looks around a few times in it."""

@@ -169,8 +169,8 @@ def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     def mark_later(*arguments: Any) -> None:
         due.append(partial(mark, *arguments))
 
-    async def stamp_first(self: Takeover, *arguments: Any) -> None:
-        await stamp(self, *arguments)
+    async def stamp_first(self: Takeover, *arguments: Any, **words: Any) -> None:
+        await stamp(self, *arguments, **words)
         while due:
             due.pop()()
 

@@ -99,6 +99,12 @@ ISSUE: Final = (
     "wrong victim order",
 )
 
+KIND_REVIEW: Final = (
+    "D1 findings that nobody repairs",
+    "D2 verified by an audit from before",
+)
+"""Of the review on a real cluster, by its defects."""
+
 REVIEW: Final = (
     "A1 another cluster's bookie answers",
     "A1 the address of a bookie that has gone",
@@ -124,4 +130,4 @@ REVIEW: Final = (
 )
 """Of the review of issue 17, by its items."""
 
-DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW))
+DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW))

@@ -345,14 +345,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=BOOT,
         old="        listing = Listing()\n        if reason or decision.kind",
         new="        claim = await self._takeover.stamp(seen, epoch)\n"
-        "        await self._takeover.begin_to_serve(seen, claim)\n"
+        "        is_calm = not reason and not decision.is_dirty\n"
+        "        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)\n"
         "        listing = Listing()\n        if reason or decision.kind",
         also=(
             Patch(
                 BOOT,
                 "        fixed = await self._takeover.take_disks(seen, decision)\n"
                 "        claim = await self._takeover.stamp(seen, epoch)\n"
-                "        await self._takeover.begin_to_serve(seen, claim)\n",
+                "        if await self._takeover.outlive_former(found, claim) and reason:\n"
+                "            listing = await self._mark_again(storage, found, epoch)\n"
+                "        is_calm = not reason and not decision.is_dirty\n"
+                "        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)\n",
                 "        fixed = await self._takeover.take_disks(seen, decision)\n",
             ),
         ),

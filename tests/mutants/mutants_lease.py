@@ -4,15 +4,20 @@ from typing import Final
 
 from mutant import Mutant, Patch, planted
 
+ANNOUNCE: Final = "bookie/src/bookie/server/announce.py"
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLAIM: Final = "bookie/src/bookie/storage/claim.py"
 FOUND: Final = "bookie/src/bookie/storage/found.py"
 LEASE: Final = "bookie/src/bookie/server/lease.py"
 LOCK: Final = "bookie/src/bookie/storage/lock.py"
+MARKER: Final = "bookie/src/bookie/storage/marker.py"
 STATE: Final = "bookie/src/bookie/server/state.py"
 TAKEOVER: Final = "bookie/src/bookie/storage/takeover.py"
 CONNECTIONS: Final = "bookie/src/bookie/server/connections.py"
 
+ANNOUNCES: Final = "tests/bookie/server/test_announce.py::"
+BOOT: Final = "bookie/src/bookie/storage/boot.py"
+MARKS: Final = "bookie/src/bookie/server/marks.py"
 BOOTS: Final = "tests/bookie/storage/test_takeover.py::"
 CLAIMS: Final = "tests/bookie/storage/test_claim.py::"
 FINDS: Final = "tests/bookie/storage/test_verdicts.py::"
@@ -31,9 +36,66 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a boot does not outwait the process before",
         stands_for=TWO,
         file=TAKEOVER,
-        old="            await asyncio.sleep(self._settings.lease_wait_s)\n",
+        old="        await asyncio.sleep(max(self._settings.lease_wait_s, told))\n",
         new="",
         tests=(BOOTS + "test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves",),
+    ),
+    planted(
+        "what a former process took while a boot waited is denied",
+        stands_for=TWO,
+        file=BOOT,
+        old="outlive_former(found, claim) and reason:",
+        new="outlive_former(found, claim) and not reason:",
+        tests=(BOOTS + "test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied",),
+    ),
+    planted(
+        "all disks new is taken for a clean stop of whoever served on the old ones",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="(found.stamps and not found.is_dirty)",
+        new="not found.is_dirty",
+        tests=(
+            BOOTS
+            + "test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone",
+        ),
+    ),
+    planted(
+        "without a lease the control plane denies what is absent",
+        stands_for=TWO,
+        file=MARKS,
+        old=" or not self._state.look_at_lease()",
+        new="",
+        tests=(
+            "tests/bookie/server/test_marks.py::"
+            "test_a2_without_a_lease_the_control_plane_denies_nothing_either",
+        ),
+    ),
+    planted(
+        "a first claim that goes unheard makes an upgrade after a clean stop an unclean one",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="served = 0 if found.is_bare else found.last_served",
+        new="served = found.last_served",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
+    ),
+    planted(
+        "a boot outwaits a lease of its own settings, whatever the former process was told",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="max(self._settings.lease_wait_s, told)",
+        new="self._settings.lease_wait_s",
+        tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
+    ),
+    planted(
+        "a boot that waits tells its own lease alone",
+        stands_for=TWO,
+        file=TAKEOVER,
+        old="max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0)",
+        new="self._settings.lease_s",
+        tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
     ),
     planted(
         "any lock proves that the process before is gone",
@@ -55,8 +117,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a lock is named by its machine alone",
         stands_for=TWO,
         file=LOCK,
-        old='f"{boot} {stat.st_dev}:{stat.st_ino}"',
-        new='f"{boot} {stat.st_dev}"',
+        old='f"{stat.st_dev} {system.f_fsid:x}:{stat.st_ino}"',
+        new='f"{stat.st_dev} {system.f_fsid:x}"',
         tests=(BOOTS + "test_a2_a_cloned_folder_has_other_locks",),
     ),
     planted(
@@ -174,12 +236,65 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(FINDS + "test_a4_without_the_whole_proof_the_stop_was_unclean",),
     ),
     planted(
+        "new disks alone are proof of a clean stop",
+        stands_for=PROOF,
+        file=FOUND,
+        old="return bool(markers) and all(\n",
+        new="return all(\n",
+        tests=(
+            BOOTS + "test_a2_with_every_disk_new_nothing_proves_that_the_former_process_is_gone",
+        ),
+    ),
+    planted(
         "a clean stop of any boot is proof",
         stands_for=PROOF,
         file=FOUND,
-        old="marker.is_clean and marker.boot_epoch == self.last_served",
+        old="marker.is_clean and marker.boot_epoch in boots",
         new="marker.is_clean",
         tests=(FINDS + "test_a4_without_the_whole_proof_the_stop_was_unclean",),
+    ),
+    planted(
+        "a boot that cannot reach the store any more leaves doubt though it never served",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="mine.generation, is_clean=is_calm)",
+        new="mine.generation)",
+        tests=(BOOTS + "test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away",),
+    ),
+    planted(
+        "a copy of the disks from just before the first answer passes for a clean stop",
+        stands_for=COPY,
+        file=MARKER,
+        old="        self.raise_generation(confirmed=confirmed)\n",
+        new="        self.write(replace(self.current, confirmed=confirmed))\n",
+        tests=(BOOTS + "test_a4_a_copy_from_before_the_first_answer_is_stale",),
+    ),
+    planted(
+        "an announcement whose reply was lost is believed to be the one before",
+        stands_for=("S38 stale listing",),
+        file=ANNOUNCE,
+        old="            self._announced = None\n            try:",
+        new="            try:",
+        tests=(ANNOUNCES + "test_a_change_taken_back_after_its_reply_was_lost_is_announced_again",),
+    ),
+    planted(
+        "data ports open before the store has confirmed who serves",
+        stands_for=COPY,
+        file="bookie/src/bookie/server/lifecycle.py",
+        old="        if await self._patiently(lease.confirm) is None:\n            return\n",
+        new="",
+        tests=(
+            "tests/bookie/server/test_lifecycle.py::"
+            "test_a2_no_port_is_open_before_the_store_has_confirmed_who_serves",
+        ),
+    ),
+    planted(
+        "what serves is marked as a clean stop",
+        stands_for=PROOF,
+        file=MARKER,
+        old="        self.current = replace(self.current, is_clean=False)\n",
+        new="",
+        tests=(BOOTS + "test_whoever_serves_after_a_clean_stop_is_marked_as_dirty",),
     ),
     planted(
         "a store that was put back is written over without a word",
@@ -198,6 +313,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             FINDS + "test_a_store_that_saw_less_than_it_confirmed_was_put_back",
             BOOTS + "test_a4_a_store_put_back_is_told_by_the_next_boot",
+        ),
+    ),
+    planted(
+        "of a version before a proof is asked that it never left",
+        stands_for=PROOF,
+        file=TAKEOVER,
+        old="        served = 0 if found.is_bare else found.last_served\n",
+        new="        served = found.last_served\n",
+        tests=(
+            BOOTS
+            + "test_a_first_claim_that_goes_unheard_takes_no_clean_stop_of_a_version_before_away",
+        ),
+    ),
+    planted(
+        "a copy elsewhere of a bookie that rested is believed to have synced all",
+        stands_for=COPY,
+        file=TAKEOVER,
+        old="        return found.needs_proof and not all(\n",
+        new="        return not found.needs_proof and not all(\n",
+        tests=(
+            BOOTS
+            + "test_a4_a_copy_elsewhere_of_a_bookie_that_rested_is_not_believed_to_have_synced_all",
         ),
     ),
 )

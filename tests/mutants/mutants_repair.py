@@ -16,6 +16,7 @@ STEPS: Final = "bookie/src/bookie/repair/steps.py"
 BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 EPISODES: Final = "operator/src/bookie_operator/plan/episodes.py"
+MENDS: Final = "operator/src/bookie_operator/plan/mends.py"
 PLANS: Final = "operator/src/bookie_operator/plan/__init__.py"
 PLAN_REPAIR: Final = "operator/src/bookie_operator/plan/repair.py"
 STATES: Final = "operator/src/bookie_operator/plan/states.py"
@@ -27,6 +28,7 @@ OWN: Final = "tests/bookie/server/test_recheck.py::"
 STEP: Final = "tests/bookie/repair/test_steps.py::"
 LOSS: Final = "tests/scenarios/test_limbo_and_loss.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_plan.py::"
+MEND: Final = "tests/bookie_operator/plan/test_mends.py::"
 LEAVE: Final = "tests/bookie_operator/plan/test_drains.py::"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -190,6 +192,41 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         new="        if others and candidate in self.impaired:\n",
         tests=(
             PLAN + "TestRestarts::test_one_that_is_out_anyway_restarts_before_those_that_serve",
+        ),
+    ),
+    planted(
+        "a loss that stands in one record is entered in no other",
+        stands_for=("S34 loss not classified",),
+        file=LOSSES,
+        old="before[ledger_id].gone & look.verdict.unrecorded",
+        new="before[ledger_id].gone & look.verdict.unrecorded - look.verdict.lost",
+        tests=(STEP + "test_a_bookie_whose_loss_record_is_gone_gets_another_one",),
+    ),
+    planted(
+        "what an audit finds outside limbo is told and left",
+        stands_for=("D1 findings that nobody repairs",),
+        file=MENDS,
+        old="    return missing + (corrupt.entries if corrupt is not None else 0)\n",
+        new="    return 0\n",
+        tests=(MEND + "test_d1_what_an_audit_finds_starts_a_repair_of_every_ledger",),
+    ),
+    planted(
+        "a repair of findings follows another without a look in between",
+        stands_for=("D1 findings that nobody repairs",),
+        file=MENDS,
+        old="    return looked and (",
+        new="    return (",
+        tests=(MEND + "test_no_round_follows_while_audits_fail",),
+    ),
+    planted(
+        "a bookie that was away cleanly asks for no audit",
+        stands_for=("D2 verified by an audit from before",),
+        file=PLANS,
+        old="        is_asked=bool(suspected) or is_disturbed(judged, previous),\n",
+        new="        is_asked=bool(suspected),\n",
+        tests=(
+            MEND
+            + "TestDisturbances::test_d2_after_a_bookie_was_away_only_a_younger_audit_verifies",
         ),
     ),
 )

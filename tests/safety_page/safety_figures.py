@@ -218,13 +218,15 @@ def _mutants_in_simulation(figures: Figures) -> str:
 
 def _soak(figures: Figures) -> str:
     faults = figures["faults"]
-    return _table(
+    table = _table(
         "| minutes | faults | acknowledged | checked | lost | wrong | limbo clear after (median) |",
         [
             (figures["minutes"], sum(faults.values()), figures["acked"], figures["checked"],
              figures["lost"], figures["wrong"], f"{figures['limbo_cleared_s']['median']} s")
         ],
-    ) + "\nFaults: " + _counts(faults) + ".\n"  # fmt: skip
+    )  # fmt: skip
+    came = _counts(figures["asked"])
+    return f"{table}\nFaults: {_counts(faults)}.\n\nWhat came of them: {came}.\n"
 
 
 def _counts(faults: Mapping[str, int]) -> str:

@@ -18,7 +18,8 @@ from safety_figures import (
 
 SOAK = {
     "revision": "abc", "core": "c0ffee", "release": "0.2.0", "python": "3.11.7", "minutes": 10.0,
-    "faults": {}, "acked": 1, "checked": 1, "lost": 0, "wrong": 0, "limbo_cleared_s": {"median": 1},
+    "faults": {}, "asked": {}, "acked": 1, "checked": 1, "lost": 0, "wrong": 0,
+    "limbo_cleared_s": {"median": 1},
 }  # fmt: skip
 
 

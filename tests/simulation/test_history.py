@@ -12,6 +12,7 @@ from bookie.testing.simulation.history import History, names
 L = LedgerId(4)
 B = tuple(BookieId(f"bookie-{n}") for n in range(4))
 OPEN = LedgerMetadata(L, 3, 3, 2, (Fragment(EntryId(0), B[:3]),))
+CHANGED = replace(OPEN, fragments=(*OPEN.fragments, Fragment(EntryId(2), (B[3], *B[1:3]))))
 
 
 def history(*, acked: int = 0, sent: int = 5) -> History:
@@ -80,6 +81,21 @@ def come_short(made: History) -> None:
     made.check_readable(L, {EntryId(0): b"0", EntryId(2): b"2"})
 
 
+def rewrite_closed(made: History) -> None:
+    made.changed(L, closed(2))
+    made.changed(L, closed(2), by="rival-1")
+
+
+def change_in_recovery(made: History) -> None:
+    made.changed(L, OPEN.in_recovery())
+    made.changed(L, CHANGED.in_recovery(), by="rival-1")
+
+
+def attribute_to_others(made: History) -> None:
+    stored_on(made, 0, 1)
+    made.changed(L, CHANGED, by="writer-0")
+
+
 @pytest.mark.parametrize(
     ("event", "words"),
     [
@@ -94,6 +110,9 @@ def come_short(made: History) -> None:
         (open_elsewhere, "was opened to 3"),
         (lose, "is lost though the budget was kept"),
         (come_short, "1 of 3 entries cannot be read"),
+        (rewrite_closed, "rival-1 wrote the metadata of ledger 4, which was CLOSED already"),
+        (change_in_recovery, "rival-1 changed the last ensemble of ledger 4 while it is"),
+        (attribute_to_others, "2 was acknowledged before its ensemble changed, but of"),
     ],
 )
 def test_a_broken_rule_is_said(event: Callable[[History], None], words: str) -> None:
@@ -109,6 +128,14 @@ def test_a_history_as_it_should_be_breaks_no_rule() -> None:
     made.changed(L, closed(3))
     made.opened(L, EntryId(3))
     assert made.violations == []
+
+
+def test_a_mover_may_write_closed_metadata_and_a_change_may_begin_behind_the_acks() -> None:
+    made, other = history(), history(acked=2)
+    made.changed(L, closed(2))
+    made.changed(L, replace(closed(2)), by="drainer-1")
+    other.changed(L, CHANGED, by="writer-0")
+    assert made.violations == other.violations == []
 
 
 def stored_on(made: History, *numbers: int) -> None:

@@ -109,7 +109,7 @@ def test_an_old_seed_keeps_its_plan() -> None:
     for plan in map(plan_of, range(1, 3000)):
         scale = plan.scale  # fields that came later have their defaults
         drawn.update(repr((plan.keeps_budget, scale.bookies, scale.logs, scale.work_s)).encode())
-        drawn.update(repr([astuple(fault) for fault in plan.faults]).encode())
+        drawn.update(repr([astuple(fault)[:6] for fault in plan.faults]).encode())
     assert drawn.hexdigest()[:16] == "d68c3896e5b57924"
 
 

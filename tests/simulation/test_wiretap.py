@@ -109,6 +109,17 @@ def ask_without_a_pause(wire: Wire) -> None:
         wire.read_lac(0)
 
 
+def tell_a_lac_that_nobody_sent(wire: Wire) -> None:
+    wire.add(0, 6, lac=5)
+    wire.read_lac(0, lac=6)
+
+
+def take_what_was_given_up(wire: Wire) -> None:
+    wire.add(0, 0)
+    wire.tap.given_up(B[0], L)
+    wire.add(0, 1)
+
+
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
@@ -121,6 +132,8 @@ def ask_without_a_pause(wire: Wire) -> None:
         (read_without_a_fence, "which it recovers, without a fence"),
         (go_on_after_a_fence, "began 1 of ledger 4 though it had been told"),
         (ask_without_a_pause, "a retry without a pause"),
+        (tell_a_lac_that_nobody_sent, "whose writer has sent none above 5"),
+        (take_what_was_given_up, "had given up all that it had"),
     ],
 )
 def test_a_broken_promise_is_heard(deed: Callable[[Wire], None], words: str) -> None:
@@ -148,7 +161,15 @@ def go_on_where_another_is_fenced(wire: Wire) -> None:
     wire.add(1, 1)
 
 
-@pytest.mark.parametrize("deed", [recover, go_on_where_another_is_fenced])
+def list_without_what_was_rejected(wire: Wire) -> None:
+    """Its copy was wrong, and a repair brings another one."""
+    wire.tap.distrust(B[0])
+    list_without_what_was_taken(wire)
+
+
+@pytest.mark.parametrize(
+    "deed", [recover, go_on_where_another_is_fenced, list_without_what_was_rejected]
+)
 def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:
     wire = Wire()
     deed(wire)
@@ -160,3 +181,31 @@ def test_what_a_bookie_lists_it_has_stored_though_its_answer_was_cut_off() -> No
     assert not wire.tap.has_acknowledged(B[0], L, EntryId(7))
     wire.tap.listed(B[0], L, EntrySet.from_ranges([(7, 7)]), EMPTY, asked=0)
     assert wire.tap.has_acknowledged(B[0], L, EntryId(7))
+
+
+def test_who_takes_a_copy_from_a_recovery_is_a_newcomer_until_the_ledger_names_it() -> None:
+    others = (Fragment(EntryId(0), (B[1], B[2], BookieId("bookie-9"))),)
+    wire, named = Wire(), replace(OPEN, fragments=others)
+    wire.history.changed(L, named.in_recovery())
+    wire.add(0, 0, flags=FLAG_RECOVERY)
+    assert wire.tap.newcomers() == [B[0]]
+    wire.history.changed(L, OPEN.in_recovery())
+    assert wire.tap.newcomers() == []
+
+
+def test_a_bookie_has_pledged_what_it_acknowledged_and_is_to_hold() -> None:
+    wire = Wire()
+    wire.add(0, 3)
+    assert wire.tap.pledged(B[0], L) == EntrySet.from_ranges([(3, 3)])
+    wire.history.changed(L, OPEN.closed(EntryId(2), length=0))
+    assert wire.tap.pledged(B[0], L).is_empty
+
+
+def test_the_answers_that_a_bookie_must_stand_for_are_told() -> None:
+    wire, told = Wire(), list[str]()
+    wire.tap.on_answer = lambda _bookie, what: told.append(what)
+    wire.add(0, 0)
+    wire.add(0, 1, flags=FLAG_RECOVERY)
+    wire.read_lac(0)
+    wire.tap.cleared(B[0], L)
+    assert told == ["add", "recovery add", "fence", "clear"]

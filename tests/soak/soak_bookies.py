@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ STOP_WAIT_S: Final = 60.0
 POLL_S: Final = 0.1
 ASK_WAIT_S: Final = 5.0
 SERVING: Final = (pb.SERVING, pb.READ_ONLY)
+TWINS_OWN: Final = ("journal", "ledgers", "line", "log", "mode")
+"""What a second process of a bookie has for itself."""
 
 DURABILITY: Final[dict[str, dict[str, Any]]] = {
     "memory": {"journalWriteData": False, "ack": "memory"},
@@ -48,6 +51,14 @@ DURABILITY: Final[dict[str, dict[str, Any]]] = {
 
 class SoakError(Exception):
     """The soak has to end here; the message says what was expected and what came."""
+
+
+def halt(pid: int) -> None:
+    """SIGSTOP to a child, and all its threads stand still when this returns: until then one may be
+    in the midst of a rename. Nothing happens to a child that has ended."""
+    os.kill(pid, signal.SIGSTOP)
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 class SoakBookie:
@@ -69,7 +80,7 @@ class SoakBookie:
     ) -> None:
         self.name, self.folder, self.small = name, folder, small
         self.line = Line(metadata_url, log=folder.with_suffix(".line"))
-        self._metadata_url, self._lease_s = metadata_url, lease_s
+        self._metadata_url, self.lease_s = metadata_url, lease_s
         self.approvals = 0
         """Given by a person since the process started."""
         self._copies = 0
@@ -101,7 +112,7 @@ class SoakBookie:
             "bookieId": self.name,
             "metadata": self.line.url,
             "ports": self._ports,
-            "lease": {"seconds": self._lease_s, "confirmSeconds": CONFIRM_S},
+            "lease": {"seconds": self.lease_s, "confirmSeconds": CONFIRM_S},
             "durability": {**DURABILITY[self.mode], "flushIntervalSeconds": FLUSH_S},
             "journal": {"directory": str(self.journal)},
             "ledgers": [{"directory": str(path)} for path in self.ledgers],
@@ -236,7 +247,8 @@ class SoakBookie:
         The copies lie beside the originals, on the same disks. Blocking; the process stands still
         meanwhile, and is to be told to go on.
         """
-        self.signal(signal.SIGSTOP)
+        if self._process is not None and self.runs:
+            halt(self._process.pid)
         self._copies += 1
         twin = copy.copy(self)
         twin.journal, *twin.ledgers = [
@@ -255,7 +267,7 @@ class SoakBookie:
         """The twin is the bookie now; nothing is left of this process and its folders."""
         self.end()
         self.remove_disks()
-        for name in ("journal", "ledgers", "line", "_config", "_runtime", "_process"):
+        for name in (*TWINS_OWN, "_config", "_runtime", "_process"):
             setattr(self, name, getattr(twin, name))
         self.approvals = twin.approvals
 

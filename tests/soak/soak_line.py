@@ -56,16 +56,22 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def _serve(target: int) -> None:
+async def lead(target: int, *, port: int = 0) -> asyncio.Server:
+    """Listens, and passes on what comes to the port `target`. `port`: 0 = any."""
+
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             theirs, ours = await asyncio.open_connection(HOST, target)
-        except OSError:  # the store is down: as if the line led straight to it
+        except OSError:  # nobody is there: as if the line led straight to it
             writer.close()
             return
         await asyncio.gather(_pass_on(reader, ours), _pass_on(theirs, writer))
 
-    server = await asyncio.start_server(meet, HOST, 0)
+    return await asyncio.start_server(meet, HOST, port)
+
+
+async def _serve(target: int) -> None:
+    server = await lead(target)
     print(server.sockets[0].getsockname()[1], flush=True)
     ending = asyncio.StreamReader()
     loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from typing import Final, Self
 from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.entry import DigestType, EntryCodec, master_key
 from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.protocol.verified import payloads_of
@@ -34,6 +34,17 @@ WAIT_S: Final = 10.0
 READ_BYTES: Final = 1 << 20
 NOBODYS: Final = LedgerId(1 << 40)
 """Of a ledger that there will never be: a bookie that is sure of itself denies it."""
+
+
+def unacknowledged_run(ledger_id: LedgerId, first: int, payloads: Sequence[bytes]) -> bytes:
+    """It claims no entry as acknowledged: one bookie alone is given it, and a recovery copies
+    nothing of what is claimed."""
+    codec = EntryCodec(ledger_id, DigestType.CRC32C, PASSWORD)
+    length, entries = 0, []
+    for entry_id, payload in enumerate(payloads, first):
+        length += len(payload)
+        entries.append(codec.encode(EntryId(entry_id), payload, lac=NO_ENTRY, length=length))
+    return bytes(build_run(ledger_id, EntryId(first), entries, lac=NO_ENTRY))
 
 
 class Probe:
@@ -59,13 +70,8 @@ class Probe:
 
     async def add(self, ledger_id: LedgerId, first: int, payloads: Sequence[bytes]) -> Status:
         """One run, as its writer would send it."""
-        codec = EntryCodec(ledger_id, DigestType.CRC32C, PASSWORD)
-        known, length, entries = EntryId(first - 1), 0, []
-        for entry_id, payload in enumerate(payloads, first):
-            length += len(payload)
-            entries.append(codec.encode(EntryId(entry_id), payload, lac=known, length=length))
-        frame = build_run(ledger_id, EntryId(first), entries, lac=known)
-        status, _body = await self._ask(Op.ADD_RUN, master_key(PASSWORD) + bytes(frame))
+        frame = unacknowledged_run(ledger_id, first, payloads)
+        status, _body = await self._ask(Op.ADD_RUN, master_key(PASSWORD) + frame)
         return status
 
     async def read(self, ledger_id: LedgerId, entry_id: int) -> Status:

@@ -124,10 +124,9 @@ class Strikes:
             return
         self._count(fault)
         match fault.kind:
-            case Kind.FREEZE:
-                await self._freeze(victim, fault)
-            case Kind.CUT_OFF:
-                await self._freeze(victim.line, fault)
+            case Kind.FREEZE | Kind.CUT_OFF:
+                self._tally.asked[f"{fault.kind} beyond a lease"] += fault.hold_s > victim.lease_s
+                await self._freeze(victim if fault.kind is Kind.FREEZE else victim.line, fault)
             case Kind.CLEAN_STOP | Kind.ADDRESS_AFTER_STOP:
                 await self._stop_cleanly(victim, fault)
             case _:
@@ -143,6 +142,7 @@ class Strikes:
 
     async def _stop_cleanly(self, victim: SoakBookie, fault: Fault) -> None:
         ports = victim.ports()
+        await self._prepare(victim, fault)
         code = await victim.stop()
         await self._while_down(victim, ports, fault)
         victim.become(fault.mode)
@@ -155,12 +155,16 @@ class Strikes:
                 f"{boot.reason}, expected 0 and a clean stop: {victim.log}"
             )
 
+    async def _prepare(self, victim: SoakBookie, fault: Fault) -> None:
+        if fault.kind in OF_ADDRESSES:
+            await self._foreign.prepare(victim.name, self._promises.ledgers)
+
     async def _while_down(self, victim: SoakBookie, ports: dict[str, int], fault: Fault) -> None:
         if fault.kind not in OF_ADDRESSES:
             await asyncio.sleep(fault.hold_s)
             return
         await self._foreign.take(
-            victim, ports, hold_s=fault.hold_s, promises=self._promises, tally=self._tally
+            victim.name, ports, hold_s=fault.hold_s, findings=self._findings, tally=self._tally
         )
 
     # Losses
@@ -180,6 +184,7 @@ class Strikes:
             await self._twins.beside(victim, others[:COPIES_OF_WITNESS], fault)
         else:
             ports = victim.ports()
+            await self._prepare(victim, fault)
             victim.kill()
             victim.wipe(*_wiped(victim, fault))
             await self._while_down(victim, ports, fault)

@@ -28,6 +28,16 @@ LEAVE_WAIT_S: Final = 60.0
 STALE: Final = "DiskStale"
 
 
+def must_be_older(fault: Fault, mode: str) -> bool:
+    """The copy may be used only when the store has seen what is younger than it.
+
+    A copy of the same generation passes for a crash (docs/safety.md): in memory mode a crash makes
+    all of it doubtful, in the others it denies what came later. After a kill nothing comes later.
+    """
+    is_whole = fault.kind is Kind.COPY_AFTER_KILL and fault.is_late
+    return mode != "memory" and not is_whole
+
+
 class Twins:
     """What the plan says about copies."""
 
@@ -45,11 +55,10 @@ class Twins:
         twin = await self._copy(bookie)
         try:
             await asyncio.sleep(fault.hold_s)
-            has_passed = await self._passed(twin)
+            has_passed = await self._passed(twin, fault)
             bookie.kill()
             if has_passed:
                 bookie.put_back(twin)
-                self._tally.asked["rolled back"] += 1
         finally:
             bookie.drop(twin)
         bookie.become(fault.mode)
@@ -61,7 +70,7 @@ class Twins:
                 f"{health.boot.reason} and {bookie.approvals} approvals, expected {STALE} and one"
             )
 
-    async def _passed(self, twin: SoakBookie) -> bool:
+    async def _passed(self, twin: SoakBookie, fault: Fault) -> bool:
         """True when the store has seen what is younger than the copy. What was written after the
         last confirmation is what a rollback may take unnoticed."""
         end = time.monotonic() + GENERATION_WAIT_S
@@ -73,6 +82,7 @@ class Twins:
             if stored is not None and stored.value.generation > twin.generation:
                 return True
             await asyncio.sleep(POLL_S)
+        self._tally.asked[f"{fault.kind}: nothing newer was confirmed"] += 1
         return False
 
     async def _copy(self, bookie: SoakBookie, *, sleeps_on: bool = False) -> SoakBookie:
@@ -90,10 +100,11 @@ class Twins:
         twin: SoakBookie | None = None
         try:
             await self._write(witness)
-            if not fault.is_late:
+            is_older = must_be_older(fault, first.mode)
+            if is_older or not fault.is_late:
                 twin = await self._copy(first)
                 await self._write(witness)
-                if fault.kind is Kind.COPY_AFTER_KILL and not await self._passed(twin):
+                if is_older and not await self._passed(twin, fault):
                     return
             self._let_befall(first, fault.kind)
             if twin is None:
@@ -103,7 +114,8 @@ class Twins:
             has_served = await self._while_it_lasts(first, twin, fault, witness)
             first.signal(signal.SIGCONT)
             first.line.signal(signal.SIGCONT)
-            await self._settle(first, twin, witness, has_served=has_served)
+            who = await self._settle(first, twin, witness, has_served=has_served)
+            self._tally.asked[f"{fault.kind}: {who} stays"] += 1
         finally:
             first.signal(signal.SIGCONT)
             first.line.signal(signal.SIGCONT)
@@ -151,6 +163,7 @@ class Twins:
         self, first: SoakBookie, twin: SoakBookie, witness: Witness | None, *, sleeps: bool = False
     ) -> None:
         if witness is None:
+            self._tally.asked["nobody to ask: the store was away"] += 1
             return
         await witness.judge_successor(twin, self._findings, self._tally)
         if not first.runs:
@@ -163,27 +176,26 @@ class Twins:
 
     async def _settle(
         self, first: SoakBookie, twin: SoakBookie, witness: Witness | None, *, has_served: bool
-    ) -> None:
-        """Until one of them serves and the other one has given up."""
+    ) -> str:
+        """Until one of them serves and the other one has given up: `first` or `second`."""
         end = time.monotonic() + SETTLE_WAIT_S
         while time.monotonic() < end:
             phase = (await twin.health()).phase
             if phase in SERVING:
                 if not has_served:
                     await self._judge(first, twin, witness)
-                self._tally.asked["second stays"] += 1
                 await self._left(first)
                 first.succeed(twin)
-                return
+                return "second"
             if phase == pb.AWAITING_APPROVAL:
                 await twin.approve()
             if phase == pb.REFUSED or not twin.runs:
-                self._tally.asked["first stays"] += first.runs
                 twin.kill()
-                if not first.runs:
+                is_alive = first.runs
+                if not is_alive:
                     first.start()
                 await first.serving(with_person=True)
-                return
+                return "first" if is_alive else "first, started again,"
             await asyncio.sleep(POLL_S)
         raise SoakError(
             f"two processes of {first.name} did not settle within {SETTLE_WAIT_S:.0f} s who stays: "

@@ -1,15 +1,23 @@
 """The parts of a soak that decide something: plan, loss budget, and what counts as a finding."""
 
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
+import psutil
 import pytest
+from bookie.protocol.ids import NO_ENTRY, LedgerId
+from bookie.protocol.runs import checked_run
 from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule
 from promises import Promises
+from soak_bookies import halt
+from soak_probe import unacknowledged_run
 from soak_report import Load, Tally, last_line
 from soak_run import Options, modes_of
+from soak_twins import must_be_older
 
 LEDGER = 7
 ALL = frozenset(LOSSES)
@@ -82,6 +90,35 @@ def test_payloads_differ_by_seed_ledger_and_entry(rule: PayloadRule) -> None:
     assert len(payloads) == 400
     assert rule.payload(1, 2) == PayloadRule(1).payload(1, 2) != PayloadRule(2).payload(1, 2)
     assert max(map(len, payloads)) > 1000 > 24 <= min(map(len, payloads))
+
+
+def test_what_one_bookie_alone_is_given_is_not_claimed_to_be_acknowledged() -> None:
+    run = checked_run(unacknowledged_run(LedgerId(LEDGER), 3, [b"a", b"b"]))
+    assert (run.first_entry_id, run.count, run.lac) == (3, 2, NO_ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_late", "mode", "wanted"),
+    [
+        (Kind.COPY_CUT_OFF, True, "memory", False),
+        (Kind.COPY_CUT_OFF, True, "journal", True),
+        (Kind.COPY_ASLEEP, False, "sync", True),
+        (Kind.COPY_AFTER_KILL, False, "journal", True),
+        (Kind.COPY_AFTER_KILL, True, "journal", False),
+    ],
+)
+def test_a_copy_that_would_pass_for_a_crash_is_used_only_where_a_crash_makes_doubtful(
+    kind: Kind, is_late: bool, mode: str, wanted: bool
+) -> None:
+    assert must_be_older(Fault(0, kind, 0, 0.0, 0.0, is_late=is_late), mode) is wanted
+
+
+def test_a_process_stands_still_before_its_folders_are_copied() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        for _ in range(2):
+            halt(child.pid)
+            assert psutil.Process(child.pid).status() == psutil.STATUS_STOPPED
+        child.kill()
 
 
 def test_right_entries_are_no_finding(promises: Promises, rule: PayloadRule) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ class BootLab:
         self.steps: list[str] = []
         self.rival_wait_s = 30.0
         self.lease_wait_s = 3600.0
+        self.lease_s = 0.0
+        """As the claim of the process that boots next tells it."""
         self.holders: tuple[str, ...] = ("here", "here", "here")
         """Of the process that boots next: others than before are those of another machine."""
         self.nonce = ""
@@ -70,7 +73,9 @@ class BootLab:
         self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
     ) -> BootSettings:
         storage = settings(self.root, self.mode, disks=self.ledger_disks)
-        return BootSettings(ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s)
+        return BootSettings(
+            ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s, self.lease_s
+        )
 
     def directory(self, place: int) -> Path:
         return self.settings().directories[place]
@@ -124,6 +129,12 @@ class BootLab:
         """A whole boot."""
         self.now = await self.begin(mode=mode, policy=policy, uids=uids).run()
         return self.now
+
+    async def confirm(self) -> None:
+        """What a lease does before the first answer: the store knows of the generation."""
+        assert self.now is not None and self.now.markers.current is not None
+        claim, generation = self.now.claim, self.now.markers.current.generation
+        await claim.write(replace(claim.stored, generation=generation))
 
     async def stop(self) -> None:
         """A clean stop."""

@@ -104,6 +104,9 @@ class ServerLab:
             storage=replace(made.storage, **self.sizes),
             rival_wait_s=0.2,
             lease_wait_s=0.0,
+            # They stay the same volumes for all that.
+            volume_uids=tuple(str(path) for path in made.directories),
+            lease_s=0.0,
         )
 
     async def _open(self, _url: str) -> MetadataStore:

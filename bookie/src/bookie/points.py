@@ -17,6 +17,7 @@ POINTS = (
     "boot: stamped, epoch not in the store",
     "boot: epoch in the store, no marker yet",
     "boot: markers written, the store does not know that it serves",
+    "boot: the store knows that it serves, its markers may say clean",
     "stop: flushed, markers still dirty",
     "lease: generation raised, store not written",
     "checkpoint: log synced, index not committed",

@@ -162,6 +162,8 @@ class JobKind(StrEnum):
     ACCEPT_LOSS = "accept-loss"
     DRAIN = "drain"
     REREPLICATE = "rereplicate"
+    MEND = "mend"
+    """A repair of every ledger, also of those that nobody has in limbo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +286,27 @@ class ScrubReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MendReport:
+    """What a repair of every ledger made good; `wrong`: entries that are not as they must be after
+    it, by any class of the audit that ends it. `blocked`: ledgers it did not finish."""
+
+    ledgers: int = 0
+    blocked: int = 0
+    wrong: int = 0
+    entries_copied: int = 0
+    corrupt_replaced: int = 0
+    engine: str = ""
+    engine_reason: str = ""
+    spark_app_id: str = ""
+    executors: int = 0
+    message: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.blocked or self.wrong)
+
+
+@dataclass(frozen=True, slots=True)
 class LossReport:
     """How a ledger was closed by a person's decision; `lost_from` None = without giving up any."""
 
@@ -313,6 +336,7 @@ class Job:
     drain: DrainReport | None = None
     scrub: ScrubReport | None = None
     rereplication: RereplicationReport | None = None
+    mend: MendReport | None = None
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
     progress: str = ""

@@ -25,6 +25,7 @@ from bookie_operator.observed import (
     Job,
     JobKind,
     LossReport,
+    MendReport,
     RepairReport,
     RereplicationReport,
     ScrubReport,
@@ -58,6 +59,8 @@ def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
             return replace(job, scrub=scrub_report(tree))
         case JobKind.REREPLICATE:
             return replace(job, rereplication=rereplication_report(tree))
+        case JobKind.MEND:
+            return replace(job, mend=mend_report(tree))
         case JobKind.ACCEPT_LOSS:
             return replace(job, loss=loss_report(tree))
 
@@ -180,6 +183,23 @@ def scrub_report(tree: Mapping[str, Any]) -> ScrubReport | None:
         last_copies=last_copies_of(tree),
         wrong=sum(_count(after, name) for name in _WRONG),
         blocked=_count(ledgers, "blocked"),
+        message=message_of(tree),
+    )
+
+
+def mend_report(tree: Mapping[str, Any]) -> MendReport | None:
+    """None when the result has no closing audit: the repair did not come to its end."""
+    after = _part(tree, "audit_after")
+    if not after:
+        return None
+    ledgers = _part(tree, "ledgers")
+    return MendReport(
+        ledgers=_count(ledgers, "considered") + _count(ledgers, "done_before"),
+        blocked=_count(ledgers, "blocked"),
+        wrong=sum(_count(after, name) for name in _WRONG),
+        entries_copied=_count(tree, "entries_copied"),
+        corrupt_replaced=_count(tree, "corrupt_replaced"),
+        **_engine(tree),
         message=message_of(tree),
     )
 

@@ -6,6 +6,7 @@ from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
 from bookie.protocol.errors import BadRequestError, MetadataConflictError, UnavailableError
 from bookie.protocol.ids import LedgerId
+from bookie.testing.metadata import FaultyStore
 
 
 def listed(*ids: int, deleting: tuple[int, ...] = ()) -> LedgerList:
@@ -89,3 +90,13 @@ async def test_a_write_that_may_still_happen_is_no_conflict(
     monkeypatch.setattr(store, "write_value", lost)
     with pytest.raises(UnavailableError):
         await one.write(listed(1))
+
+
+async def test_what_became_of_an_unheard_write_is_looked_up_behind_a_barrier() -> None:
+    store = FaultyStore(MemoryStore())
+    await store.initialise()
+    one = ListStore(store, "orders")
+    await one.read()
+    store.lost_replies = 1
+    await one.write(listed(1))
+    assert store.calls[-2:] == ["barrier", "read_value"]

@@ -1,6 +1,8 @@
 """The verdict on one ledger, rule by rule; `test_oracle` holds it against plain sets."""
 
-from bookie.protocol.availability import EntrySet
+from dataclasses import replace
+
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
@@ -90,6 +92,16 @@ def test_a_recorded_loss_is_lost_until_a_copy_turns_up() -> None:
     assert len(judged(empty, lost, held(1), held(2)).lost) == 1
     found = judged(empty, lost, held(1, (0, 0)), held(2))
     assert not found.lost and len(found.missing) == 1
+
+
+def test_a_loss_that_one_bookie_has_not_recorded_is_not_recorded_yet() -> None:
+    entry = EntrySet.from_ranges([(0, 0)])
+    first, second, third = (Holding(b, LEDGER, Status.OK, lost=entry) for b in BOOKIES[:3])
+    ledger = ledger_of_three(last=0)
+    assert not judged(ledger, first, second, third).unrecorded
+    unmarked = replace(second, lost=EMPTY, status=Status.UNKNOWN, unchecked=True)
+    assert judged(ledger, first, unmarked, third).unrecorded == entry
+    assert not judged(ledger, first, held(1, (0, 0)), third).unrecorded, "it is there after all"
 
 
 def test_at_least_counts_sets() -> None:

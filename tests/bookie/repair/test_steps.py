@@ -212,6 +212,18 @@ async def test_s35_a_lost_last_entry_is_listed_and_never_called_ok(lab: RepairLa
     assert await marks(lab, 0) == await marks(lab, 1) == 0, "a recorded loss lets the mark go"
 
 
+async def test_a_bookie_whose_loss_record_is_gone_gets_another_one(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=21, last=20)
+    for number in range(3):
+        lab.fleet[number].lose(ledger.ledger_id, [20])
+    await run(lab)
+    lab.control.lost.pop((lab.fleet[0].bookie_id, ledger.ledger_id))  # its disks are new ones
+    await lab.crash(0)
+    again = await run(lab)
+    assert again["losses"][0]["ranges"] == [[20, 20]] and not again["blocked"]
+    assert await marks(lab, 0) == 0 and (await run(lab))["losses"] == []
+
+
 async def test_s35_no_loss_is_recorded_while_a_member_is_down(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=2, last=2)
     lab.fleet[2].down = True

@@ -1,5 +1,9 @@
 """The lease: how long a process answers as the bookie without being confirmed."""
 
+import errno
+from pathlib import Path
+from typing import cast
+
 import pytest
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import StoredBoot
@@ -8,7 +12,8 @@ from bookie.server.lease import Lease
 from bookie.server.settings import Lease as LeaseSettings
 from bookie.server.state import BookieState, Phase
 from bookie.storage.claim import SupersededError
-from bookie.storage.marker import Marker
+from bookie.storage.marker import MARKER_NAME, Marker
+from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ME, BootLab
 
@@ -56,6 +61,15 @@ async def test_the_lease_runs_from_before_the_write_that_confirmed_it(lab: Lease
     await lab.lease.confirm()
     lab.now += 15.0
     assert not lab.state.look_at_lease()
+
+
+async def test_a_confirmation_that_took_longer_than_the_lease_gives_none(lab: LeaseLab) -> None:
+    async def slow(name: str) -> None:
+        lab.now += 75.0
+
+    lab.store.before = slow
+    await lab.lease.confirm()
+    assert not lab.state.is_leased
 
 
 async def test_a_confirmation_ends_what_its_absence_began(lab: LeaseLab) -> None:
@@ -117,6 +131,19 @@ async def test_a4_the_disks_have_a_generation_before_the_store_has_it(lab: Lease
     assert {(m.generation, m.confirmed) for m in found if isinstance(m, Marker)} == {
         (before + 1, before)
     }
+
+
+async def test_a4_a_generation_that_a_full_disk_did_not_take_is_not_claimed(tmp_path: Path) -> None:
+    disk = SimDisk()
+    full = BootLab(tmp_path, store=FaultyStore(MemoryStore()), disk=disk)
+    await full.boot()
+    lab = LeaseLab(full, cast(FaultyStore, full.store))
+    await full.add(await full.ledger(), 0)
+    disk.fail("write", pattern=f"{MARKER_NAME}*", error=errno.ENOSPC)
+    await lab.lease.confirm()
+    lowest = min(each.generation or 0 for each in full.markers())
+    assert (await lab.stored()).generation <= lowest
+    full.end()
 
 
 async def test_a_rollback_of_the_store_is_told_until_a_person_accepts_it(lab: LeaseLab) -> None:

@@ -271,6 +271,20 @@ async def test_another_boot_of_the_same_id_elsewhere_ends_this_one(
     assert ME not in await server.store.bookies()
 
 
+async def test_a2_no_port_is_open_before_the_store_has_confirmed_who_serves(
+    idle_server: ServerLab,
+) -> None:
+    server, open_ports = idle_server, list[bool]()
+
+    async def note(name: str) -> None:
+        if name == "write_boot" and server.bookie is not None:
+            open_ports.append("run" in server.bookie.ports)
+
+    server.metadata.before = note
+    await server.start()
+    assert open_ports[:3] == [False] * 3, "claimed, about to serve, confirmed"
+
+
 async def test_the_same_id_on_other_folders_is_refused_while_this_one_lives(
     server: ServerLab, tmp_path: Path
 ) -> None:
@@ -347,12 +361,14 @@ async def test_a_full_disk_makes_it_read_only_but_not_for_recovery_and_passes(
     capacity, disk.capacity_bytes = disk.capacity_bytes, disk_in_use(disk)
     await idle_server.flush()
     await idle_server.until(lambda: bookie.state.phase is Phase.READ_ONLY)
+    assert "GiB free, adds are taken again from" in bookie.control.health().message
     assert await idle_server.add(ledger, 0) is Status.READ_ONLY
     assert await idle_server.add(ledger, 0, recovery=True) is Status.OK
     assert (await idle_server.store.bookies())[ME].read_only
     disk.capacity_bytes = capacity
     await idle_server.flush()
     await idle_server.until(lambda: bookie.state.phase is Phase.SERVING)
+    assert bookie.control.health().message == ""
     assert await idle_server.add(ledger, 1) is Status.OK
 
 

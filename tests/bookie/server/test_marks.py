@@ -3,6 +3,7 @@
 import pytest
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
+from bookie.protocol.status import Status
 from bookie.server.marks import Marks
 from bookie.server.state import BookieState
 from bookie.storage.boot import Booted
@@ -171,3 +172,11 @@ async def test_a7_the_end_of_the_check_waits_for_what_cannot_be_read_and_says_so
     lab.cluster.garbled.add(ledger)
     assert not await marks.finish_unchecked() and not await marks.finish_unchecked()
     assert caplog.text.count(f"whose metadata cannot be read ({ledger})") == 1
+
+
+async def test_a2_without_a_lease_the_control_plane_denies_nothing_either(lab: BootLab) -> None:
+    marks = judge(lab, await lab.boot())
+    (denied,) = await marks.availability([LedgerId(7)])
+    marks._state.lease_until = 0.0
+    (unknown,) = await marks.availability([LedgerId(7)])
+    assert (denied.status, unknown.status) == (Status.NO_SUCH_LEDGER, Status.UNKNOWN)

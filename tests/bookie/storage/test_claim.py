@@ -135,3 +135,14 @@ async def test_a8_the_former_process_s_last_word_refuses_no_boot(
     else:  # its disks may be newer than ours: everything is looked at again
         with pytest.raises(UnavailableError, match="looks again"):
             await claim.write(MINE)
+
+
+async def test_what_the_former_process_noticed_of_a_rollback_meanwhile_stays(
+    store: FaultyStore,
+) -> None:
+    former = StoredBoot(4, "former", generation=3, served=4)
+    seen = await store.write_boot(ME, former, version=None)
+    await store.write_boot(ME, replace(former, rolled_back="it says less"), version=seen.version)
+    claim = Claim(store, ME, seen=seen)
+    await claim.write(MINE)
+    assert claim.stored == replace(MINE, rolled_back="it says less")

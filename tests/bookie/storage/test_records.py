@@ -78,6 +78,18 @@ def test_a5_after_many_returns_a_tombstone_stays() -> None:
     assert buried.marked(9) == buried == LedgerRecord.decode(buried.encode())
 
 
+def test_a_boot_that_marked_twice_waits_for_what_it_saw_being_recovered_in_either_look() -> None:
+    looks = [Boundary(2, LedgerId(n), recovering=frozenset({LedgerId(n)})) for n in (5, 6)]
+    both = Boundary(2, LedgerId(6), recovering=frozenset({LedgerId(5), LedgerId(6)}))
+    assert looks[0].merged(looks[1]) == looks[1].merged(looks[0]) == both
+
+
+def test_of_two_boots_the_later_says_what_was_being_recovered() -> None:
+    earlier = Boundary(1, LedgerId(5), recovering=frozenset({LedgerId(5)}))
+    later = Boundary(2, LedgerId(5), recovering=frozenset({LedgerId(4)}))
+    assert earlier.merged(later) == later.merged(earlier) == later
+
+
 @pytest.mark.parametrize("payload", [b"", b"\x01", b"\x07" + bytes(60)])
 def test_bytes_that_are_no_record_are_refused(payload: bytes) -> None:
     with pytest.raises(CorruptError):

@@ -219,7 +219,9 @@ def test_a_stale_disk_beside_an_empty_one_is_asked_for() -> None:
 
 
 def test_a_first_boot_that_was_stopped_goes_on() -> None:
-    young = found(disk(0, stamp=stamp(0, boot_epoch=1)), blank(1), blank(2), last_epoch=None)
+    young = found(
+        disk(0, stamp=stamp(0, boot_epoch=1)), blank(1), blank(2), last_epoch=None, last_served=0
+    )
     assert decide(young).kind is Kind.NEW_BOOKIE
 
 
@@ -298,6 +300,21 @@ def test_a_boot_that_claimed_and_never_served_takes_no_proof_away() -> None:
     assert not decide(found(*stamped, last_epoch=EPOCH + 1)).is_dirty
 
 
+@pytest.mark.parametrize("marked", [1, 2, 3])
+def test_a_boot_that_marked_disks_and_never_served_takes_no_proof_away(marked: int) -> None:
+    marker = FoundMarker(True, Marker(EPOCH + 1, MEMORY, GENERATION + 1, is_clean=True))
+    disks = [
+        disk(
+            place,
+            stamp=stamp(place, boot_epoch=EPOCH + 1),
+            marker=marker if place < marked else CLEAN,
+        )
+        for place in range(3)
+    ]
+    assert not decide(found(*disks, last_epoch=EPOCH + 1)).is_dirty
+    assert decide(found(*disks, last_epoch=EPOCH)).is_dirty
+
+
 def test_where_a_version_before_stopped_the_absence_of_markers_is_a_clean_stop() -> None:
     bare = found(*(disk(place, marker=NO_MARKER) for place in range(3)), generation=0, is_bare=True)
     assert not decide(bare).is_dirty
@@ -316,6 +333,11 @@ def test_a4_a_directory_of_an_older_generation_is_stale_in_every_mode(mode: Dura
 def test_a_generation_that_the_store_has_not_seen_yet_is_a_crash_in_between() -> None:
     newer = [disk(place, marker=served(SYNC, generation=GENERATION + place)) for place in range(3)]
     assert decide(found(*newer)).kind is Kind.NORMAL
+
+
+def test_a4_the_next_generation_is_above_those_that_the_store_never_came_to_see() -> None:
+    newer = disk(1, marker=served(SYNC, generation=GENERATION + 12))
+    assert found(newer).next_generation == GENERATION + 13
 
 
 def test_a_store_that_saw_less_than_it_confirmed_was_put_back() -> None:

@@ -2,7 +2,7 @@
 
 from bookie_operator.kubectl.hints import Hint, hints
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Bookie
+from bookie_operator.observed import Bookie, Phase
 from bookie_operator.plan import plan
 from operator_scenes import bookie, cluster, observed
 
@@ -25,3 +25,9 @@ def test_a5_a_held_collection_names_the_bookie_and_the_command_of_its_approval()
         "exec -it demo-bookie-2-0 -c bookie -- "
         "bookie collect approve bookie-2 --metadata zk://here:2181/ledgers"
     )
+
+
+def test_d4_what_to_do_about_a_bookie_that_takes_no_entries() -> None:
+    [told] = hints_for(bookie("bookie-1", phase=Phase.READ_ONLY, message="too little space: x"))[:1]
+    assert "too little space: x" in told.text and "larger volumes" in told.text
+    assert " ".join(told.command) == "exec demo-bookie-1-0 -c bookie -- df -h"

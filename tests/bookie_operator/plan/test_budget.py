@@ -166,6 +166,15 @@ class TestLastCopies:
         made = plan(wanted, seen(safe, *others, of=wanted, jobs=jobs), NOTHING)
         assert [type(action) for action in taken(made)] == [RestartBookie]
 
+    def test_no_audit_begins_beside_a_restart_whose_silence_it_would_count(self) -> None:
+        wanted, others = cluster(image="new:1"), [bookie(b) for b in (B1, B2, B3)]
+        seen_ = seen(bookie(B0), *others, of=wanted)
+        made = plan(wanted, seen_, NOTHING)
+        assert [type(action) for action in taken(made)] == [RestartBookie]
+        assert not [action for action in made.actions if isinstance(action, StartJob)]
+        asked = plan(wanted, replace(seen_, tasks=(task("audit"),)), NOTHING)
+        assert [action for action in asked.actions if isinstance(action, StartJob)]
+
     def test_a_cookie_fix_is_left_to_a_person(self) -> None:
         jobs = [audit_job(thin(held((B0,))))]
         made = plan(cluster(), seen(waiting(B0), jobs=jobs), NOTHING)

@@ -44,6 +44,20 @@ def test_a5_one_bookies_word_that_the_store_went_back_is_enough() -> None:
     assert verdict(silent, ConditionType.METADATA_ROLLED_BACK)[0] == "Unknown"
 
 
+@pytest.mark.parametrize(
+    ("special", "reason"),
+    [(SEER, "MetadataRolledBack"), (bookie(B1, collection_held="90 of 100"), "CollectionHeld")],
+)
+def test_a5_what_waits_for_a_person_is_seen_in_the_one_word_of_kubectl_get(
+    special: Bookie, reason: str
+) -> None:
+    made = look(special)
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.reason == reason
+    assert made.status.phase == "Degraded"
+    assert [event.reason for event in made.events].count(reason) == 1
+
+
 def test_a5_collection_that_waits_for_a_person_is_told_with_its_numbers() -> None:
     why = "90 of 100 ledgers here are gone from the metadata store"
     made = look(bookie(B1, collection_held=why))

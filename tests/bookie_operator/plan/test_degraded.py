@@ -109,6 +109,13 @@ class TestRefusedBoots:
         )
 
 
+def test_d4_a_bookie_that_takes_no_entries_says_why() -> None:
+    made = seen(bookie(B0, phase=Phase.READ_ONLY, message="too little space: /data/x has 1 GiB"))
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.reason == "BookieReadOnly"
+    assert degraded.message == "bookie-0: too little space: /data/x has 1 GiB"
+
+
 class TestWhatIsAround:
     def test_metadata_that_is_away_is_told_once(self) -> None:
         away = MetadataView(message="no route")

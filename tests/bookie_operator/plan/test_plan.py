@@ -214,7 +214,7 @@ class TestUncleanStop:
         cleared = plan(cluster(), observed(unclean(limbo=0), seconds=9), first.status)
         [audit] = of_type(cleared, StartJob)
         assert isinstance(audit, StartJob) and audit.kind is JobKind.AUDIT
-        assert status_of(cleared, ConditionType.DURABILITY_VERIFIED) == "False"
+        assert status_of(cleared, ConditionType.DURABILITY_VERIFIED) == "Unknown"
 
 
 class TestRepairs:

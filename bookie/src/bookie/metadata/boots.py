@@ -1,11 +1,12 @@
 """The bytes of a StoredBoot, in the znode of the bookie's boot epoch.
 
 JSON, UTF-8, keys sorted:
-`{"epoch": 7, "generation": 12, "nonce": "5f3a...", "rolledBack": "", "served": 6}`.
-A version before kept the epoch alone, as decimal digits: `7`.
+`{"epoch": 7, "generation": 12, "lease": 75.0, "nonce": "5f3a...", "rolledBack": "", "served": 6}`.
+A version before kept the epoch alone, as decimal digits: `7`; another left the lease out.
 """
 
 import json
+import math
 
 from bookie.metadata.store import StoredBoot
 from bookie.protocol.errors import MetadataFormatError
@@ -17,6 +18,7 @@ def encode_boot(boot: StoredBoot) -> bytes:
     fields = {
         "epoch": boot.epoch,
         "generation": boot.generation,
+        "lease": boot.lease_s,
         "nonce": boot.nonce,
         "rolledBack": boot.rolled_back,
         "served": boot.served,
@@ -36,6 +38,7 @@ def decode_boot(raw: bytes, *, bookie_id: BookieId) -> StoredBoot:
             found["generation"],
             found["served"],
             found["rolledBack"],
+            lease_s=found.get("lease", 0.0),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _not_a_boot(raw, bookie_id) from error
@@ -43,6 +46,8 @@ def decode_boot(raw: bytes, *, bookie_id: BookieId) -> StoredBoot:
     if not all(type(n) is int and n >= 0 for n in numbers) or not all(
         isinstance(word, str) for word in words
     ):
+        raise _not_a_boot(raw, bookie_id)
+    if type(boot.lease_s) not in (int, float) or not 0 <= boot.lease_s < math.inf:
         raise _not_a_boot(raw, bookie_id)
     return boot
 

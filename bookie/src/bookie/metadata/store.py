@@ -49,10 +49,12 @@ class Cookie:
 class StoredBoot:
     """What the store knows of a bookie's last boot: whoever serves as this bookie keeps it so.
 
-    `epoch`: rises with each boot. `served`: the last epoch that came to serve. `nonce`: names the
-    process that wrote it. `generation`: rises while it writes; no directory of the bookie can be
-    older. `rolled_back`: what it saw of a store that was put back to an earlier state, until a
-    person has dealt with it. `is_bare`: written by a version that kept the epoch alone.
+    `epoch`: rises with each boot. `served`: the last epoch that came to serve, 0 while it was none
+    whose end leaves proof. `nonce`: names the process that wrote it. `generation`: rises while it
+    writes; no directory of the bookie can be older. `rolled_back`: what it saw of a store that was
+    put back to an earlier state, until a person has dealt with it. `is_bare`: written by a version
+    that kept the epoch alone. `lease_s`: how long any process that may answer as the bookie goes on
+    unconfirmed, 0 = not told.
     """
 
     epoch: int
@@ -61,6 +63,7 @@ class StoredBoot:
     served: int = 0
     rolled_back: str = ""
     is_bare: bool = False
+    lease_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Verdict:
     copy). Each of the next three includes the following ones: `below_write_quorum`,
     `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
     `gone`: no copy can be read and every member of the write set has searched its disks.
+    `unrecorded`: of these, what a bookie that owes them has in no loss record of its own.
     `corrupt`: a copy's digest is wrong; only a deep look can tell.
     """
 
@@ -103,6 +104,7 @@ class Verdict:
     below_ack_quorum: EntrySet
     no_copy: EntrySet
     gone: EntrySet
+    unrecorded: EntrySet = EMPTY
     corrupt: EntrySet = EMPTY
 
     @property
@@ -155,6 +157,7 @@ def judge(
     sides = list(shares.values())
     missing, unknown = _union(s.missing for s in sides), _union(s.unknown for s in sides)
     lost = _recorded_losses(shares, holdings, [share.present for share in sides])
+    gone = _gone(metadata, every, sides)
     return Verdict(
         ledger_id=metadata.ledger_id,
         through=through,
@@ -167,7 +170,8 @@ def judge(
         below_write_quorum=missing - lost,
         below_ack_quorum=_short_of(metadata.ack_quorum, metadata, every, sides) - lost,
         no_copy=_short_of(1, metadata, every, sides) - lost,
-        gone=_gone(metadata, every, sides),
+        gone=gone,
+        unrecorded=_unrecorded(gone, shares, holdings),
         corrupt=_union(share.corrupt for share in sides),
     )
 
@@ -252,6 +256,17 @@ def _gone(metadata: LedgerMetadata, every: EntrySet, shares: Collection[Share]) 
     if sum(bool(share.lacking) for share in shares) < metadata.write_quorum:
         return EMPTY
     return every - _union(share.owed - share.lacking for share in shares)
+
+
+def _unrecorded(
+    gone: EntrySet, shares: Mapping[BookieId, Share], holdings: Mapping[BookieId, Holding]
+) -> EntrySet:
+    # A record may be on some members only: the repair died between two, or a disk is a new one.
+    return _union(
+        (gone & share.owed) - holdings[bookie_id].lost
+        for bookie_id, share in shares.items()
+        if gone and share.lacking
+    )
 
 
 def _union(sets: Iterable[EntrySet]) -> EntrySet:

@@ -44,12 +44,12 @@ class Loss:
 
 
 def suspects(findings: Iterable[Verdict]) -> list[LedgerId]:
-    """Ledgers with entries that look definitely lost and are in no loss record yet."""
+    """Ledgers with entries that look definitely lost, and are not in all loss records yet."""
     return [v.ledger_id for v in findings if _may_lose(v)]
 
 
 def _may_lose(verdict: Verdict) -> bool:
-    return verdict.state is LedgerState.CLOSED and bool(verdict.gone - verdict.lost)
+    return verdict.state is LedgerState.CLOSED and bool(verdict.unrecorded)
 
 
 async def record_losses(
@@ -61,13 +61,14 @@ async def record_losses(
     return [
         await _record(control, look, gone)
         for ledger_id, look in looks.items()
-        if (gone := (before[ledger_id].gone & look.verdict.gone) - look.verdict.lost)
-        and _may_lose(look.verdict)
+        if (gone := before[ledger_id].gone & look.verdict.unrecorded) and _may_lose(look.verdict)
     ]
 
 
 async def _record(control: BookieControl, look: Look, gone: EntrySet) -> Loss:
     metadata = look.metadata.value
+    """On all that owe them, also where it stands already: a bookie whose disk is a new one could
+    never be cleared without a record of its own."""
     owed = {
         bookie_id: part
         for bookie_id in look.verdict.shares

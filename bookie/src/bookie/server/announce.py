@@ -56,6 +56,7 @@ class Announcer:
             self._properties[RACK_PROPERTY] = rack
         self._turn = asyncio.Lock()
         self._announced: BookieInfo | None = None
+        """What the store confirmed last; None: nothing yet, or a change is unanswered."""
 
     @property
     def is_read_only(self) -> bool:
@@ -76,6 +77,9 @@ class Announcer:
             wanted = self._wanted()
             if wanted == self._announced or not self._state.phase.serves:
                 return
+            # Until the store has answered, the registration may say either: what was announced
+            # before is announced again as well.
+            self._announced = None
             try:
                 await self._store.register(wanted)
             except BookieError as error:

@@ -71,7 +71,7 @@ class Control:
         health = pb.Health(
             bookie_id=state.bookie_id,
             phase=pb.Phase.Name(int(state.phase)),
-            message=state.message,
+            message=state.explanation,
             limbo_cleared_total=state.traffic.limbo_cleared,
             entries_total=state.traffic.entries_added,
             bytes_total=state.traffic.bytes_added,
@@ -152,7 +152,7 @@ class Control:
     async def set_read_only(self, read_only: bool) -> Phase:
         self._ready()
         assert self._announcer is not None
-        self._state.switch_read_only("person", read_only)
+        self._state.switch_read_only("person", read_only, "a person made it read-only")
         await self._announcer.announce()
         return self._state.phase
 

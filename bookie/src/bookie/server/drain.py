@@ -24,7 +24,7 @@ from bookie.protocol.errors import BookieError, UndecidableError
 from bookie.protocol.ids import BookieId, LedgerId
 from bookie.server.announce import Announcer
 from bookie.server.marks import Marks
-from bookie.server.state import DRAIN_REASON, BookieState
+from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState
 from bookie.storage.disk import Disk
 from bookie.storage.drain_marker import mark_draining, unmark_draining
 from bookie.storage.listing import list_ledgers, named_ids
@@ -93,7 +93,7 @@ class Drain:
         await self._announcer.announce()
 
     def _switch(self, is_on: bool) -> None:
-        self._state.switch_read_only(DRAIN_REASON, is_on)
+        self._state.switch_read_only(DRAIN_REASON, is_on, DRAIN_WORDS)
         self._life += 1
         self._due = self.count = None
         log.info("drain %s", "begins" if is_on else "ended")

@@ -20,9 +20,10 @@ from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.pacing import Pacing
 from bookie.server.settings import BookieSettings
-from bookie.server.state import BookieState
+from bookie.server.state import DISK_FULL_REASON, BookieState
 from bookie.storage.claim import SupersededError
 from bookie.storage.engine import Storage
+from bookie.storage.space import shortage
 
 log = logging.getLogger(__name__)
 
@@ -106,12 +107,12 @@ class Housekeeping:
         await asyncio.to_thread(self._storage.checkpoint)
 
     async def _watch_space(self) -> None:
-        reasons = self._state.read_only_reasons
-        if self._storage.is_full == ("disk-full" in reasons):
+        is_full = self._storage.is_full
+        if is_full == (DISK_FULL_REASON in self._state.read_only_reasons):
             return
-        reasons.symmetric_difference_update({"disk-full"})
-        self._state.settle_phase()
-        log.warning("phase is %s now: free space changed", self._state.phase.name)
+        words = shortage(await asyncio.to_thread(self._storage.usage))
+        self._state.switch_read_only(DISK_FULL_REASON, is_full, f"too little space: {words}")
+        log.warning("phase is %s now: %s", self._state.phase.name, words)
         await self._announcer.announce()
 
     async def _confirm(self) -> None:

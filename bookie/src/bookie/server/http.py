@@ -137,5 +137,5 @@ class ProbeServer:
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         phase = self._state.phase
-        text = f"{phase.name}: {self._state.message}".rstrip(": ") + "\n"
+        text = f"{phase.name}: {self._state.explanation}".rstrip(": ") + "\n"
         return web.Response(status=200 if phase.serves else 503, text=text)

@@ -39,7 +39,7 @@ from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings, Limits
-from bookie.server.state import DRAIN_REASON, BookieState, Phase, boot_time
+from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState, Phase, boot_time
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
@@ -199,7 +199,7 @@ class Bookie:
             self._runtime.write()
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
-                self.state.switch_read_only(DRAIN_REASON, True)
+                self.state.switch_read_only(DRAIN_REASON, True, DRAIN_WORDS)
             store = await self._patiently(lambda: self._host.open_metadata(self._settings.metadata))
             if store is None:
                 return ExitCode.CLEAN
@@ -429,6 +429,7 @@ def boot_settings(settings: BookieSettings) -> BootSettings:
         FixPolicy(settings.cookie_fix.policy),
         volume_uids=(settings.journal.volume_uid, *(disk.volume_uid for disk in settings.ledgers)),
         lease_wait_s=settings.lease.wait_s,
+        lease_s=settings.lease.seconds,
     )
 
 

@@ -106,10 +106,12 @@ class Marks:
         record = self._storage.record(ledger_id)
         limbo = record is not None and record.limbo
         unchecked = self._storage.is_unchecked(ledger_id)
+        # Neither may a process that is perhaps the bookie no longer: no bytes of ours came here.
+        forgot = limbo or unchecked or not self._state.look_at_lease()
         try:
             held = await asyncio.to_thread(self._storage.held, ledger_id)
             lost = await asyncio.to_thread(self._storage.loss, ledger_id)
-            status = self._presence(record, held, forgot=limbo or unchecked)
+            status = self._presence(record, held, forgot=forgot)
         except StorageError as error:
             log.error("availability of ledger %d: %s", ledger_id, error)
             held, lost, status = EMPTY, EMPTY, Status.IO_ERROR

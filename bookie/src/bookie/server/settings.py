@@ -27,6 +27,7 @@ from pydantic.alias_generators import to_camel
 
 from bookie.metadata.opening import check_url
 from bookie.protocol.errors import SettingsError
+from bookie.storage.claim import outlasts_s
 from bookie.storage.modes import DurabilityMode
 
 ENVIRONMENT_PREFIX = "BOOKIE_"
@@ -34,8 +35,6 @@ KIB = 1024
 MIB = 1024 * KIB
 LEASE_TRIES_MIN = 3
 """Confirmations that may fail, one after another, before a lease runs out."""
-CLOCK_DRIFT_MAX = 0.01
-LEASE_MARGIN_S = 2.0
 
 
 class _Section(BaseModel):
@@ -135,8 +134,8 @@ class Lease(_Section):
 
     @property
     def wait_s(self) -> float:
-        """What another process waits: clocks of two machines do not run quite alike."""
-        return self.seconds * (1 + CLOCK_DRIFT_MAX) + LEASE_MARGIN_S
+        """What another process waits."""
+        return outlasts_s(self.seconds)
 
 
 class Tls(_Section):

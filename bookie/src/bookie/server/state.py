@@ -22,7 +22,9 @@ LEASE_LOST: Final = (
     "the metadata store has not confirmed for long that this process is the bookie; another may "
     "have taken its place"
 )
+DISK_FULL_REASON: Final = "disk-full"
 DRAIN_REASON: Final = "drain"
+DRAIN_WORDS: Final = "its ledgers are to be moved away"
 LEASE_REASON: Final = "lease"
 
 
@@ -107,8 +109,9 @@ class BookieState:
     tombstones: int = 0
     """Collected ledgers, by the last look."""
     traffic: Traffic = field(default_factory=Traffic)
-    read_only_reasons: set[str] = field(default_factory=set)
-    """Why adds are refused now: `person`, `drain`, `disk-full`, `lease`; empty = writable."""
+    read_only_reasons: dict[str, str] = field(default_factory=dict)
+    """Why adds are refused now: `person`, `drain`, `disk-full` or `lease`, each with a sentence for
+    people; empty = writable."""
     clock: Callable[[], float] = boot_time
     """Seconds of this machine alone; runs on while it sleeps."""
     lease_until: float = math.inf
@@ -124,7 +127,7 @@ class BookieState:
         """Asked whenever bytes come: a process that slept must not answer as if it had not."""
         if self.is_leased and self.clock() >= self.lease_until:
             self.is_leased = False
-            self.switch_read_only(LEASE_REASON, True)
+            self.switch_read_only(LEASE_REASON, True, LEASE_LOST)
             self.message = "serving what is here, denying nothing: " + LEASE_LOST
             log.warning("%s", self.message)
         return self.is_leased
@@ -156,9 +159,17 @@ class BookieState:
     def is_draining(self) -> bool:
         return DRAIN_REASON in self.read_only_reasons
 
-    def switch_read_only(self, reason: str, is_on: bool) -> None:
-        """Set or drop one reason to refuse normal adds."""
-        (self.read_only_reasons.add if is_on else self.read_only_reasons.discard)(reason)
+    @property
+    def explanation(self) -> str:
+        """What people should know of the phase: what went wrong last, or why adds are refused."""
+        return self.message or "; ".join(self.read_only_reasons.values())
+
+    def switch_read_only(self, reason: str, is_on: bool, words: str = "") -> None:
+        """Set or drop one reason to refuse normal adds; `words`: it, as people should read it."""
+        if is_on:
+            self.read_only_reasons[reason] = words or reason
+        else:
+            self.read_only_reasons.pop(reason, None)
         self.settle_phase()
 
     def settle_phase(self) -> None:

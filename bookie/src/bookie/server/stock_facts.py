@@ -10,7 +10,7 @@ from bookie.protocol.status import Status
 from bookie.server.operations import Operations
 from bookie.server.stock_answers import NO_KEY, Origin
 from bookie.server.stock_reads import FoundEntries
-from bookie.storage.engine import DirectoryUsage
+from bookie.storage.space import DirectoryUsage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 from bookie.wire.stock.messages import (
     BookieInfo,

@@ -24,6 +24,7 @@ from bookie.protocol.errors import (
     CorruptError,
     MetadataFormatError,
     StorageError,
+    UnavailableError,
 )
 from bookie.protocol.ids import LedgerId
 from bookie.storage.claim import Claim
@@ -143,15 +144,19 @@ class Boot:
     async def _run(self) -> Booted:
         seen = await self._look()
         decision = decide(seen.found)
+        if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
+            decision = replace(decision, previous_mode=DurabilityMode.MEMORY)
         self.progress.verdicts = decision.verdicts
         if decision.kind is Kind.REFUSE:
             raise BootRefusedError(decision.message)
         if decision.kind in (Kind.FIX, Kind.ASK):
             await self._get_consent(decision, seen.found)
         if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
-            await self._outlive_rival()
+            await self._outlive_rival(may_take_over=decision.kind is Kind.NORMAL)
         if decision.kind in (Kind.FIX, Kind.ASK):
-            await self._note_doubt(seen.found)
+            # Once the former process is known to be gone, who gets these locks next is alone, too.
+            is_alone = self._takeover.former_is_gone(seen.found)
+            await self._note_doubt(seen.found, holders=self._holders if is_alone else ())
         self._step("replaying")
         storage = await self._open_storage()
         try:
@@ -223,30 +228,32 @@ class Boot:
         await self._approved.wait()
         self.progress.plan = None
 
-    async def _outlive_rival(self) -> None:
+    async def _outlive_rival(self, *, may_take_over: bool) -> None:
         """No process of this id may live on other directories, which only its lock would show.
 
         What is registered is a left-over of a killed process, which goes away, or a rival, who is
-        still there in a look that began after the wait: the answers of a slow store are old.
+        still there in a look that began after the wait: the answers of a slow store are old. On
+        disks that are the bookie's own the boot goes on waiting for it, as a folder that is in use
+        is waited for; on others (`may_take_over` false) nothing shows who of the two is right.
         """
         loop, bookie_id = asyncio.get_running_loop(), self._settings.bookie_id
         began = loop.time()
         gives_up_at = began + self._settings.rival_wait_s
         while rival := (await self._store.bookies()).get(bookie_id):
+            if began > gives_up_at and may_take_over:
+                raise UnavailableError(_lives_elsewhere(rival))
             if began > gives_up_at:
-                raise _lives_elsewhere(rival)
+                raise BootRefusedError(_lives_elsewhere(rival))
             self._step("waiting for the former process to be gone")
             await asyncio.sleep(RIVAL_POLL_S)
             began = loop.time()
 
-    async def _note_doubt(self, found: Found) -> None:
+    async def _note_doubt(self, found: Found, *, holders: Sequence[str]) -> None:
         """Should this boot go no further and the old disk come back, what was replayed and trimmed
         meanwhile is missing there: markers of the weakest mode make the next boot check."""
         doubt = Marker(
             found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
         )
-        # Once the former process is known to be gone, who gets these locks next is alone, too.
-        holders = self._holders if self._takeover.former_is_gone(found) else ()
         doubtful = BootMarkers(self._disk, self._settings.directories, holders=holders)
         await in_thread(lambda: doubtful.write(doubt))
 
@@ -296,11 +303,24 @@ class Boot:
             await in_thread(storage.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
-        await self._takeover.begin_to_serve(seen, claim)
+        if await self._takeover.outlive_former(found, claim) and reason:
+            listing = await self._mark_again(storage, found, epoch)
+        is_calm = not reason and not decision.is_dirty
+        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
+
+    async def _mark_again(self, storage: Storage, found: Found, epoch: int) -> Listing:
+        """The former process answered until now, also for ledgers that are younger than the look
+        before: what it took of them is not here either."""
+        # Should this go no further, who boots next on these disks need not wait for it again.
+        await self._note_doubt(found, holders=self._holders)
+        self._step("marking")
+        existing = await list_existing(self._store, self._settings.bookie_id)
+        await in_thread(partial(mark_existing, storage, epoch, existing))
+        return existing.listing
 
     def _record(
         self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool
@@ -393,9 +413,9 @@ def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
     markers.end_cleanly()
 
 
-def _lives_elsewhere(rival: BookieInfo) -> BootRefusedError:
+def _lives_elsewhere(rival: BookieInfo) -> str:
     places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) or "?"
-    return BootRefusedError(
+    return (
         f"bookie {rival.bookie_id} is registered and alive at {places}, on other directories than "
         "these: stop that process, or give this one an id of its own; nothing was changed"
     )

@@ -14,8 +14,16 @@ from bookie.metadata.store import MetadataStore, StoredBoot, Versioned
 from bookie.protocol.errors import MetadataConflictError, UnavailableError
 from bookie.protocol.ids import BookieId
 
+CLOCK_DRIFT_MAX: Final = 0.01
+LEASE_MARGIN_S: Final = 2.0
 OWN_WRITES_MAX: Final = 8
 """Writes of one claim that may be met by late ones of the same process, one after another."""
+
+
+def outlasts_s(lease_s: float) -> float:
+    """What to wait for a lease to end that another process holds; 0 is none. Clocks of two machines
+    do not run quite alike."""
+    return lease_s * (1 + CLOCK_DRIFT_MAX) + LEASE_MARGIN_S if lease_s else 0.0
 
 
 class SupersededError(MetadataConflictError):
@@ -112,7 +120,8 @@ class Claim:
         """It is outlived after the claim; but what it wrote meanwhile may make our disks old."""
         assert found is not None and self._known is not None
         if found.value.generation == self._known.value.generation:
-            return wanted
+            # It may have noticed a rollback meanwhile, which its claim alone remembers now.
+            return replace(wanted, rolled_back=wanted.rolled_back or found.value.rolled_back)
         raise UnavailableError(
             f"the former process of {self._bookie_id} still writes: the boot looks again"
         )

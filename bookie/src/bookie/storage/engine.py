@@ -13,8 +13,6 @@ said to block may run in any other. One lock guards the state in memory, never h
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -36,7 +34,7 @@ from bookie.storage.reading import StoredRead
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
-from bookie.storage.space import SpaceWatch
+from bookie.storage.space import DirectoryUsage, SpaceWatch
 from bookie.storage.upkeep import Upkeep, close_all
 
 __all__ = [
@@ -45,18 +43,6 @@ __all__ = [
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryUsage:
-    """Space of one directory's disk, and what its own files take; in bytes."""
-
-    path: Path
-    free_bytes: int
-    total_bytes: int
-    log_bytes: int
-    """Allocated log files; 0 for the journal directory."""
-    is_full: bool
 
 
 class Storage:
@@ -436,14 +422,10 @@ class Storage:
     def usage(self) -> list[DirectoryUsage]:
         """Of the journal directory, then of the ledger directories. Blocking, measured now."""
         logs = [0, *(sum(f.size_bytes for f in each.log.files()) for each in self._directories)]
-        paths = (self._settings.journal_dir, *self._settings.ledger_dirs)
-        found = []
-        for path, watch, log_bytes in zip(paths, self._spaces, logs, strict=True):
-            space = watch.measure()
-            found.append(
-                DirectoryUsage(path, space.free_bytes, space.total_bytes, log_bytes, watch.is_full)
-            )
-        return found
+        return [
+            watch.usage(log_bytes=log_bytes)
+            for watch, log_bytes in zip(self._spaces, logs, strict=True)
+        ]
 
     @property
     def is_full(self) -> bool:

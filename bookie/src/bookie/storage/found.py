@@ -91,10 +91,13 @@ class Found:
 
     @property
     def _is_proven_clean(self) -> bool:
-        """Each directory that was stamped says so, of the very boot that the store saw serve."""
+        """Each directory that was stamped says so, of the very boot that the store saw serve, or of
+        a later one that it knows of and has not seen serve: that one found a clean stop. Where all
+        are new, none does: the former process may still run on those of before."""
+        boots = range(self.last_served, (self.last_epoch or 0) + 1)
         markers = [disk.marker.marker for disk in self.disks if disk.stamp is not None]
-        return all(
-            marker is not None and marker.is_clean and marker.boot_epoch == self.last_served
+        return bool(markers) and all(
+            marker is not None and marker.is_clean and marker.boot_epoch in boots
             for marker in markers
         )
 

@@ -20,6 +20,18 @@ _PID_BYTES: Final = 15
 """Always as long, so that a shorter number needs no truncation and no space."""
 
 
+def place_of_lock(holder: str) -> str:
+    """Which file a name of `FolderLock.holders` means, whatever boot of the machine gave it; empty
+    when the name does not say. A copy of a folder has other files."""
+    return holder.rpartition(" ")[2]
+
+
+def _file_of(descriptor: int) -> str:
+    stat, system = os.fstat(descriptor), os.fstatvfs(descriptor)
+    # A device's number may change when the machine starts anew; the file system's id does not.
+    return f"{stat.st_dev} {system.f_fsid:x}:{stat.st_ino}"
+
+
 class FolderInUseError(BootRefusedError):
     """Another process works on these folders; over when it ends."""
 
@@ -60,8 +72,9 @@ class FolderLock:
             os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
 
     def holders(self) -> tuple[str, ...]:
-        """A name for each lock held, in the order of the directories: the machine's boot, device
-        and inode. Who gets the lock of a name that another process left knows that it is gone.
+        """A name for each lock held, in the order of the directories: the machine's boot, device,
+        and the file: `5f3a... 2049 9b1c:131`. Who gets the lock of a name that another process left
+        knows that it is gone.
 
         Empty where the machine's boot cannot be named: a copy of the folder could be anywhere.
         """
@@ -69,8 +82,7 @@ class FolderLock:
             boot = _MACHINE_BOOT.read_text(encoding="ascii").strip()
         except OSError:
             return ("",) * len(self._descriptors)
-        found = [os.fstat(descriptor) for descriptor in self._descriptors]
-        return tuple(f"{boot} {stat.st_dev}:{stat.st_ino}" for stat in found)
+        return tuple(f"{boot} {_file_of(descriptor)}" for descriptor in self._descriptors)
 
     def release(self) -> None:
         while self._descriptors:

@@ -28,7 +28,8 @@ class Marker:
     a directory with a lower one than the store's was put back to an older state. `confirmed`: the
     highest one that the store had when this was written; a store with a lower one was put back.
     `holder`: names the lock that the process holds on this directory, and the machine's boot, empty
-    when they cannot be named. `is_clean`: it stopped with everything flushed and synced.
+    when they cannot be named. `is_clean`: it stopped with everything flushed and synced, or has not
+    begun to serve after such a stop.
     """
 
     boot_epoch: int
@@ -116,6 +117,12 @@ class BootMarkers:
             content = replace(marker, holder=holder).encode()
             write_file(self._disk, directory / MARKER_NAME, content)
         self.current = marker
+
+    def begin(self, *, confirmed: int) -> None:
+        """From now on it serves: whatever ends it is an unclean stop. Blocking."""
+        assert self.current is not None
+        self.current = replace(self.current, is_clean=False)
+        self.raise_generation(confirmed=confirmed)
 
     def raise_generation(self, *, confirmed: int) -> int:
         """The new generation; `confirmed`: what the metadata store has. Blocking."""

@@ -170,11 +170,14 @@ class Boundary:
 
         A later boot may not list an explicit id that was deleted meanwhile: it stays covered (S40).
         What was being recovered is what the later boot saw: of the others each has ended since.
+        Both looks count of one that looked twice: what has ended in between keeps nobody waiting.
         """
         last = max(self.last_ledger_id, other.last_ledger_id)
         extra = frozenset(i for i in self.extra_ids | other.extra_ids if i > last)
         later = max(self, other, key=lambda boundary: boundary.epoch)
-        return Boundary(later.epoch, last, extra, later.recovering)
+        is_same = self.epoch == other.epoch
+        recovering = self.recovering | other.recovering if is_same else later.recovering
+        return Boundary(later.epoch, last, extra, recovering)
 
     def encode(self) -> bytes:
         counts = len(self.extra_ids), len(self.recovering)

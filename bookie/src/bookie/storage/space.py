@@ -4,6 +4,8 @@ A bookie turns read-only while there is still space for what must go on: recover
 the copies of compaction. It takes adds again only when clearly more than the mark is free.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,6 +41,36 @@ class SpaceMarks:
         return max(self.files_min * file_bytes, part)
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryUsage:
+    """Space of one directory's disk, and what its own files take; in bytes.
+
+    `log_bytes`: of allocated log files, 0 for the journal directory. `is_full`: too little is free
+    for normal adds, until `resume_bytes` are.
+    """
+
+    path: Path
+    free_bytes: int
+    total_bytes: int
+    log_bytes: int
+    is_full: bool
+    resume_bytes: int = 0
+
+
+def shortage(usages: Sequence[DirectoryUsage]) -> str:
+    """Which disks have too little space, how little, and how much is enough, for people.
+
+    A file that could not be made may have found a disk full that has room by its marks: then the
+    fullest one is named.
+    """
+    full = [usage for usage in usages if usage.is_full]
+    return "; ".join(
+        f"{usage.path} has {usage.free_bytes / _GIB:.2f} of {usage.total_bytes / _GIB:.2f} "
+        f"GiB free, adds are taken again from {usage.resume_bytes / _GIB:.2f} GiB on"
+        for usage in full or [min(usages, key=lambda usage: usage.free_bytes)]
+    )
+
+
 class SpaceWatch:
     """Full or not, of one directory. `measure` asks the file system; `is_full` is its last word."""
 
@@ -53,6 +85,18 @@ class SpaceWatch:
         """Free and total bytes now; raises StorageError when the file system does not answer."""
         space = self._disk.space(self._path)
         low = self._marks.low_bytes(space, file_bytes=self._file_bytes)
-        factor = self._marks.resume_factor if self.is_full else 1.0
-        self.is_full = space.free_bytes < low * factor
+        self.is_full = space.free_bytes < (self.resume_bytes(space) if self.is_full else low)
         return space
+
+    def usage(self, *, log_bytes: int) -> DirectoryUsage:
+        """As of now; raises StorageError like `measure`."""
+        space = self.measure()
+        return DirectoryUsage(
+            self._path, space.free_bytes, space.total_bytes, log_bytes, self.is_full,
+            resume_bytes=self.resume_bytes(space),
+        )  # fmt: skip
+
+    def resume_bytes(self, space: DiskSpace) -> int:
+        """Free bytes from which on a disk that was full is so no longer."""
+        low = self._marks.low_bytes(space, file_bytes=self._file_bytes)
+        return math.ceil(low * self._marks.resume_factor)

@@ -16,14 +16,15 @@ from bookie.metadata.store import Cookie, MetadataStore, StoredBoot, Versioned
 from bookie.points import passing
 from bookie.protocol.errors import BootRefusedError, MetadataConflictError
 from bookie.protocol.ids import BookieId
-from bookie.storage.claim import Claim, SupersededError
+from bookie.storage.claim import Claim, SupersededError, outlasts_s
 from bookie.storage.consent import FixPolicy
 from bookie.storage.disk import Disk, remove_file
 from bookie.storage.engine import StorageSettings
+from bookie.storage.lock import place_of_lock
 from bookie.storage.marker import BootMarkers, Marker
 from bookie.storage.routing import ROUTING_VERSION
 from bookie.storage.stamps import STAMP_NAME, Stamp, write_stamp
-from bookie.storage.verdicts import Decision, Found, Kind
+from bookie.storage.verdicts import Decision, Found, FoundDisk, Kind
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class BootSettings:
 
     `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
     session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
-    after another has claimed it; more than a lease (`server.lease`).
+    after another has claimed it, if its claim does not tell; more than a lease (`server.lease`).
+    `lease_s`: what this one's claim tells, 0 = nothing.
     """
 
     bookie_id: BookieId
@@ -45,6 +47,7 @@ class BootSettings:
     volume_uids: tuple[str, ...] = ()
     rival_wait_s: float = 30.0
     lease_wait_s: float = 80.0
+    lease_s: float = 0.0
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -117,9 +120,14 @@ class Takeover:
         found = seen.found
         before = seen.stored.value.rolled_back if seen.stored else ""
         claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        # What served last of a version before left no proof of its end. Until this boot serves, the
+        # next one must not ask for it either.
+        served = 0 if found.is_bare else found.last_served
         wanted = StoredBoot(
-            epoch, self._nonce, found.generation, found.last_served,
+            epoch, self._nonce, found.generation, served,
             rolled_back=before or found.rollback_of_store,
+            # Until the former process is outlived its lease counts, too, whoever waits for it.
+            lease_s=max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0),
         )  # fmt: skip
         try:
             await claim.write(wanted)
@@ -130,24 +138,48 @@ class Takeover:
         passing("boot: epoch in the store, no marker yet")
         return claim
 
-    async def begin_to_serve(self, seen: Seen, claim: Claim) -> None:
-        """The former process's time is over, then the markers, then the store knows of it."""
-        if not self.former_is_gone(seen.found):
-            self._on_step("waiting until a former process can no longer answer")
-            await asyncio.sleep(self._settings.lease_wait_s)
+    async def outlive_former(self, found: Found, claim: Claim) -> bool:
+        """Wait until no process of before can answer as this bookie; False when none could.
+
+        The claim is written: from then on none of them is confirmed any more.
+        """
+        if self.former_is_gone(found):
+            return False
+        self._on_step("waiting until a former process can no longer answer")
+        # Its lease may be of other settings than ours.
+        told = outlasts_s(claim.stored.lease_s)
+        await asyncio.sleep(max(self._settings.lease_wait_s, told))
+        return True
+
+    async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
+        """Markers, then the store knows that it serves; former processes are outlived.
+
+        Until the store knows, nothing was served: after a clean stop (`is_calm`) the markers say
+        clean so long, and a store that does not answer just now costs no doubt. The generation
+        rises with the markers that say dirty, and a lease confirms it before the first answer: a
+        copy of the disks as they were before is an old one from then on.
+        """
         mine, generation = claim.stored, seen.found.next_generation
-        marker = Marker(mine.epoch, self._settings.storage.mode, generation, mine.generation)
+        mode = self._settings.storage.mode
+        marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
         await in_thread(lambda: self.markers.write(marker))
         passing("boot: markers written, the store does not know that it serves")
         try:
-            await claim.write(replace(mine, served=mine.epoch, generation=generation))
+            serving = replace(mine, served=mine.epoch, generation=generation)
+            await claim.write(replace(serving, lease_s=self._settings.lease_s))
         except SupersededError as error:
             raise self._rival("boot epoch") from error
+        passing("boot: the store knows that it serves, its markers may say clean")
+        await in_thread(lambda: self.markers.begin(confirmed=generation))
 
     def former_is_gone(self, found: Found) -> bool:
         """No process that served as this bookie can still answer: it said so itself, or it held a
-        lock that is ours now. One of a version before had no lease that could be outlived."""
-        if not found.needs_proof or not found.is_dirty:
+        lock that is ours now. One of a version before had no lease that could be outlived.
+
+        Where no directory is stamped nothing says either: all disks are new, and whoever served on
+        the old ones may serve on.
+        """
+        if not found.needs_proof or (found.stamps and not found.is_dirty):
             return True
         return any(
             disk.stamp is not None
@@ -156,6 +188,15 @@ class Takeover:
             and disk.marker.marker.boot_epoch >= found.last_served
             and disk.marker.marker.holder == holder != ""
             for disk, holder in zip(found.disks, self._holders, strict=False)
+        )
+
+    def may_be_a_copy(self, found: Found) -> bool:
+        """Nothing shows that these are the very disks that the boot before had: neither the name of
+        a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
+        return found.needs_proof and not all(
+            is_same_volume(disk) or (holder and _place_before(disk) == place_of_lock(holder))
+            for disk, holder in zip(found.disks, self._holders, strict=False)
+            if disk.stamp is not None
         )
 
     def _write_stamps(self, found: Found, epoch: int) -> None:
@@ -188,6 +229,15 @@ class Takeover:
         ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
         journal = (str(self._settings.storage.journal_dir),)
         return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
+
+
+def _place_before(disk: FoundDisk) -> str:
+    return place_of_lock(disk.marker.marker.holder) if disk.marker.marker is not None else ""
+
+
+def is_same_volume(disk: FoundDisk) -> bool:
+    """The platform names the volume, and it is the one that was stamped."""
+    return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:

@@ -232,18 +232,19 @@ def accept_loss(
 
 
 @plugin.command()
-@click.argument("bookie")
+@click.argument("bookie", required=False)
 @cluster_option
 @following
 @output_option("text")
 @with_kubectl
-def repair(kubectl: Kubectl, bookie: str, name: str | None, **how: Any) -> int:
-    """Repair BOOKIE now.
+def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -> int:
+    """Repair BOOKIE now, or every ledger.
 
-    Repairs come by themselves; this one does not wait for the next attempt. Exit code 3: limbo is
-    left.
+    Repairs come by themselves; this one does not wait for the next attempt. Without a BOOKIE also
+    copies are made again that are missing where nothing is in limbo. Exit code 3: limbo, or
+    something missing, is left.
     """
-    wish = asking.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie)
+    wish = asking.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie or "")
     return asking.ask(kubectl, wish, **how)
 
 

@@ -153,6 +153,8 @@ def _judged(kubectl: Kubectl, task: BookieTask) -> int:
         return Exit.DONE if rereplication_after(kubectl, task).clean else Exit.DAMAGE
     if task.status.phase is TaskPhase.SUCCEEDED:
         return Exit.DONE
+    if kind is TaskType.REPAIR and not task.spec.bookie:
+        return Exit.DAMAGE
     if kind is TaskType.REPAIR:
         cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
         return Exit.DAMAGE if marks_left(cluster.status, task.spec.bookie) else Exit.FAILED

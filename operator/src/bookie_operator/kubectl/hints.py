@@ -24,7 +24,7 @@ from bookie_operator.model.status import (
 )
 
 _GONE: Final = (BookieState.CRASH_LOOP, BookieState.UNRESPONSIVE)
-_AUDIT_HELPS: Final = ("AuditPending", "AuditStale", "AuditFindings")
+_AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,13 @@ def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
             f"{bookie.id} does not come up by itself. Its last words:",
             ("logs", pod, "-c", "bookie", "--previous"),
         )
+    elif bookie.state is BookieState.READ_ONLY:
+        yield Hint(
+            f"{bookie.id} takes no new entries: {bookie.message or 'it does not say why'}. Where "
+            "space is too little, delete ledgers or give it larger volumes: it goes on by itself. "
+            "The volumes:",
+            ("exec", pod, "-c", "bookie", "--", "df", "-h"),
+        )
     elif bookie.state in (BookieState.PENDING, BookieState.DOWN):
         yield Hint(f"{bookie.id} has no running process. Why:", ("describe", "pod", pod))
 
@@ -117,6 +124,12 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
     is_unproven = verified is not None and verified.reason in _AUDIT_HELPS
+    if verified is not None and verified.reason == "AuditFindings" and not status.mend.running:
+        yield Hint(
+            "An audit found copies missing or wrong. They are made again from the others by "
+            "themselves unless spec.audit.onFindings is Report; to have it done now:",
+            ("bookie", "repair", "--cluster", name),
+        )
     if is_unproven and is_calm and not status.audit.running:
         yield Hint("To have every copy checked now:", ("bookie", "audit", name))
     if any(item.predicate == LAST_COPY for item in status.blocked):

@@ -118,6 +118,8 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
             return f"Pending, refused by {item.predicate}: {item.message}"
     if cluster.spec.paused:
         return "Pending: the cluster is paused (kubectl bookie resume)"
+    if task.spec.type is TaskType.REPAIR and not task.spec.bookie:
+        return "Pending: it begins once every bookie serves, none has marks, no other job runs"
     if task.spec.type is TaskType.AUDIT and cluster.status.is_true(ConditionType.REPAIR_RUNNING):
         return "Pending: a repair goes first"
     if task.spec.type is TaskType.AUDIT and cluster.status.audit.running:

@@ -25,6 +25,7 @@ from bookie_operator.model.status import (
     DrainStatus,
     Incident,
     IncidentOutcome,
+    MendStatus,
     MetadataStatus,
     RereplicationStatus,
     ScrubStatus,
@@ -65,6 +66,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     tree.add(_budget(status))
     tree.add(_metadata(status.metadata))
     tree.add(_audit(status.audit, now))
+    if status.mend.attempt:
+        tree.add(_mend(status.mend, now))
     if status.scrub.attempt:
         tree.add(_scrub(status.scrub, now))
     if status.rereplication.attempt:
@@ -189,6 +192,15 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
     return text
+
+
+def _mend(mend: MendStatus, now: datetime) -> Text:
+    found = (
+        f"{count(mend.ledgers, 'ledger')}: {mend.entries_copied} entries copied, "
+        f"{mend.blocked} ledgers not mended"
+    )
+    text = _last("mend", mend, now, found=found, none="none has finished")
+    return text.append(_since(mend, "one runs"))
 
 
 def _scrub(scrub: ScrubStatus, now: datetime) -> Text:

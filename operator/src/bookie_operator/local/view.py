@@ -144,6 +144,7 @@ def _footer(status: ClusterStatus) -> Text:
         )
     for kind, one in (
         ("audit", audit),
+        ("repair of findings", status.mend),
         ("scrub", status.scrub),
         ("re-replication", status.rereplication),
     ):

@@ -294,9 +294,17 @@ class Repair(Resource):
     """A repair or audit that runs longer is stopped and counts as failed."""
 
 
+class OnFindings(StrEnum):
+    REPAIR = "Repair"
+    REPORT = "Report"
+
+
 class Audit(Resource):
     schedule: Schedule = "@hourly"
     """`@hourly`, `@daily`, `@every 30m`, or `@never` (then only after repairs)."""
+    on_findings: OnFindings = OnFindings.REPAIR
+    """`Repair`: copies that an audit finds missing or corrupt are made again, once every bookie
+    serves; `Report`: they are told, and repaired when a person asks."""
     engine: RepairEngine = RepairEngine.AUTO
     recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
     """Before bookies that gave no answer are asked once more."""

@@ -328,6 +328,23 @@ class ScrubStatus(AttemptStatus):
     """As of an audit, after what could be replaced was."""
 
 
+class MendStatus(AttemptStatus):
+    """The last finished repair of what an audit had found, and the attempt that runs or failed."""
+
+    rounds: Count = 0
+    """Finished since the last clean audit; the next one waits the longer."""
+    ledgers: Count = 0
+    """That it looked after: all there were."""
+    blocked: Count = 0
+    """Ledgers that it could not mend."""
+    entries_copied: Count = 0
+    corrupt_replaced: Count = 0
+    engine: ShortText = ""
+    engine_reason: LongText = ""
+    spark_app_id: ShortText = ""
+    executors: Count = 0
+
+
 class RereplicationStatus(AttemptStatus):
     """The last finished re-replication, and the attempt that runs or failed since."""
 
@@ -438,6 +455,7 @@ class ClusterStatus(Resource):
     ] = ()
     limbo: LimboTotals = LimboTotals()
     audit: AuditStatus = AuditStatus()
+    mend: MendStatus = MendStatus()
     scrub: ScrubStatus = ScrubStatus()
     rereplication: RereplicationStatus = RereplicationStatus()
     drain: DrainStatus | None = None

@@ -50,12 +50,13 @@ class TaskPhase(StrEnum):
 
 
 _BOOKIELESS: Final = (
+    TaskType.REPAIR,
     TaskType.AUDIT,
     TaskType.SCRUB,
     TaskType.REREPLICATE,
     TaskType.ACCEPT_LOSS,
 )
-"""Tasks of the whole cluster; a re-replication may name a bookie."""
+"""Tasks of the whole cluster; a repair or a re-replication may name a bookie."""
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
 """Any id that BookKeeper takes: a re-replication's bookie may be another's, `10.0.0.7:3181`."""
@@ -71,9 +72,10 @@ class TaskSpec(Resource):
             "x-kubernetes-validations": [
                 rule("self == oldSelf", "a task cannot change: create another one"),
                 rule(
-                    "self.type in ['audit', 'scrub', 'rereplicate', 'accept-loss'] || "
+                    "self.type in "
+                    "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
                     "self.bookie != ''",
-                    "bookie is needed by every task but audit, scrub, rereplicate and accept-loss",
+                    "bookie is needed by approve-cookie-fix and replace-disk",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",

@@ -7,6 +7,7 @@ at most one destructive action; the others wait for a pass that has seen its eff
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bookie.protocol.ids import BookieId
 
@@ -24,7 +25,7 @@ from bookie_operator.plan.actions import (
     RestartBookie,
     candidate_of,
 )
-from bookie_operator.plan.audits import Audits, audits, last_audit
+from bookie_operator.plan.audits import Audits, audits, is_disturbed, last_audit
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
@@ -35,6 +36,7 @@ from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.losses import acceptances
+from bookie_operator.plan.mends import Mends, last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
@@ -88,7 +90,8 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += draining.events
     if draining.removal is not None:
         wanted.append(draining.removal)
-    auditing = audits(
+    first = _pressing(repairing, draining, budget)
+    auditing, mending = _looked_after(
         cluster,
         judged,
         observed,
@@ -96,37 +99,31 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         previous=previous,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
-        is_asked=bool(suspected),
-        is_new_spec=is_new_generation(cluster, previous),
+        is_asked=bool(suspected) or is_disturbed(judged, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
+        is_taking_out=bool(wanted),
+        gives_way_to=first,
     )
-    first = _pressing(repairing, draining, budget)
+    refusals += mending.refusals
+    first = first or ("MendFirst" if mending.wants_to_run else "")
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
     actions += [*pausing(cluster, observed, previous), *wanted[:1], *accepting]
-    actions += [*repairing.actions, *auditing.actions]
+    actions += [*repairing.actions, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
-    status = _status(
-        Findings(
-            cluster=cluster,
-            judged=judged,
-            observed=observed,
-            incidents=incidents,
-            repairs=repairing,
-            audit=auditing.status,
-            scrub=scrubbing.status,
-            rereplication=replicating.status,
-            drain=draining.status,
-            refusals=refusals,
-            loss=loss,
-            is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
-        ),
-        budget=budget,
-        previous=previous,
-    )
+    found = Findings(
+        cluster=cluster, judged=judged, observed=observed, incidents=incidents,
+        repairs=repairing, audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
+        rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
+        is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
+    )  # fmt: skip
+    status = _status(found, budget=budget, previous=previous)
     events += state_events(judged, previous)
     events += condition_events(status, previous)
-    tasks = task_statuses(spec, judged, observed, actions=actions, replicating=replicating)
+    tasks = task_statuses(
+        spec, judged, observed,
+        actions=actions, replicating=replicating, audit=auditing.status,
+    )  # fmt: skip
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
 
 
@@ -156,6 +153,34 @@ def _weighed(
         is_loss_possible=is_undecided(loss),
     )
     return loss, budget
+
+
+def _looked_after(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    *,
+    previous: ClusterStatus,
+    is_repairing: bool,
+    gives_way_to: str,
+    **how: Any,
+) -> tuple[Audits, Mends]:
+    """Audits, and repairs of what they find: never both at once. `how`: see `audits`."""
+    known = last_mend(cluster, observed, previous.mend)
+    auditing = audits(
+        cluster,
+        judged,
+        observed,
+        previous=previous,
+        is_repairing=is_repairing or known.running,
+        is_new_spec=is_new_generation(cluster, previous),
+        mended_at=known.finished_at,
+        **how,
+    )
+    mending = mends(
+        cluster, judged, observed, auditing, previous=previous.mend, gives_way_to=gives_way_to
+    )
+    return auditing, mending
 
 
 def _gentle(
@@ -242,6 +267,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         bookies=bookies,
         limbo=limbo_totals(judged, previous, incidents=found.incidents),
         audit=found.audit,
+        mend=found.mend,
         scrub=found.scrub,
         rereplication=found.rereplication,
         drain=found.drain,

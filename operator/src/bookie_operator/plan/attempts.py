@@ -1,7 +1,8 @@
 """Numbered attempts of one kind of job for the whole cluster, followed from pass to pass. Pure.
 
-Audits, scrubs and re-replications are such: the newest job's number names the next one, so that a
-restarted operator finds it again, and a failed one is tried again with growing waits.
+Audits, repairs of findings, scrubs and re-replications are such: the newest job's number names the
+next one, so that a restarted operator finds it again, and a failed one is tried again with growing
+waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from bookie_operator.observed import (
     AuditReport,
     Job,
     JobKind,
+    MendReport,
     Observed,
     RereplicationReport,
     ScrubReport,
@@ -49,7 +51,8 @@ def followed(
 
 
 def told(
-    report: AuditReport | ScrubReport | RereplicationReport, status: type[AttemptStatus]
+    report: AuditReport | MendReport | ScrubReport | RereplicationReport,
+    status: type[AttemptStatus],
 ) -> dict[str, Any]:
     """What the status says as the report does, by the names that both have."""
     names = [field.name for field in fields(report) if field.name in status.model_fields]

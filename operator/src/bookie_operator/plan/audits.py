@@ -15,6 +15,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import AckMode, BookieCluster
 from bookie_operator.model.status import (
     AuditStatus,
+    BookieState,
     ClassCounts,
     ClusterStatus,
     Incident,
@@ -38,10 +39,19 @@ HELD_AGAIN_S: Final = 300.0
 """From an audit whose last copies hold something back to the next one."""
 
 
+_TAKES_ENTRIES: Final = (BookieState.SERVING, BookieState.LIMBO)
+_LEAVES: Final = frozenset({BookieState.DRAINING, BookieState.LEAVING})
+"""What such a bookie had is moved and counted before it goes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Audits:
     status: AuditStatus
     actions: list[Action]
+
+    @property
+    def wants_to_run(self) -> bool:
+        return self.status.running or any(isinstance(one, StartJob) for one in self.actions)
 
 
 def audits(
@@ -56,9 +66,12 @@ def audits(
     is_asked: bool = False,
     is_new_spec: bool = False,
     is_held: bool = False,
+    is_taking_out: bool = False,
+    mended_at: datetime | None = None,
 ) -> Audits:
     """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
-    copies by the last one hold something back.
+    copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
+    `mended_at`: when a repair of findings ended last.
 
     `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
@@ -78,8 +91,8 @@ def audits(
         return Audits(status, actions)
     if status.failures and status.next_at is not None and observed.now < status.next_at:
         return Audits(status, actions)
-    scrubbed_at = previous.scrub.finished_at
-    is_mended = scrubbed_at is not None and not is_younger(status, scrubbed_at)
+    changed = (previous.scrub.finished_at, mended_at)
+    is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
     if _is_wanted(
         cluster,
         judged,
@@ -88,6 +101,7 @@ def audits(
         status=status,
         is_loss=is_loss_possible,
         is_better_now=is_mended or (is_held and _waited(status, observed.now, HELD_AGAIN_S)),
+        is_taking_out=is_taking_out,
     ):
         attempt = status.attempt + 1
         name = f"{cluster.metadata.name}-audit-{attempt}"
@@ -95,6 +109,22 @@ def audits(
         options = _options(cluster, judged)
         actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
     return Audits(status, actions)
+
+
+def is_disturbed(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> bool:
+    """A bookie came or went since the last pass, or booted again, however cleanly: entries that
+    were acknowledged meanwhile may lack its copy, and only an audit can tell."""
+    for bookie_id, one in judged.items():
+        before, health = previous.bookie(bookie_id), one.bookie.health
+        if before is None or not before.boot_epoch:
+            continue
+        epoch = health.boot.epoch if health is not None and health.boot is not None else 0
+        states = {before.state, one.state}
+        if not states & _LEAVES and len({state in _TAKES_ENTRIES for state in states}) > 1:
+            return True
+        if one.state in _TAKES_ENTRIES and epoch > before.boot_epoch:
+            return True
+    return False
 
 
 def last_audit(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
@@ -158,9 +188,12 @@ def _is_wanted(
     status: AuditStatus,
     is_loss: bool,
     is_better_now: bool,
+    is_taking_out: bool,
 ) -> bool:
     if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
         return True
+    if is_taking_out:  # its silence would look like last copies, and hold up what follows
+        return False
     for changed_at in (last_acceptance(observed.jobs), last_rereplication(observed.jobs)):
         if changed_at is not None and not is_younger(status, changed_at):
             return True

@@ -97,6 +97,7 @@ def _progressing(found: Findings) -> Verdict:
         return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
     for reason, what, one in (
         ("Rereplicating", "a re-replication", found.rereplication),
+        ("Mending", "a repair of what an audit found", found.mend),
         ("Auditing", "an audit", found.audit),
     ):
         if one.running:
@@ -167,7 +168,7 @@ def _durability_verified(found: Findings) -> Verdict:
         return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
     if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents, audit)):
         reason = "AuditRunning" if audit.running else "AuditPending"
-        return "False", reason, audit.message or "no audit since the last incident has finished"
+        return "Unknown", reason, audit.message or "no audit has finished since a bookie was away"
     told = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
     if not audit.clean:
         return "False", "AuditFindings", told

@@ -10,14 +10,17 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
+from bookie_operator.plan.collection import collection_held
 from bookie_operator.plan.findings import (
     Findings,
     Verdict,
     findings_text,
+    mend_text,
     rereplication_text,
     scrub_text,
 )
 from bookie_operator.plan.invalid import FORBIDDEN
+from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
 from bookie_operator.plan.states import Judged
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
@@ -48,6 +51,9 @@ _REFUSALS: Final = {
 """The bookie's verdict on a disk -> why its boot is refused; the most telling one first."""
 REFUSED_COOKIE: Final = "RefusedCookie"
 """All disks are its own, yet the metadata does not know this bookie as they do."""
+READ_ONLY: Final = "BookieReadOnly"
+NAMED_MAX: Final = 3
+"""Bookies whose own words a message has."""
 REFUSED_REASONS: Final = frozenset(
     {"RefusedBoot", REFUSED_COOKIE, LINEAGE_MISMATCH, *_REFUSALS.values()}
 )
@@ -77,6 +83,11 @@ def _loss(found: Findings) -> _Reason:
 def _lineage(found: Findings) -> _Reason:
     refused = found.refused(LINEAGE_MISMATCH)
     return (LINEAGE_MISMATCH, refused[0].message) if refused else None
+
+
+def _rolled_back(found: Findings) -> _Reason:
+    told = rolled_back(found.judged)
+    return (ROLLED_BACK, told) if told else None
 
 
 def _forbidden(found: Findings) -> _Reason:
@@ -160,13 +171,23 @@ def _message(found: Findings, name: BookieId) -> str:
     return found.judged[name].message
 
 
+def _read_only(found: Findings) -> _Reason:
+    """Full disks, or a person's word; who drains is read-only for a reason of ours."""
+    names = found.in_states(BookieState.READ_ONLY)
+    if not names:
+        return None
+    return READ_ONLY, "; ".join(f"{name}: {_message(found, name)}" for name in names[:NAMED_MAX])
+
+
 def _stalled(found: Findings) -> _Reason:
     stalled = found.repairs.stalled
     return ("RepairStalled", ", ".join(stalled)) if stalled else None
 
 
 def _audit(found: Findings) -> _Reason:
-    return ("AuditFindings", findings_text(found.audit)) if found.audit.clean is False else None
+    if found.audit.clean is not False:
+        return None
+    return "AuditFindings", findings_text(found.audit) + mend_text(found.mend)
 
 
 def _scrub(found: Findings) -> _Reason:
@@ -179,17 +200,25 @@ def _rereplication(found: Findings) -> _Reason:
     return ("RereplicationFindings", rereplication_text(done)) if is_left else None
 
 
+def _collection(found: Findings) -> _Reason:
+    status, _, told = collection_held(found.judged)
+    return ("CollectionHeld", told) if status == "True" else None
+
+
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _loss,
     _lineage,
+    _rolled_back,
     _forbidden,
     _metadata,
     _refused_boots,
     _changed_disks,
     _not_started,
     _broken,
+    _read_only,
     _stalled,
     _audit,
     _scrub,
     _rereplication,
+    _collection,
 )

@@ -55,7 +55,7 @@ def advance(
         if incident.outcome is IncidentOutcome.OPEN and after.outcome is IncidentOutcome.CLEARED:
             events.append(_clearing_event(after))
         advanced.append(after)
-    return _bounded(advanced), events
+    return _bounded(advanced, judged), events
 
 
 def open_incidents(incidents: Iterable[Incident]) -> list[Incident]:
@@ -203,12 +203,19 @@ def _with_reports(incident: Incident, jobs: Sequence[Job]) -> dict[str, Any]:
     return update | {"counted_jobs": counted[-100:]}
 
 
-def _bounded(incidents: list[Incident]) -> tuple[Incident, ...]:
-    """Open ones all stay; of the others the newest."""
+def _bounded(
+    incidents: Sequence[Incident], judged: Mapping[BookieId, Judged]
+) -> tuple[Incident, ...]:
+    """Open ones all stay, and the last of each bookie that is there: by that one it is known which
+    of its boots have been told. Of the others the newest."""
+    last = {one.bookie: one for one in incidents if BookieId(one.bookie) in judged}
     surplus = len(incidents) - INCIDENTS_MAX
     kept = []
     for incident in incidents:
-        if surplus > 0 and incident.outcome is not IncidentOutcome.OPEN:
+        is_needed = (
+            incident.outcome is IncidentOutcome.OPEN or last.get(incident.bookie) is incident
+        )
+        if surplus > 0 and not is_needed:
             surplus -= 1
             continue
         kept.append(incident)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from bookie.protocol.ids import BookieId
 
@@ -12,6 +12,7 @@ from bookie_operator.model.status import (
     BookieState,
     DrainStatus,
     Incident,
+    MendStatus,
     RereplicationStatus,
     ScrubStatus,
 )
@@ -20,6 +21,8 @@ from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.repair import Repairs
 from bookie_operator.plan.states import Judged
 
+NAMED_MAX: Final = 5
+"""Ledgers and bookies that a message names."""
 Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
 """Status, reason, message."""
 
@@ -34,6 +37,7 @@ class Findings:
     incidents: Sequence[Incident]
     repairs: Repairs
     audit: AuditStatus
+    mend: MendStatus
     scrub: ScrubStatus
     rereplication: RereplicationStatus
     drain: DrainStatus | None
@@ -71,4 +75,32 @@ def findings_text(audit: AuditStatus) -> str:
         f"{audit.ledgers} ledgers, {audit.entries} entries: {audit.ok} ok, "
         f"{audit.missing} missing, {audit.unknown} unknown, "
         f"{audit.below_ack_quorum} below ack quorum, {audit.no_copy + audit.lost} with no copy left"
+        + _where(audit)
     )
+
+
+def _where(audit: AuditStatus) -> str:
+    """The first ledgers and bookies concerned; `bookie audit` lists all."""
+    holders = audit.last_copies.held_by if audit.last_copies is not None else ()
+    if audit.clean or not holders:
+        return ""
+    ledgers = sorted({ledger for one in holders for ledger in one.first_ledgers})
+    names = sorted({name for one in holders for name in one.known})
+    more = ", ..." if len(ledgers) > NAMED_MAX else ""
+    return (
+        f"; first ledgers {', '.join(map(str, ledgers[:NAMED_MAX]))}{more}, copies known on "
+        f"{', '.join(names[:NAMED_MAX]) or 'no bookie'}; all of them: `bookie audit`"
+    )
+
+
+def mend_text(mend: MendStatus) -> str:
+    """What becomes of the findings of an audit, behind what they are."""
+    if mend.running:
+        return "; a repair of them runs" + (f": {mend.progress}" if mend.progress else "")
+    if mend.failures:
+        return f"; {mend.message}"
+    if not mend.rounds:
+        return ""
+    left = f", {mend.blocked} ledgers could not be mended" if mend.blocked else ""
+    why = f": {mend.message}" if mend.message else ""
+    return f"; repaired {mend.rounds} times since an audit was clean{left}{why}"

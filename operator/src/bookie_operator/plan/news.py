@@ -20,6 +20,8 @@ _TOLD_OF_BOOKIES: Final = REFUSED_REASONS | {
     "BookieUnresponsive",
     "PossibleDataLoss",
     "RepairStalled",
+    "MetadataRolledBack",
+    "CollectionHeld",
 }
 """Reasons of Degraded that an event of a bookie, or of another condition, tells already."""
 _PASSING: Final = frozenset({"OneActionAtATime"})

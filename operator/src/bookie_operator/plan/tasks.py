@@ -12,12 +12,13 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
-from bookie_operator.model.status import whole_milliseconds
+from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed, Phase
 from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, ReplaceVolume, StartJob
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
+from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
 from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
 from bookie_operator.plan.states import Judged
@@ -85,11 +86,15 @@ def task_statuses(
     *,
     actions: Sequence[Action],
     replicating: Rereplications,
+    audit: AuditStatus,
 ) -> dict[str, TaskStatus]:
     """Task name -> its status after this pass, for those whose status changes."""
     changed = {}
     for task in observed.tasks:
-        after = _follow(spec, judged, observed, task=task, actions=actions, replicating=replicating)
+        after = _follow(
+            spec, judged, observed,
+            task=task, actions=actions, replicating=replicating, audit=audit,
+        )  # fmt: skip
         if after != task.status:
             changed[task.metadata.name] = after
     return changed
@@ -103,6 +108,7 @@ def _follow(
     task: BookieTask,
     actions: Sequence[Action],
     replicating: Rereplications,
+    audit: AuditStatus,
 ) -> TaskStatus:
     if task.status.phase.is_final:
         return task.status
@@ -118,7 +124,7 @@ def _follow(
     if task.spec.type is TaskType.REREPLICATE:
         limit = spec.repair.max_attempts
         return follow_rereplication(task, observed, replicating, attempts_max=limit)
-    return _follow_job(task, judged, observed, actions)
+    return _follow_job(task, judged, observed, actions, audit)
 
 
 def _follow_approval(
@@ -168,8 +174,9 @@ def _follow_job(
     judged: Mapping[BookieId, Judged],
     observed: Observed,
     actions: Sequence[Action],
+    audit: AuditStatus,
 ) -> TaskStatus:
-    kind = _JOBS[task.spec.type]
+    kind = JobKind.MEND if is_for_all(task) else _JOBS[task.spec.type]
     if not task.status.target:
         for action in actions:
             if isinstance(action, StartJob) and action.kind is kind and _is_for(action, task):
@@ -177,7 +184,7 @@ def _follow_job(
         if kind is JobKind.REPAIR:
             one = judged[BookieId(task.spec.bookie)]
             if one.is_booted and not one.has_marks:
-                return _ended(task, observed.now, TaskPhase.SUCCEEDED, "nothing is in limbo")
+                return _ended(task, observed.now, TaskPhase.SUCCEEDED, _no_limbo(one, audit))
         return task.status
     job = next((job for job in observed.jobs if job.name == task.status.target), None)
     if job is None:
@@ -185,6 +192,17 @@ def _follow_job(
     if job.running:  # how far it is
         return task.status.model_copy(update={"message": job.progress or task.status.message})
     return _judged_job(task, job, judged, observed.now)
+
+
+def _no_limbo(one: Judged, audit: AuditStatus) -> str:
+    """Not all is well for that: copies may be missing outside limbo."""
+    word = f"nothing is in limbo on {one.bookie.id}"
+    if not can_be_mended(audit):
+        return word
+    return (
+        f"{word}, but the last audit found {audit.missing} missing copies: `kubectl bookie repair` "
+        "without a bookie makes them again"
+    )
 
 
 def _judged_job(
@@ -202,6 +220,13 @@ def _judged_job(
             f"{job.scrub.corrupt_found} corrupt copies found, {job.scrub.corrupt_replaced} replaced"
         )
         return _ended(task, now, TaskPhase.SUCCEEDED, word)
+    if job.kind is JobKind.MEND:
+        if job.mend is None:
+            return _ended(task, now, TaskPhase.FAILED, job.message or "the repair left no result")
+        word = f"{job.mend.entries_copied} entries copied, {job.mend.corrupt_replaced} replaced"
+        left = f"; {job.mend.wrong} entries are not as they must be: {job.mend.message}"
+        phase = TaskPhase.SUCCEEDED if job.mend.is_clean else TaskPhase.FAILED
+        return _ended(task, now, phase, word if job.mend.is_clean else word + left)
     one = judged[BookieId(task.spec.bookie)]
     if one.has_marks:
         left = f"{one.limbo} ledgers in limbo, {one.unchecked} unchecked are left"

@@ -16,6 +16,7 @@ _WORDS: Final = {
     JobKind.AUDIT: ("audit",),
     JobKind.DRAIN: ("drain",),
     JobKind.SCRUB: _SCRUB,
+    JobKind.MEND: ("run", "--every-ledger"),
     JobKind.REREPLICATE: ("rereplicate",),
 }
 

@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,8 @@ from bookie.testing.simulation.network import Network
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 
+BOOT_OPERATIONS: Final = 100
+"""Of a boot, on disks and metadata store, until one has been counted; of a stop a quarter."""
 RESTART_S: Final = 0.3
 """After an end that nobody asked for; a platform's back-off."""
 _KIB: Final = 1024
@@ -51,11 +54,11 @@ class NoLock:
 
 
 class OtherMachine(NoLock):
-    """The locks of a machine that knows nothing of the one where the bookie ran before."""
+    """The locks of a copy, on a machine that knows nothing of where the bookie ran before."""
 
     def holders(self) -> tuple[str, ...]:
         """See FolderLock."""
-        return tuple(f"elsewhere {directory}" for directory in self._directories)
+        return tuple(f"elsewhere {directory}/copy" for directory in self._directories)
 
 
 def settings_of(
@@ -145,8 +148,15 @@ class SimBookie:
         self._told = told
         self._stopped_uncleanly = stopped_uncleanly
         self._has_served = False
-        self._armed: tuple[Callable[[MachineDisk], MachineDisk], float] | None = None
+        self._armed: Callable[[str], None] | None = None
         self._left = 0
+        self.boot_operations = BOOT_OPERATIONS
+        """Of its last whole boot, on disks and metadata store."""
+        self.stop_operations = BOOT_OPERATIONS // 4
+        """Of its longest stop."""
+        self._operations = 0
+        """Since it last began to boot or to stop."""
+        self._is_booting = False
         self._point = ""
 
     @property
@@ -234,6 +244,13 @@ class SimBookie:
             return None
         return frozenset(booted.storage.limbo_ledgers()), frozenset(booted.unchecked)
 
+    def doubts(self, ledger_id: LedgerId) -> bool:
+        """It says that it may lack entries of the ledger; while it serves."""
+        assert self.bookie is not None and self.bookie.control.booted is not None
+        storage = self.bookie.control.booted.storage
+        record = storage.record(ledger_id)
+        return storage.is_unchecked(ledger_id) or (record is not None and record.limbo)
+
     def held(self, ledger_id: LedgerId) -> EntrySet:
         """What its index names of a ledger; while it serves."""
         assert self.bookie is not None and self.bookie.control.booted is not None
@@ -279,7 +296,9 @@ class SimBookie:
             return
         self.lives += 1
         process = Process(self._host, self._loop, self._rng, work_s=self._scale.work_s)
-        self.process = process
+        self.process, self.bookie = process, None
+        self._operations, self._is_booting = 0, True
+        self.disk.before_operation = self._count
         process.spawn(self._live(process))
 
     async def _live(self, process: Process) -> None:
@@ -365,18 +384,22 @@ class SimBookie:
         self, operations: int, image: Callable[[MachineDisk], MachineDisk], *, restart_s: float
     ) -> None:
         """Crash at the operation of that number from now on, on disk or metadata store."""
-        self._left, self._armed = operations, (image, restart_s)
+        self._left, self._armed = operations, partial(self._power_goes, image, restart_s)
+        self.disk.before_operation = self._count
+
+    def arm_stop(self, operations: int) -> None:
+        """It is told to stop at that operation; afterwards the platform starts it again."""
+        self._left, self._armed = operations, self._is_told_to_stop
         self.disk.before_operation = self._count
 
     def arm_point(
         self, point: str, image: Callable[[MachineDisk], MachineDisk], *, restart_s: float
     ) -> None:
         """Crash when it passes this place of the code (`bookie.points`)."""
-        self._point, self._armed = point, (image, restart_s)
+        self._point, self._armed = point, partial(self._power_goes, image, restart_s)
 
     def disarm(self) -> None:
         self._armed, self._left, self._point = None, 0, ""
-        self.disk.before_operation = lambda _what: None
 
     @property
     def is_armed(self) -> bool:
@@ -389,17 +412,31 @@ class SimBookie:
             self._count(point)
 
     def _count(self, what: str) -> None:
-        if self._armed is None or not self.is_up or self._left == 0:
+        if not self.is_up:
+            return
+        self._operations += 1
+        if self._is_booting and self.is_serving:
+            self._is_booting, self.boot_operations = False, self._operations
+        if self._armed is None or self._left == 0:
             return
         self._left -= 1
-        if self._left > 0:
-            return
-        image, restart_s = self._armed
-        self.disarm()
+        if self._left == 0:
+            act = self._armed
+            self.disarm()
+            act(what)
+
+    def _power_goes(
+        self, image: Callable[[MachineDisk], MachineDisk], restart_s: float, what: str
+    ) -> None:
         self._told(f"{self.name} crashes before {what}")
         self.crashes_at[what] = self.crashes_at.get(what, 0) + 1
         self.crash(image)
         self._loop.call_later(restart_s, self._start_again)
+
+    def _is_told_to_stop(self, what: str) -> None:
+        self._told(f"{self.name} is told to stop before {what}")
+        if self.bookie is not None:
+            self.bookie.stop()
 
     def wipe(self, place: int) -> None:
         """Another, empty disk for this directory; while it is down."""
@@ -414,18 +451,35 @@ class SimBookie:
         if process is None or bookie is None:
             return
         self._has_served = self._has_served or self.is_serving
+        self._operations, self._is_booting = 0, False
         bookie.stop()
         while process.is_alive:  # noqa: ASYNC110  # its last act is to say so
             await asyncio.sleep(0.05)
+        self.stop_operations = max(self.stop_operations, self._operations)
 
-    def rot(self, where: float) -> None:
-        """Flips bits of one byte of its logs, durably; `where`: 0..1 of all their bytes."""
-        files = [
+    def rot_of_frames(self, where: float) -> None:
+        """Flips bits of one byte of a frame in its logs, durably: of none that only fills up."""
+        places = [
+            (path, at)
+            for path in self._log_files()
+            for at, byte in enumerate(self.disk.content(path))
+            if byte
+        ]
+        if places:
+            path, at = places[int(where * len(places))]
+            self.disk.damage(path, at, bytes([self.disk.content(path)[at] ^ 0x55]))
+
+    def _log_files(self) -> list[Path]:
+        return [
             directory / "log" / name
             for directory in self.directories[1:]
             if self.disk.exists(directory / "log")
             for name in self.disk.list_directory(directory / "log")
         ]
+
+    def rot(self, where: float) -> None:
+        """Flips bits of one byte of its logs, durably; `where`: 0..1 of all their bytes."""
+        files = self._log_files()
         if not files:
             return
         path = files[int(where * len(files))]

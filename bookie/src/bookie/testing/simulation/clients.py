@@ -141,7 +141,7 @@ async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
     try:
         while written < scale.entries:
             for _ in range(1 + rng.randrange(scale.burst)):
-                _append(history, writer)
+                append(shared, writer)
                 written += 1
             await asyncio.sleep(scale.pause_s * 2 * rng.random())
             await _rest(shared, name)
@@ -149,6 +149,7 @@ async def _write(shared: Shared, writer: LedgerWriter, name: str) -> None:
             while written - writer.lac > UNSENT_MAX:
                 await writer.wait_acked(EntryId(writer.lac + 1))
         await writer.wait_acked(EntryId(written - 1))
+        await _rest(shared, name)
         await _close(shared, writer)
     except BookieError as error:
         history.note(f"{name} ends ledger {writer.ledger_id}: {type(error).__name__}")
@@ -179,10 +180,11 @@ async def _close(shared: Shared, writer: LedgerWriter) -> None:
     history.opened(ledger_id, end)
 
 
-def _append(history: History, writer: LedgerWriter) -> None:
-    ledger_id = writer.ledger_id
+def append(shared: Shared, writer: LedgerWriter) -> None:
+    """The next entry of its ledger; when it is acknowledged the history learns of it."""
+    history, ledger_id = shared.history, writer.ledger_id
     entry_id = EntryId(len(history.ledger(ledger_id).sent))
-    payload = f"{ledger_id}/{entry_id}".encode()
+    payload = f"{ledger_id}/{entry_id}".encode().ljust(shared.scale.payload_bytes, b".")
     history.sending(ledger_id, entry_id, payload)
     try:
         future = writer.append(payload)

@@ -30,6 +30,10 @@ class MachineDisk(SimDisk):
         self._loop = loop
         self.broken: dict[str, str] = {}
         """Directory name -> the operation that fails there with EIO, for good."""
+        self.slowness = 1.0
+        """By what factor the turns of its flushers come later."""
+        self.hiccups: dict[str, str] = {}
+        """Directory name -> the operation of which the next one fails there, that one alone."""
         self.before_operation: Callable[[str], None] = lambda _what: None
         self.watch(self._before)
 
@@ -41,6 +45,10 @@ class MachineDisk(SimDisk):
     def _before(self, operation: str, path: Path) -> None:
         for name, failing in self.broken.items():
             if operation == failing and name in path.parts:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        for name, failing in self.hiccups.items():
+            if operation == failing and name in path.parts:
+                del self.hiccups[name]
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         self.before_operation(f"{operation} {path.name}")
         if self._dead:
@@ -54,7 +62,9 @@ class MachineDisk(SimDisk):
         has_work: Callable[[], bool],
         step: Callable[[], bool],
     ) -> Flusher:
-        return LoopFlusher(self._loop, lock=lock, has_work=has_work, step=step)
+        return LoopFlusher(
+            self._loop, lock=lock, has_work=has_work, step=step, slowness=lambda: self.slowness
+        )
 
     def aside(self, name: str, work: Callable[[], None]) -> Aside:
         return _Aside(self._loop, work)
@@ -70,8 +80,10 @@ class LoopFlusher:
         lock: threading.Lock,
         has_work: Callable[[], bool],
         step: Callable[[], bool],
+        slowness: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._loop = loop
+        self._slowness = slowness
         self._lock = lock
         self._has_work = has_work
         self._step = step
@@ -85,7 +97,8 @@ class LoopFlusher:
         if not self._is_due and not self._is_over:
             self._is_due = True
             owner = OWNER.get()
-            self._loop.call_later(owner.blocking_s() if owner else 0.0, self._turn)
+            late_s = owner.blocking_s() * self._slowness() if owner else 0.0
+            self._loop.call_later(late_s, self._turn)
 
     def tell(self) -> None:
         """Nobody sleeps while the flusher works: see `wait_until`."""

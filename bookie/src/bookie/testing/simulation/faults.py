@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from bookie.points import POINTS
+from bookie.testing.simulation.aimed import Aimed
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
 from bookie.testing.simulation.interventions import Interventions
@@ -61,6 +62,7 @@ class Faults:
             "stale-listing": self._stale_listing,
             **Interventions(scene).kinds,
             **StoreInterventions(scene).kinds,
+            **Aimed(scene).kinds,
         }
 
     async def run(self, begin: Callable[[Awaitable[None]], None]) -> None:
@@ -69,8 +71,8 @@ class Faults:
         started = loop.time()
         for fault in self._scene.plan.faults:
             await asyncio.sleep(max(0.0, started + fault.at_s - loop.time()))
-            bookie = self._scene.bookies[fault.who % len(self._scene.bookies)]
-            if self._may(fault, bookie):
+            bookie = self._scene.meant(fault)
+            if bookie is not None and self._may(fault, bookie):
                 self._scene.counts[fault.kind] = self._scene.counts.get(fault.kind, 0) + 1
                 self._scene.history.note(f"fault {fault.kind} {bookie.name}")
                 begin(self._kinds[fault.kind](fault, bookie))

@@ -17,6 +17,8 @@ from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 
 VIOLATIONS_MAX: Final = 20
+MOVERS: Final = ("drainer", "replicator")
+"""Clients that give closed ledgers other members."""
 _NEXT_STATES: Final = {
     LedgerState.OPEN: {LedgerState.OPEN, LedgerState.IN_RECOVERY, LedgerState.CLOSED},
     LedgerState.IN_RECOVERY: {LedgerState.IN_RECOVERY, LedgerState.CLOSED},
@@ -80,8 +82,10 @@ class History:
         return self.ledgers.setdefault(ledger_id, LedgerHistory())
 
     # Metadata
-    def changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
-        """The store holds this now; None: deleted."""
+    def changed(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata | None, *, by: str = ""
+    ) -> None:
+        """The store holds this now, as that client wrote it; None: deleted."""
         known = self.ledger(ledger_id)
         before = known.metadata
         known.metadata = metadata
@@ -93,6 +97,28 @@ class History:
         self.note(f"ledger {ledger_id} {metadata.state.value}{end} {spans}")
         if before is not None:
             self._check_change(known, before, metadata)
+            self._check_author(known, before, metadata, by)
+
+    def _check_author(
+        self, known: LedgerHistory, before: LedgerMetadata, after: LedgerMetadata, by: str
+    ) -> None:
+        """Only who moves copies touches a CLOSED ledger; a recoverer names other bookies with its
+        closing write, not before; and no acknowledged entry is attributed to bookies without it.
+        """
+        ledger_id = after.ledger_id
+        if before.is_closed and not by.startswith(MOVERS):
+            self.violate(f"{by} wrote the metadata of ledger {ledger_id}, which was CLOSED already")
+        if before.state is after.state is LedgerState.IN_RECOVERY and (
+            before.last_fragment.ensemble != after.last_fragment.ensemble
+        ):
+            self.violate(
+                f"{by} changed the last ensemble of ledger {ledger_id} while it is IN_RECOVERY"
+            )
+        if after.state is LedgerState.OPEN and after.fragments != before.fragments:
+            for entry_id in range(after.last_fragment.first_entry_id, known.acked + 1):
+                what = "was acknowledged before its ensemble changed"
+                if not self._is_stored(after, EntryId(entry_id), what=what):
+                    break
 
     def _check_change(
         self, known: LedgerHistory, before: LedgerMetadata, after: LedgerMetadata

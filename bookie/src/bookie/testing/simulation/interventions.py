@@ -39,6 +39,7 @@ class Interventions:
             "delete-now": self._delete_now,
             "doubt-now": self._doubt_now,
             "audit-now": self._audit_now,
+            "clear-now": self._clear_now,
             "drain": self._drain,
             "gone": self._gone,
             "namesake": self._namesake,
@@ -97,6 +98,9 @@ class Interventions:
 
     async def _audit_now(self, fault: Fault, bookie: SimBookie) -> None:
         self._scene.visit("auditor", visitors.audit_now)
+
+    async def _clear_now(self, fault: Fault, bookie: SimBookie) -> None:
+        self._scene.visit("clearer", visitors.clear_marks)
 
     async def _drain(self, fault: Fault, bookie: SimBookie) -> None:
         """It is to leave: its ledgers are moved, until somebody thinks better of it."""

@@ -15,12 +15,14 @@ from typing import Any, Final
 from bookie.client.ledgers import Client
 from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
+from bookie.client.writer import LedgerWriter
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.errors import (
     BookieError,
     DataLossError,
     NoSuchEntryError,
     NoSuchLedgerError,
+    NotEnoughBookiesError,
     UnauthorizedError,
 )
 from bookie.protocol.ids import BookieId, EntryId, LedgerId
@@ -42,6 +44,8 @@ BEYOND: Final = 3
 """How far beyond the end of a ledger somebody asks."""
 HEAL_S: Final = 200.0
 """After healing, everything must be well within so long."""
+WRITE_S: Final = 15.0
+"""Within so long it takes a few entries and closes their ledger."""
 ACCEPT_S: Final = 40.0
 """Beyond the budget, a person accepts losses after waiting so long."""
 
@@ -70,6 +74,7 @@ class Judge:
             await self._close_all(cluster)
             await self._until_unmarked()
             await self._judge_log(store)
+            await self._write_again(store)
             await self._read_all(store)
             await self._repair_all(cluster)
             await self._ask_every_replica(cluster)
@@ -159,18 +164,63 @@ class Judge:
         """What a disk shows and cannot give bars a decision; a person does what is asked for."""
         for bookie in self._bookies:
             if bookie.is_up and f"{bookie.name} lists " in refusal:
-                self._history.note(f"a person replaces the ledger disks of {bookie.name}")
-                bookie.crash(lambda disk: disk.kill())
-                for place in range(1, len(bookie.directories)):
-                    bookie.wipe(place)
-                bookie.start()
+                self._replace_ledger_disks(bookie)
+
+    def _replace_ledger_disks(self, bookie: SimBookie) -> None:
+        self._history.note(f"a person replaces the ledger disks of {bookie.name}")
+        bookie.crash(lambda disk: disk.kill())
+        for place in range(1, len(bookie.directories)):
+            bookie.wipe(place)
+        bookie.start()
+
+    async def _write_again(self, store: MetadataStore) -> None:
+        """A healed cluster takes entries, several at once, and acknowledges each."""
+        scale, shared = self._plan.scale, self._shared
+        if not scale.writes_again:
+            return
+        try:
+            async with clients.client_of(shared, store) as client, asyncio.timeout(WRITE_S):
+                writer = await self._new_ledger(client)
+                for number in range(scale.writes_again):
+                    clients.append(shared, writer)
+                    await asyncio.sleep(0.001 * (number % 3))
+                await writer.wait_acked(EntryId(scale.writes_again - 1))
+                self._history.opened(writer.ledger_id, await writer.close())
+        except (BookieError, TimeoutError) as error:
+            self._history.violate(f"a healed cluster does not take entries: {error!r}")
+
+    async def _new_ledger(self, client: Client) -> LedgerWriter:
+        """Once enough bookies are registered again: lost sessions take a while to come back."""
+        scale = self._plan.scale
+        while True:
+            try:
+                return await client.create_ledger(
+                    ensemble_size=scale.ensemble,
+                    write_quorum=scale.write_quorum,
+                    ack_quorum=scale.ack_quorum,
+                    password=PASSWORD,
+                )
+            except NotEnoughBookiesError as error:
+                self._history.note(f"the judge cannot write: {error}")
+                await asyncio.sleep(1.0)
 
     async def _until_unmarked(self) -> None:
+        is_helped = self._plan.keeps_budget
         while marks := {b.name: b.marks for b in self._bookies if b.marks != 0}:
             states = {b.name: b.bookie.state.message for b in self._bookies if b.bookie}
             if self._is_over("bookies still have marks", f"{marks} {states}"):
                 return
+            if not is_helped and self._waited_s() > ACCEPT_S:
+                is_helped = True
+                self._give_up_corrupt_copies()
             await asyncio.sleep(0.25)
+
+    def _give_up_corrupt_copies(self) -> None:
+        """Beyond the budget the last copy of an entry may be a corrupt one: a bookie that forgot
+        the entry is not cleared until a person gives that copy up."""
+        for bookie in self._bookies:
+            if bookie.is_up and bookie.name in self._shared.distrusted:
+                self._replace_ledger_disks(bookie)
 
     async def _read_all(self, store: MetadataStore) -> None:
         async with clients.client_of(self._shared, store) as client:

@@ -2,7 +2,8 @@
 
 A mark is limbo or unchecked. It goes only when the ledger is closed or deleted and the bookie holds
 all that the metadata puts on it, or has recorded it as lost, and that on the disk itself when it
-tells. That holds from life to life too: a boot may add marks, and no boot takes one away.
+tells. That holds from life to life too: a boot may add marks, and no boot takes one away. And where
+there is no mark, what was acknowledged is there: a bookie that may lack something of it says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Final
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.errors import FrameError
 from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.runs import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
@@ -21,6 +23,7 @@ from bookie.protocol.runs import (
 from bookie.storage.clear import must_hold
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.history import History
+from bookie.testing.simulation.wiretap import Wiretap
 
 _MAGIC: Final = FRAME_MAGIC.to_bytes(2, "big") + bytes([FRAME_VERSION])
 
@@ -30,9 +33,12 @@ class MarksWatch:
     know of.
     """
 
-    def __init__(self, bookies: Sequence[SimBookie], history: History) -> None:
+    def __init__(self, bookies: Sequence[SimBookie], history: History, wiretap: Wiretap) -> None:
         self._bookies = bookies
         self._history = history
+        self._wiretap = wiretap
+        self._looked: dict[tuple[str, LedgerId], tuple[int, LedgerMetadata | None, bool]] = {}
+        """Of which life, metadata and mark what a bookie holds was last looked at."""
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
         self._excused: set[str] = set()
 
@@ -58,6 +64,38 @@ class MarksWatch:
             marked = now[0] | now[1]
             self._seen[bookie.name] = now
             self._check(bookie, sorted((limbo | unchecked) - marked), limbo)
+            if not bookie.is_doomed:
+                self._check_held(bookie)
+
+    def _check_held(self, bookie: SimBookie) -> None:
+        """What it acknowledged and is to hold is there, or it says that it may not be. Of ledgers
+        that the metadata store had lost for a while it is not: a bookie could rightly drop them.
+        """
+        for ledger_id, known in self._history.ledgers.items():
+            is_owed = ledger_id not in self._wiretap.mislaid
+            if not (is_owed and self._wiretap.has_acked(bookie.name, ledger_id)):
+                continue
+            state = (bookie.lives, known.metadata, bookie.doubts(ledger_id))
+            if known.metadata is None:
+                self._check_given_up(bookie, ledger_id)
+            elif self._looked.get((bookie.name, ledger_id)) != state:
+                self._looked[bookie.name, ledger_id] = state
+                self._check_undoubted(bookie, ledger_id)
+
+    def _check_given_up(self, bookie: SimBookie, ledger_id: LedgerId) -> None:
+        if bookie.held(ledger_id).is_empty:
+            self._wiretap.given_up(bookie.name, ledger_id)
+
+    def _check_undoubted(self, bookie: SimBookie, ledger_id: LedgerId) -> None:
+        if bookie.doubts(ledger_id):
+            return
+        pledged = self._wiretap.pledged(bookie.name, ledger_id)
+        missing = pledged - bookie.held(ledger_id) - bookie.lost(ledger_id)
+        if not missing.is_empty:
+            self._history.violate(
+                f"{bookie.name} has no mark of ledger {ledger_id} and lacks {len(missing)} entries "
+                f"that it acknowledged and is to hold, {missing.ranges()[0][0]} first"
+            )
 
     def cleared(self, bookie_id: str, ledger_id: LedgerId) -> None:
         """It told a repair that it let go of its mark: what it then holds, a power cut leaves."""

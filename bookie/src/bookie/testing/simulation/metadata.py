@@ -85,8 +85,9 @@ class SimStore:
         network: Network,
         weather: StoreWeather,
         rng: random.Random,
-        changed: Callable[[LedgerId, LedgerMetadata | None], None],
+        changed: Callable[[LedgerId, LedgerMetadata | None, str], None],
     ) -> None:
+        """`changed` hears of every change of a ledger's metadata, and who made it."""
         self._name = name
         self._inner = MemoryStore(cluster)
         self._cluster = cluster
@@ -235,7 +236,7 @@ class SimStore:
 
     def _note(self, ledger_id: LedgerId, found: Versioned[LedgerMetadata] | None) -> None:
         self._weather.past.setdefault(ledger_id, []).append((self._loop.time(), found))
-        self._changed(ledger_id, found.value if found is not None else None)
+        self._changed(ledger_id, found.value if found is not None else None, self._name)
 
     @property
     def _stale_since(self) -> float | None:

@@ -236,7 +236,7 @@ class Network:
                 receiver.party.call(self._hear, receiver, message)
 
     def _hear(self, receiver: End, message: bytes) -> None:
-        if receiver.party.is_alive:
+        if receiver.party.is_alive and not receiver.is_closing():
             if self.identities is not None and receiver.is_server:
                 self.identities.heard(self._connections[receiver], message)
             if self.tap is not None and receiver.is_server:

@@ -62,11 +62,20 @@ class Scale:
     """How long who has lost the log waits before it takes it over again, about."""
     recover_s: float = 12.0
     """How long a recoverer waits between two ledgers, at most."""
+    writes_again: int = 0
+    """Entries that somebody writes when all is healed."""
+    payload_bytes: int = 0
+    """Of an entry, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong. `who`, `other`: numbers of bookies or clients; `size`: 0..1."""
+    """One thing that goes wrong. `who`, `other`: numbers of bookies or clients; `size`: 0..1.
+
+    `aim`: whom it means when its time has come, `who` then chooses among these: "member" or "spare"
+    of the ledger whose writer rests (or of one that is written), "newcomer": who took a copy from a
+    recovery that has not named it yet. Empty: any bookie.
+    """
 
     at_s: float
     kind: str
@@ -74,6 +83,7 @@ class Fault:
     other: int = 0
     lasts_s: float = 0.0
     size: float = 0.0
+    aim: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +119,19 @@ class Plan:
 FORGETTING: Final = frozenset(
     {
         "power-cut", "kill", "replace-disk", "disk-error", "crash-operation", "crash-point",
-        "other-mode", "gone", "put-back", "twin", "marker-lost",
+        "other-mode", "gone", "put-back", "twin", "crash-boot", "stop-boot", "cut-stop",
+        "cut-answer", "cut-checkpoint", "wipe-boot", "marker-lost", "disk-hiccup",
     }
 )  # fmt: skip
 """Faults after which a bookie may lack what it acknowledged."""
-CRASHES: Final = frozenset({"power-cut", "kill", "crash-operation", "crash-point", "other-mode"})
+CRASHES: Final = frozenset(
+    {
+        "power-cut", "kill", "crash-operation", "crash-point", "other-mode", "crash-boot",
+        "stop-boot", "cut-stop", "cut-answer", "cut-checkpoint",
+    }
+)  # fmt: skip
 """Those that take nothing of what its mode has synced."""
-LASTING: Final = frozenset({"bit-flip", "lying-sync", "forge"})
+LASTING: Final = frozenset({"bit-flip", "bit-rot", "lying-sync", "forge"})
 """What no repair mends: the budget is used up by one for good."""
 
 

@@ -1,11 +1,13 @@
 """What faults work on: the bookies, the network, the store, the clients of one simulation."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import LedgerId
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import Shared
 from bookie.testing.simulation.collection_watch import CollectionWatch
@@ -13,8 +15,29 @@ from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.metadata import StoreWeather
 from bookie.testing.simulation.network import Network
-from bookie.testing.simulation.plan import Plan
+from bookie.testing.simulation.plan import Fault, Plan
 from bookie.testing.simulation.process import Process
+
+
+@dataclass(slots=True)
+class Pause:
+    """Who passes that place for the time after `left` others sleeps for a while."""
+
+    point: str
+    who: str
+    """What the name begins with."""
+    lasts_s: float
+    left: int = 0
+
+
+@dataclass(slots=True)
+class Answering:
+    """What is to happen once the bookie has given an answer of that kind."""
+
+    what: str
+    then: Callable[[], None]
+    left: int = 0
+    """So many of them are let pass before."""
 
 
 @dataclass(slots=True)
@@ -48,6 +71,14 @@ class Scene:
     cluster: MemoryCluster
     """What the metadata store holds."""
     collection: CollectionWatch
+    writing: Mapping[str, LedgerId]
+    """Writer -> its ledger of now."""
+    newcomers: Callable[[], list[str]]
+    """Bookies that hold a copy by a recovery whose ledger does not name them yet."""
+    pauses: list[Pause] = field(default_factory=list)
+    """Places of the code at which whoever passes them is to stop for a while."""
+    answers: dict[str, Answering] = field(default_factory=dict)
+    """Bookie -> the answer after which its power goes."""
     armed_points: dict[str, int] = field(default_factory=dict)
     """Places of the code at which a client that passes them is killed, too."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -59,3 +90,26 @@ class Scene:
     @property
     def budget(self) -> int:
         return self.plan.scale.ack_quorum - 1
+
+    def meant_ledger(self) -> LedgerMetadata | None:
+        """The one whose writer rests; else one that is written."""
+        names = [name for name in sorted(self.resting) if name in self.writing]
+        for name in names or sorted(self.writing):
+            metadata = self.history.ledger(self.writing[name]).metadata
+            if metadata is not None:
+                return metadata
+        return None
+
+    def meant(self, fault: Fault) -> SimBookie | None:
+        """The bookie that a fault means; see plan.Fault. None: there is no such one now."""
+        metadata, named = self.meant_ledger(), [bookie.name for bookie in self.bookies]
+        if fault.aim == "newcomer":
+            named = self.newcomers()
+            if not named:
+                return None
+        elif fault.aim and metadata is not None:
+            members: list[str] = list(metadata.last_fragment.ensemble)
+            spares = [name for name in named if name not in members]
+            named = (members if fault.aim == "member" else spares) or named
+        chosen = named[fault.who % len(named)]
+        return next(bookie for bookie in self.bookies if bookie.name == chosen)

@@ -6,10 +6,11 @@ A stroke draws them together, with its times and victims left to chance.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from bookie.testing.simulation.aimed_strokes import aimed_plan
 from bookie.testing.simulation.plan import Fault, Plan, Scale
 
 QUORUMS: Final = (
@@ -18,6 +19,8 @@ QUORUMS: Final = (
 )  # fmt: skip
 ONE_IS_ENOUGH: Final = ((3, 3, 1), (3, 2, 1), (2, 2, 1))
 """With these an entry may be on one bookie alone: only where its mode syncs it."""
+AIMED_CHANCE: Final = 0.65
+"""How many seeds are about one stroke, on a cluster that fits it (`aimed_strokes`)."""
 LOAD_S: Final = 8.0
 ENTRIES_MAX: Final = 150
 FIRST_S: Final = 1.0
@@ -31,6 +34,9 @@ def stroke_plan(seed: int) -> Plan:
     """The plan of such a seed; the same for ever."""
     rng = random.Random(f"strokes/{seed}")
     scale = _scale(rng)
+    if rng.random() < AIMED_CHANCE:
+        scale, faults, keeps_budget = aimed_plan(rng, scale)
+        return _ordered(seed, scale, faults, keeps_budget)
     keeps_budget = rng.random() < 0.8
     strokes = STROKES if keeps_budget else (*STROKES, *BLACKOUTS * 6)
     faults = _of_a_log(rng) if scale.logs else []
@@ -45,6 +51,10 @@ def stroke_plan(seed: int) -> Plan:
         if fault.kind == "blackout":
             faults.remove(fault)
             faults += [replace(fault, kind="power-cut", who=n) for n in range(scale.bookies)]
+    return _ordered(seed, scale, faults, keeps_budget)
+
+
+def _ordered(seed: int, scale: Scale, faults: Sequence[Fault], keeps_budget: bool) -> Plan:
     times = [replace(fault, at_s=round(fault.at_s, 4)) for fault in faults]
     return Plan(seed, scale, tuple(sorted(times, key=lambda fault: fault.at_s)), keeps_budget)
 
@@ -85,6 +95,7 @@ def _scale(rng: random.Random) -> Scale:
         collect_s=rng.choice((0.8, 5.0)),
         patience_s=0.3,
         askers=1,
+        writes_again=12,
     )
 
 

@@ -158,13 +158,13 @@ class End(asyncio.Transport):
 
     # For the network
     def hear(self, message: bytes) -> None:
-        """In the context of the party: a message has come."""
-        if not self._is_over:
-            self._inbox.append(message)
-            self._deliver()
+        """In the context of the party: a message has come. Not to an end that is closing: nothing
+        is read from a socket any more that its owner has closed."""
+        self._inbox.append(message)
+        self._deliver()
 
     def _deliver(self) -> None:
-        while self._inbox and self._is_reading and not self._is_over:
+        while self._inbox and self._is_reading and not self._is_closing:
             message = memoryview(self._inbox.popleft())
             while message:
                 room = self.protocol.get_buffer(len(message))

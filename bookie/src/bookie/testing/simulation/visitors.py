@@ -23,7 +23,7 @@ from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.emptying import EmptyingSettings
 from bookie.repair.engines import INLINE
 from bookie.repair.rereplicate import RereplicateRequest, rereplicate
-from bookie.repair.steps import silent_say
+from bookie.repair.steps import all_bookies, silent_say
 from bookie.testing.simulation.clients import (
     PASSWORD,
     REPAIR,
@@ -105,6 +105,19 @@ async def ask_replicas(shared: Shared, store: MetadataStore, name: str) -> None:
                 continue
             bookie_id = shared.rng.choice(_members(known.metadata))
             await _answers(pool, bookie_id, ledger_id, EntryId(len(known.sent) - 1))
+    finally:
+        await pool.close()
+
+
+async def ask_everybody(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Asks every member of every ledger for all of it."""
+    pool = BookiePool(store, settings=SETTINGS.pool)
+    try:
+        for ledger_id in list(shared.begun):
+            known = shared.history.ledger(ledger_id)
+            if known.metadata is not None and known.sent:
+                for bookie_id in _members(known.metadata):
+                    await _answers(pool, bookie_id, ledger_id, EntryId(len(known.sent) - 1))
     finally:
         await pool.close()
 
@@ -209,6 +222,19 @@ async def audit_now(shared: Shared, store: MetadataStore, name: str) -> None:
                     f"an audit calls {share['missing']} of ledger {finding['ledger_id']} missing "
                     f"on {bookie_id}, which is marked and does not know"
                 )
+
+
+async def clear_marks(shared: Shared, store: MetadataStore, name: str) -> None:
+    """Asks every bookie to let go of its marks, whether or not anything was repaired."""
+    async with cluster_of(shared, store) as cluster:
+        try:
+            for bookie_id in await all_bookies(cluster):
+                marks = (await cluster.control.list_marks(bookie_id)).marks
+                done = await cluster.control.clear(bookie_id, [mark.ledger_id for mark in marks])
+                cleared = sum(one.is_done for one in done.values())
+                shared.history.note(f"{name} of {bookie_id}: {cleared} of {len(marks)}")
+        except BookieError as error:
+            shared.history.note(f"{name}: {type(error).__name__}")
 
 
 # Moves

@@ -9,6 +9,8 @@
 6. A writer that was told that its ledger is fenced begins no more entries of it.
 7. Nobody asks the same bookie for the same fence again without a pause.
 8. What a recoverer reads fences, while it recovers.
+9. A LAC that a bookie tells is none above what the writer itself has sent as acknowledged.
+10. Of a deleted ledger of which a bookie has given up all entries it acknowledges no other one.
 The first four hold across every crash and restart of the bookie. Other rules are the history's.
 """
 
@@ -60,6 +62,8 @@ class _Pledges:
     lac: EntryId = NO_ENTRY
     """The highest that came with what it acknowledged."""
     lac_at: int = 0
+    is_given_up: bool = False
+    """The ledger is deleted, and nothing is left here of what was acknowledged."""
     listed: EntrySet = EMPTY
     """What it told a repair that it holds: taken by an add whose answer was cut off, maybe."""
 
@@ -72,6 +76,8 @@ class _Add:
     lac: EntryId
     came_fenced: bool = False
     came_barred: bool = False
+    came_late: bool = False
+    """After the bookie had given up what it had of the ledger."""
 
 
 def _add(body: memoryview) -> _Add:
@@ -107,9 +113,16 @@ class Wiretap:
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
+        self._distrusted: set[str] = set()
         self.mislaid: Container[LedgerId] = ()
         """Ledgers that bookies could rightly drop: to who fences alone they must not deny them."""
         self.on_cleared: Callable[[str, LedgerId], None] = lambda _bookie, _ledger: None
+        self.on_answer: Callable[[str, str], None] = lambda _bookie, _what: None
+        """Told of each answer that a bookie must stand for: fence, add, recovery add, clear."""
+        self._brought: dict[LedgerId, set[str]] = {}
+        """Ledger -> bookies that have taken copies of it from a recovery."""
+        self._lacs: dict[LedgerId, EntryId] = {}
+        """Ledger -> the highest LAC that its writer has sent."""
         self._barred: dict[str, frozenset[LedgerId]] = {}
         """Bookie -> ledgers that were there at its last unclean stop."""
         self._bookie_of: dict[int, str] = {}
@@ -131,6 +144,10 @@ class Wiretap:
         """Its disk had lied about what was durable: it breaks promises that it cannot know of."""
         self._excused.add(bookie)
 
+    def distrust(self, bookie: str) -> None:
+        """Its copies may be wrong: what it is told of and rejects it lists no more."""
+        self._distrusted.add(bookie)
+
     def stopped_uncleanly(self, bookie: str) -> None:
         """It served, and may have forgotten: no ledger of now takes another normal add there."""
         self._barred[bookie] = frozenset(self._history.ledgers)
@@ -147,13 +164,15 @@ class Wiretap:
                 add = _add(envelope.body)
                 fenced = self._of(bookie, add.ledger_id).fenced
                 barred = add.ledger_id in self._barred.get(bookie, ())
-                self._pending.setdefault(key, replace(add, came_fenced=fenced, came_barred=barred))
+                late = self._of(bookie, add.ledger_id).is_given_up
+                asked = replace(add, came_fenced=fenced, came_barred=barred, came_late=late)
+                self._pending.setdefault(key, asked)
             elif envelope.op is Op.READ:
                 request = ReadRequest.decode(envelope.body)
                 self._pending[key] = _Asked(request, envelope.code, self._messages)
             elif envelope.op is Op.READ_LAC:
-                asked = LacRequest.decode(envelope.body)
-                self._pending[key] = _Asked(asked, envelope.code, self._messages)
+                wanted = LacRequest.decode(envelope.body)
+                self._pending[key] = _Asked(wanted, envelope.code, self._messages)
         except (FrameError, struct.error):
             return  # the bookie refuses it as well
         assert len(self._pending) < PENDING_MAX
@@ -171,6 +190,7 @@ class Wiretap:
                 self._acked(bookie, asked)
             return
         if asked.flags & FLAG_FENCE and (status.is_known or status in _FENCED_BY):
+            self.on_answer(bookie, "fence")
             client = self._asked_by.get((connection, envelope.request_id), "")
             self._fences.setdefault((client, asked.request.ledger_id), set()).add(bookie)
         if bookie in self._excused:
@@ -178,7 +198,11 @@ class Wiretap:
         if asked.flags & FLAG_FENCE and (status.is_known or status in _FENCED_BY):
             self._of(bookie, asked.request.ledger_id).fenced = True
         if isinstance(asked.request, LacRequest) and status is Status.OK:
-            self._check_lac(bookie, asked, LacReply.decode(envelope.body).lac)
+            lac = LacReply.decode(envelope.body).lac
+            self._check_lac(bookie, asked, lac)
+            self._check_told(bookie, asked.request.ledger_id, lac)
+        if isinstance(asked.request, ReadRequest) and status is Status.OK:
+            self._check_told(bookie, asked.request.ledger_id, ReadReply.decode(envelope.body).lac)
         is_dropped = asked.request.ledger_id in self.mislaid and not asked.flags & FLAG_FENCE
         if isinstance(asked.request, ReadRequest) and not is_dropped:
             self._check_denials(
@@ -197,6 +221,14 @@ class Wiretap:
                 f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, which was there "
                 "before it stopped uncleanly: its boot has not fenced it"
             )
+        elif add.came_late and not add.is_recovery and bookie not in self._excused:
+            self._history.violate(
+                f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, which is deleted "
+                "and of which it had given up all that it had"
+            )
+        if add.is_recovery:
+            self._brought.setdefault(ledger_id, set()).add(bookie)
+        self.on_answer(bookie, "recovery add" if add.is_recovery else "add")
         pledges = self._of(bookie, ledger_id)
         pledges.acked.update(dict.fromkeys(add.entry_ids, self._messages))
         if add.lac > pledges.lac and not add.is_recovery:
@@ -210,12 +242,26 @@ class Wiretap:
                 f"knew, though it had acknowledged one of {pledges.lac}"
             )
 
+    def _check_told(self, bookie: str, ledger_id: LedgerId, told: EntryId) -> None:
+        """A recovery adds what it found with the LAC that it was told, whatever comes of it."""
+        if told > self._lacs.get(ledger_id, NO_ENTRY):
+            self._history.violate(
+                f"{bookie} told a LAC of {told} for ledger {ledger_id}, whose writer has sent none "
+                f"above {self._lacs.get(ledger_id, NO_ENTRY)}"
+            )
+
     # What clients say and hear
     def sent(self, client: str, connection: int, message: bytes) -> None:
         """See network.Tap."""
         _size, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
         if op == Op.ADD_RUN:
-            self._check_stopped(client, _add(memoryview(message)[ENVELOPE_BYTES:]))
+            add = _add(memoryview(message)[ENVELOPE_BYTES:])
+            self._check_stopped(client, add)
+            if not add.is_recovery:
+                self._writer_says(add.ledger_id, add.lac)
+        elif op == Op.WRITE_LAC:
+            said = LacRequest.decode(memoryview(message)[ENVELOPE_BYTES:])
+            self._writer_says(said.ledger_id, said.lac)
         elif op == Op.READ and not code & FLAG_FENCE:
             self._check_fencing(client, ReadRequest.decode(message[ENVELOPE_BYTES:]))
         elif op in (Op.READ, Op.READ_LAC) and code & FLAG_FENCE:
@@ -225,6 +271,9 @@ class Wiretap:
                 self._check_coverage(client, ReadRequest.decode(body).ledger_id)
             else:
                 self._check_pause(client, connection, LacRequest.decode(body).ledger_id)
+
+    def _writer_says(self, ledger_id: LedgerId, lac: EntryId) -> None:
+        self._lacs[ledger_id] = max(lac, self._lacs.get(ledger_id, NO_ENTRY))
 
     def told(self, client: str, connection: int, message: bytes) -> None:
         """See network.Tap."""
@@ -307,7 +356,7 @@ class Wiretap:
         """See network.Tap."""
         pledges = self._of(bookie, ledger_id)
         pledges.listed = held
-        if bookie in self._excused or ledger_id in self.mislaid:
+        if bookie in self._excused | self._distrusted or ledger_id in self.mislaid:
             return
         missing = [
             i
@@ -326,6 +375,30 @@ class Wiretap:
     def cleared(self, bookie: str, ledger_id: LedgerId) -> None:
         """See network.Tap."""
         self.on_cleared(bookie, ledger_id)
+        self.on_answer(bookie, "clear")
+
+    # What others ask of it
+    def newcomers(self) -> list[str]:
+        """Bookies with a copy by a recovery whose ledger does not name them yet."""
+        found: set[str] = set()
+        for ledger_id, bookies in self._brought.items():
+            metadata = self._history.ledger(ledger_id).metadata
+            if metadata is not None and metadata.state is LedgerState.IN_RECOVERY:
+                found |= bookies - set(metadata.last_fragment.ensemble)
+        return sorted(found)
+
+    def pledged(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
+        """What it has acknowledged of the ledger, and is to hold by its metadata of now."""
+        acked = self._of(bookie, ledger_id).acked
+        owed = [i for i in sorted(acked) if self._owes(bookie, ledger_id, i)]
+        return EntrySet.from_ranges([(i, i) for i in owed])
+
+    def has_acked(self, bookie: str, ledger_id: LedgerId) -> bool:
+        return bool(self._of(bookie, ledger_id).acked)
+
+    def given_up(self, bookie: str, ledger_id: LedgerId) -> None:
+        """Nothing is left there of a ledger that is deleted."""
+        self._of(bookie, ledger_id).is_given_up = True
 
     def was_told_fenced(self, ledger_id: LedgerId) -> bool:
         """Some writer of it was."""

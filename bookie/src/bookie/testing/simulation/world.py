@@ -5,6 +5,7 @@ progress. Whatever is violated on the way is in the history.
 """
 
 import asyncio
+import contextvars
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ class World:
             losses_expected=not plan.keeps_budget,
         )
         self._bookies = [self._bookie(f"bookie-{n}") for n in range(plan.scale.bookies)]
-        self._watch = MarksWatch(self._bookies, self.history)
+        self._watch = MarksWatch(self._bookies, self.history, self._wiretap)
         self._collection = CollectionWatch(
             self._bookies, self.history, loop.time, patience_s=1.0 + 2.0 * plan.scale.collect_s
         )
@@ -138,8 +139,11 @@ class World:
             look_at_marks=self._watch.look,
             cluster=self._cluster,
             collection=self._collection,
+            writing=self._shared.writing,
+            newcomers=self._wiretap.newcomers,
         )  # fmt: skip
         self._faults = Faults(self._scene)
+        self._wiretap.on_answer = self._answered
 
     # Time of day
     def wall(self) -> float:
@@ -174,7 +178,7 @@ class World:
                 network=self._network,
                 weather=weather,
                 rng=_rng(self.plan, f"namesake/{name}/{self._loop.time()}"),
-                changed=lambda _ledger_id, _metadata: None,
+                changed=lambda _ledger_id, _metadata, _by: None,
             )
 
         return SimBookie(
@@ -213,10 +217,45 @@ class World:
         for bookie in self._bookies:
             if bookie.name == name:
                 bookie.passing(point)
+        self._perhaps_pauses(point, name)
         if name in self._clients and self._scene.armed_points.pop(point, None) is not None:
             self.history.note(f"{name} is killed: {point}")
             self._killed_at[point] = self._killed_at.get(point, 0) + 1
             self._begin(name, self._end_client(name))
+
+    def _perhaps_pauses(self, point: str, name: str) -> None:
+        """A fault waits for whoever passes here to stop for a while."""
+        for pause in self._scene.pauses:
+            if pause.point != point or not name.startswith(pause.who):
+                continue
+            pause.left -= 1
+            if pause.left < 0:
+                self._scene.pauses.remove(pause)
+                self.history.note(f"{name} pauses: {point}")
+                self._sleep(name, pause.lasts_s)
+                return
+
+    def _sleep(self, name: str, lasts_s: float) -> None:
+        sleeper = next((one for one in self._bookies if one.name == name), None)
+        process = sleeper or self._clients[name][1]
+        process.sleep()
+        self._shared.resting.add(name)
+
+        def wake() -> None:
+            process.wake()
+            self._shared.resting.discard(name)
+
+        self._loop.call_later(lasts_s, wake, context=contextvars.Context())
+
+    def _answered(self, bookie: str, what: str) -> None:
+        """A bookie has just given an answer of that kind."""
+        waits = self._scene.answers.get(bookie)
+        if waits is None or waits.what != what:
+            return
+        waits.left -= 1
+        if waits.left < 0:
+            del self._scene.answers[bookie]
+            self._loop.call_soon(waits.then, context=contextvars.Context())
 
     def _store(self, process: Process) -> SimStore:
         return SimStore(
@@ -229,8 +268,10 @@ class World:
             changed=self._ledger_changed,
         )
 
-    def _ledger_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
-        self.history.changed(ledger_id, metadata)
+    def _ledger_changed(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata | None, by: str
+    ) -> None:
+        self.history.changed(ledger_id, metadata, by=by)
         stored = self._cluster.values.get(f"logs/{LOG_NAME}")
         if metadata is not None or stored is None or ledger_id in self._shared.deleted:
             return
@@ -239,6 +280,7 @@ class World:
 
     def _distrust(self, bookie: str) -> None:
         self._watch.excuse(bookie)
+        self._wiretap.distrust(bookie)
         self._shared.distrusted.add(bookie)
 
     def _visit(self, title: str, role: Role) -> None:

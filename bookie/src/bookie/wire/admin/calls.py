@@ -15,6 +15,9 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
 _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
 """What a bookie that boots can answer, and decides nothing about anybody's entries."""
+_SHOWN_BY_HEALTH: Final = (pb.DrainRequest, pb.ApproveCookieFixRequest)
+"""What was asked for is done or not when the next health says so, whoever took it: here the word of
+an older version, which does not say who it is and yet looks at the id that is meant, is enough."""
 CHANNEL_OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     # An address may be there before anything listens, and packets to it may vanish: by default one
@@ -47,6 +50,12 @@ async def ask(
         # Nobody cancelled the caller: the channel was closed, as its bookie has another address.
         raise UnavailableError(f"the call was cut off: {type(request).__name__}") from None
     told = _told(await call.initial_metadata(), reply)
+    if told is None:
+        if meant is not None and isinstance(request, _SHOWN_BY_HEALTH):
+            return reply, meant
+        raise UnavailableError(
+            "a bookie does not say who it is: it is of an older version, upgrade it"
+        )
     if meant is not None:
         booting = isinstance(request, _WHILE_BOOTING)
         why = refusal(meant, told, while_booting=booting)
@@ -55,13 +64,12 @@ async def ask(
     return reply, told
 
 
-def _told(metadata: Any, reply: Any) -> Identity:
+def _told(metadata: Any, reply: Any) -> Identity | None:
+    """Who made the reply; None = one of an older version, which says it in its health only."""
     try:
         told = Identity.from_metadata(metadata or ())
     except FrameError as error:
         raise UnavailableError(f"a bookie does not say who it is: {error}") from error
-    if told is not None:
-        return told
-    if isinstance(reply, pb.Health):  # one of an older version says it there
+    if told is None and isinstance(reply, pb.Health):
         return Identity(reply.instance_id, reply.bookie_id, reply.boot.boot_epoch)
-    raise UnavailableError("a bookie does not say who it is: it is of an older version, upgrade it")
+    return told

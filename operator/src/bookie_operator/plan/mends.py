@@ -1,0 +1,126 @@
+"""Repairs of what audits find where nothing is in limbo: missing and corrupt copies.
+
+An entry stays short of a copy after a planned restart, a partition or an ensemble change as well,
+and no boot tells of that. A repair of every ledger makes the copies again, once all bookies serve;
+then an audit of its own looks, and the next round follows with a growing wait until one is clean.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, OnFindings
+from bookie_operator.model.status import AuditStatus, MendStatus
+from bookie_operator.model.task import TaskType
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
+from bookie_operator.plan.attempts import followed, told
+from bookie_operator.plan.audits import Audits
+from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.repair import is_waiting
+from bookie_operator.plan.states import Judged, is_settled
+
+CORRUPT: Final = "corrupt"
+"""The audit's class of copies that do not verify."""
+_GIVES_WAY: Final = (JobKind.SCRUB,)
+"""Runs for hours, may be stopped at any time, and stops for this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mends:
+    status: MendStatus
+    actions: list[Action]
+    refusals: list[Refusal]
+
+    @property
+    def wants_to_run(self) -> bool:
+        return self.status.running or any(isinstance(one, StartJob) for one in self.actions)
+
+
+def mends(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    auditing: Audits,
+    *,
+    previous: MendStatus,
+    gives_way_to: str,
+) -> Mends:
+    """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing. An
+    audit that is due goes first: what the last one found may be no longer so."""
+    audit = auditing.status
+    status = _counted(last_mend(cluster, observed, previous), previous, audit)
+    running = [job for job in observed.jobs if job.kind is JobKind.MEND and job.running]
+    actions: list[Action] = [
+        StopJob(job.name, reason)
+        for job in running
+        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
+    ]
+    is_asked = any(
+        is_for_all(task) and is_waiting(task, TaskType.REPAIR) for task in observed.tasks
+    )
+    if running or not (is_asked or _is_due(cluster, observed, status, audit)):
+        return Mends(status, actions, [])
+    if cluster.spec.paused:
+        return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
+    busy = any(job.running and job.kind not in _GIVES_WAY for job in observed.jobs)
+    is_free = not (busy or auditing.wants_to_run)
+    if is_free and not gives_way_to and is_settled(judged, observed):
+        actions.append(_start(cluster, status.attempt + 1))
+    return Mends(status, actions, [])
+
+
+def is_for_all(task: Any) -> bool:
+    """A repair that names no bookie is one of every ledger."""
+    return task.spec.type is TaskType.REPAIR and not task.spec.bookie
+
+
+def last_mend(cluster: BookieCluster, observed: Observed, previous: MendStatus) -> MendStatus:
+    """What is known by those that have ended by now."""
+    return followed(cluster, observed, previous, kind=JobKind.MEND, figures=_figures)
+
+
+def can_be_mended(audit: AuditStatus) -> int:
+    """Entries of which a copy is missing or wrong, and may be made again from the others."""
+    corrupt = audit.classes.get(CORRUPT)
+    missing = max(audit.missing, audit.below_write_quorum, audit.below_ack_quorum)
+    return missing + (corrupt.entries if corrupt is not None else 0)
+
+
+def _counted(status: MendStatus, previous: MendStatus, audit: AuditStatus) -> MendStatus:
+    """Rounds since an audit was clean."""
+    if audit.clean and status.rounds:
+        return status.model_copy(update={"rounds": 0})
+    if status.finished_at != previous.finished_at:
+        return status.model_copy(update={"rounds": previous.rounds + 1})
+    return status
+
+
+def _is_due(
+    cluster: BookieCluster, observed: Observed, status: MendStatus, audit: AuditStatus
+) -> bool:
+    """An audit younger than the last round found something, and the wait is over."""
+    if cluster.spec.audit.on_findings is OnFindings.REPORT or not can_be_mended(audit):
+        return False
+    if status.failures and status.next_at is not None and observed.now < status.next_at:
+        return False
+    if status.finished_at is None:
+        return True
+    looked = audit.started_at is not None and audit.started_at > status.finished_at
+    waited = observed.now - status.finished_at
+    return looked and (not status.rounds or waited >= backoff(status.rounds, cluster.spec.repair))
+
+
+def _start(cluster: BookieCluster, attempt: int) -> StartJob:
+    return StartJob(
+        name=f"{cluster.metadata.name}-mend-{attempt}",
+        kind=JobKind.MEND,
+        engine=cluster.spec.repair.engine.value,
+        attempt=attempt,
+    )
+
+
+def _figures(job: Job) -> dict[str, Any] | None:
+    return None if job.mend is None else told(job.mend, MendStatus)

@@ -1,0 +1,40 @@
+"""What the registration says when the metadata store does not say what became of a write."""
+
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.protocol.ids import BookieId
+from bookie.server.announce import Announcer
+from bookie.server.state import BookieState, Phase
+from bookie.testing.metadata import FaultyStore
+
+BOOKIE = BookieId("bookie-1")
+
+
+async def announced() -> tuple[Announcer, BookieState, FaultyStore]:
+    """A bookie that serves and is registered as writable."""
+    store = FaultyStore(MemoryStore(MemoryCluster()))
+    state = BookieState(BOOKIE, phase=Phase.SERVING)
+    announcer = Announcer(store, state, host="h", ports={"run": 1}, boot_epoch=1)
+    await announcer.announce()
+    return announcer, state, store
+
+
+async def switched(announcer: Announcer, state: BookieState, *, read_only: bool) -> None:
+    state.switch_read_only("test", read_only)
+    await announcer.announce()
+
+
+async def test_a_change_taken_back_after_its_reply_was_lost_is_announced_again() -> None:
+    announcer, state, store = await announced()
+    store.lost_replies = 1
+    await switched(announcer, state, read_only=True)
+    await switched(announcer, state, read_only=False)
+    assert not (await store.bookies())[BOOKIE].read_only
+
+
+async def test_what_an_announcement_without_a_reply_says_is_not_known() -> None:
+    announcer, state, store = await announced()
+    await switched(announcer, state, read_only=True)
+    assert announcer.is_read_only
+    store.lost_replies = 1
+    await switched(announcer, state, read_only=False)
+    assert not announcer.is_read_only
