@@ -49,17 +49,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(BOOTS + "test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denied",),
     ),
     planted(
-        "all disks new is taken for a clean stop of whoever served on the old ones",
-        stands_for=TWO,
-        file=TAKEOVER,
-        old="(found.stamps and not found.is_dirty)",
-        new="not found.is_dirty",
-        tests=(
-            BOOTS
-            + "test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone",
-        ),
-    ),
-    planted(
         "without a lease the control plane denies what is absent",
         stands_for=TWO,
         file=MARKS,

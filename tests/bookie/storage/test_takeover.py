@@ -78,18 +78,6 @@ async def test_a2_a_former_process_is_outlived_once_though_the_store_goes_away(
     assert (await lab.boot()).record.reason == "UncleanShutdown"
 
 
-async def test_a2_where_all_disks_are_new_nothing_proves_that_the_former_process_is_gone(
-    lab: BootLab,
-) -> None:
-    await lab.boot(mode=SYNC)
-    lab.kill()
-    for place in range(3):
-        lab.wipe(place)
-    lab.lease_wait_s = 0.0
-    assert (await lab.boot(mode=SYNC)).record.reason == "DiskReplaced"
-    assert WAITING in lab.steps
-
-
 async def test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own(lab: BootLab) -> None:
     lab.lease_s = 3600.0
     await lab.boot(mode=SYNC)

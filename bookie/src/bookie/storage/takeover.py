@@ -174,12 +174,8 @@ class Takeover:
 
     def former_is_gone(self, found: Found) -> bool:
         """No process that served as this bookie can still answer: it said so itself, or it held a
-        lock that is ours now. One of a version before had no lease that could be outlived.
-
-        Where no directory is stamped nothing says either: all disks are new, and whoever served on
-        the old ones may serve on.
-        """
-        if not found.needs_proof or (found.stamps and not found.is_dirty):
+        lock that is ours now. One of a version before had no lease that could be outlived."""
+        if not found.needs_proof or not found.is_dirty:
             return True
         return any(
             disk.stamp is not None
