@@ -67,6 +67,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "storage": {
         "logFileBytes": LOG_FILE_BYTES,
         "collectIntervalSeconds": DUTY_INTERVAL_S,
+        "collectGraceSeconds": DUTY_INTERVAL_S,
         "compactionIntervalSeconds": DUTY_INTERVAL_S,
     }
 }
