@@ -5,7 +5,7 @@ next one, so that a restarted operator finds it again, and a failed one is tried
 waits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -21,7 +21,8 @@ from bookie_operator.observed import (
     RereplicationReport,
     ScrubReport,
 )
-from bookie_operator.plan.deadlines import backoff
+from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.deadlines import backoff, overdue
 
 Status = TypeVar("Status", bound=AttemptStatus)
 Figures = Callable[[Job], Mapping[str, Any] | None]
@@ -48,6 +49,26 @@ def followed(
         ended = job.ended_at or observed.now
         return _failed(cluster, previous, kind, job.attempt, ended, job.message or "no result")
     return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
+
+
+def running(observed: Observed, kind: JobKind) -> list[Job]:
+    return [job for job in observed.jobs if job.kind is kind and job.running]
+
+
+def stops(
+    cluster: BookieCluster, observed: Observed, kind: JobKind, *, gives_way_to: str = ""
+) -> list[Action]:
+    """Those of this kind that must end: for something more pressing, or by their own bounds."""
+    return [
+        StopJob(job.name, reason)
+        for job in running(observed, kind)
+        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
+    ]
+
+
+def wants_to_run(status: AttemptStatus, actions: Sequence[Action]) -> bool:
+    """One runs, or begins in this pass."""
+    return status.running or any(isinstance(action, StartJob) for action in actions)
 
 
 def told(

@@ -23,9 +23,8 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.attempts import followed, told
-from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.actions import Action, StartJob
+from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.rereplications import last_rereplication
@@ -51,7 +50,7 @@ class Audits:
 
     @property
     def wants_to_run(self) -> bool:
-        return self.status.running or any(isinstance(one, StartJob) for one in self.actions)
+        return wants_to_run(self.status, self.actions)
 
 
 def audits(
@@ -80,11 +79,7 @@ def audits(
         status = status.model_copy(update={"next_at": None})
     if is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(observed.now)})
-    running = [job for job in observed.jobs if job.kind is JobKind.AUDIT and job.running]
-    late = {job.name: overdue(job, cluster.spec, observed.now) for job in running}
-    actions: list[Action] = [
-        StopJob(name, reason) for name, reason in late.items() if reason is not None
-    ]
+    actions = stops(cluster, observed, JobKind.AUDIT)
     if status.running or is_repairing or cluster.spec.paused or not observed.metadata.reachable:
         return Audits(status, actions)
     if observed.metadata.instance_id is None or not any(one.is_booted for one in judged.values()):

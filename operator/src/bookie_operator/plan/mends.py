@@ -13,12 +13,12 @@ from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, OnFindings
 from bookie_operator.model.status import AuditStatus, MendStatus
-from bookie_operator.model.task import TaskType
+from bookie_operator.model.task import BookieTask, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
-from bookie_operator.plan.attempts import followed, told
+from bookie_operator.plan.actions import Action, Refusal, StartJob
+from bookie_operator.plan.attempts import followed, running, stops, told, wants_to_run
 from bookie_operator.plan.audits import Audits
-from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.deadlines import backoff
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, is_settled
 
@@ -36,7 +36,7 @@ class Mends:
 
     @property
     def wants_to_run(self) -> bool:
-        return self.status.running or any(isinstance(one, StartJob) for one in self.actions)
+        return wants_to_run(self.status, self.actions)
 
 
 def mends(
@@ -52,16 +52,13 @@ def mends(
     audit that is due goes first: what the last one found may be no longer so."""
     audit = auditing.status
     status = _counted(last_mend(cluster, observed, previous), previous, audit)
-    running = [job for job in observed.jobs if job.kind is JobKind.MEND and job.running]
-    actions: list[Action] = [
-        StopJob(job.name, reason)
-        for job in running
-        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
-    ]
+    actions = stops(cluster, observed, JobKind.MEND, gives_way_to=gives_way_to)
     is_asked = any(
         is_for_all(task) and is_waiting(task, TaskType.REPAIR) for task in observed.tasks
     )
-    if running or not (is_asked or _is_due(cluster, observed, status, audit)):
+    if running(observed, JobKind.MEND) or not (
+        is_asked or _is_due(cluster, observed, status, audit)
+    ):
         return Mends(status, actions, [])
     if cluster.spec.paused:
         return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
@@ -72,7 +69,7 @@ def mends(
     return Mends(status, actions, [])
 
 
-def is_for_all(task: Any) -> bool:
+def is_for_all(task: BookieTask) -> bool:
     """A repair that names no bookie is one of every ledger."""
     return task.spec.type is TaskType.REPAIR and not task.spec.bookie
 

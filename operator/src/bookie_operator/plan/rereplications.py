@@ -18,9 +18,8 @@ from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed, RereplicationReport
-from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.attempts import followed, told
-from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.actions import Action, StartJob
+from bookie_operator.plan.attempts import followed, running, stops, told, wants_to_run
 from bookie_operator.plan.states import Judged, is_settled
 
 MESSAGE_MAX: Final = 1024
@@ -36,7 +35,7 @@ class Rereplications:
 
     @property
     def wants_to_run(self) -> bool:
-        return self.status.running or bool(self.task)
+        return wants_to_run(self.status, self.actions)
 
 
 def rereplications(
@@ -54,13 +53,9 @@ def rereplications(
 
     kind = JobKind.REREPLICATE
     status = followed(cluster, observed, previous, kind=kind, figures=figures)
-    running = [job for job in observed.jobs if job.kind is kind and job.running]
-    actions: list[Action] = [
-        StopJob(job.name, reason)
-        for job in running
-        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
-    ]
-    if running or gives_way_to or cluster.spec.paused or not is_settled(judged, observed):
+    actions = stops(cluster, observed, kind, gives_way_to=gives_way_to)
+    is_busy = bool(running(observed, kind) or gives_way_to)
+    if is_busy or cluster.spec.paused or not is_settled(judged, observed):
         return Rereplications(status, actions)
     wish = _next(cluster, observed, status)
     if wish is None:

@@ -16,9 +16,8 @@ from bookie_operator.model.cluster import BookieCluster, RepairEngine
 from bookie_operator.model.status import ScrubStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, StartJob, StopJob
-from bookie_operator.plan.attempts import followed, told
-from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.actions import Action, StartJob
+from bookie_operator.plan.attempts import followed, running, stops, told
 from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.states import Judged, is_settled
 
@@ -40,13 +39,8 @@ def scrubs(
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
     status = last_scrub(cluster, observed, previous)
     status = _with_schedule(cluster, observed, status)
-    running = [job for job in observed.jobs if job.kind is JobKind.SCRUB and job.running]
-    actions: list[Action] = [
-        StopJob(job.name, reason)
-        for job in running
-        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
-    ]
-    may_start = not (running or gives_way_to or cluster.spec.paused)
+    actions = stops(cluster, observed, JobKind.SCRUB, gives_way_to=gives_way_to)
+    may_start = not (running(observed, JobKind.SCRUB) or gives_way_to or cluster.spec.paused)
     if may_start and is_settled(judged, observed) and _is_wanted(cluster, observed, status):
         actions.append(_start(cluster, status.attempt + 1))
     return Scrubs(status, actions)
