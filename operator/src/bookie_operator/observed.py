@@ -166,23 +166,29 @@ class JobKind(StrEnum):
     """A repair of every ledger, also of those that nobody has in limbo."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineUse:
+    """Which engine did the work, why that one, and the Spark application where it was Spark."""
+
+    engine: str = ""
+    engine_reason: str = ""
+    spark_app_id: str = ""
+    executors: int = 0
+
+
 @dataclass(frozen=True, slots=True)
-class RepairReport:
+class RepairReport(EngineUse):
     """What a repair said it did. Counts for people; completion is the bookies' to tell."""
 
     entries_recovered: int = 0
     entries_copied: int = 0
     entries_copied_closed: int = 0
     ledgers_recovered: int = 0
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DrainReport:
+class DrainReport(EngineUse):
     """What a drain moved off its bookie, and what it could not move yet."""
 
     ledgers_moved: int = 0
@@ -190,15 +196,11 @@ class DrainReport:
     ledgers_left: int = 0
     ledgers_blocked: int = 0
     entries_copied: int = 0
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RereplicationReport:
+class RereplicationReport(EngineUse):
     """What a re-replication moved to new members and mended; `refused`: why it did nothing, or no
     more. `blocked`: ledgers that something was in the way of.
     """
@@ -210,10 +212,6 @@ class RereplicationReport:
     marks_cleared: int = 0
     entries_copied: int = 0
     refused: str = ""
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
     message: str = ""
 
     @property
@@ -230,7 +228,7 @@ class ClassReport:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(EngineUse):
     """Findings of a whole audit, by class. `classes`: all that the engine knows, by name."""
 
     ledgers: int = 0
@@ -248,10 +246,6 @@ class AuditReport:
     classes: Mapping[str, ClassReport] = field(default_factory=dict)
     quorums: QuorumsStatus | None = None
     last_copies: LastCopies | None = None
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -286,7 +280,7 @@ class ScrubReport:
 
 
 @dataclass(frozen=True, slots=True)
-class MendReport:
+class MendReport(EngineUse):
     """What a repair of every ledger made good; `wrong`: entries that are not as they must be after
     it, by any class of the audit that ends it. `blocked`: ledgers it did not finish."""
 
@@ -295,10 +289,6 @@ class MendReport:
     wrong: int = 0
     entries_copied: int = 0
     corrupt_replaced: int = 0
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
     message: str = ""
 
     @property

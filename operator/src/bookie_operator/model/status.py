@@ -107,7 +107,16 @@ class DiskStatus(Resource):
     total_bytes: Count = 0
 
 
-class RepairStatus(Resource):
+class EngineUse(Resource):
+    """Which engine did the work, why that one, and the Spark application where it was Spark."""
+
+    engine: ShortText = ""
+    engine_reason: LongText = ""
+    spark_app_id: ShortText = ""
+    executors: Count = 0
+
+
+class RepairStatus(EngineUse):
     """The repair of one episode: a bookie and the boot that needs it."""
 
     episode: ShortText
@@ -121,10 +130,6 @@ class RepairStatus(Resource):
     ledgers_cleared: Count = 0
     progress: ShortText = ""
     """`37/120 ledgers (30 %)`"""
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
     message: LongText = ""
 
 
@@ -167,7 +172,7 @@ class IncidentOutcome(StrEnum):
     """The bookie stopped uncleanly again; a later incident took over what was left."""
 
 
-class Incident(Resource):
+class Incident(EngineUse):
     """An episode from its detection to the day limbo was 0 again."""
 
     kind: ShortText
@@ -198,10 +203,6 @@ class Incident(Resource):
     """Of those, entries of ledgers that were CLOSED before the repair."""
     ledgers_recovered: Count = 0
     attempts: Count = 0
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
     counted_jobs: Annotated[tuple[ShortText, ...], Field(max_length=100)] = ()
     """Repair jobs whose copies are in the sums above."""
 
@@ -284,7 +285,7 @@ class QuorumsStatus(Resource):
     """The first ledgers with so few."""
 
 
-class AuditStatus(AttemptStatus):
+class AuditStatus(AttemptStatus, EngineUse):
     """The last finished audit, and the attempt that runs or failed since."""
 
     asked_at: AwareDatetime | None = None
@@ -307,10 +308,6 @@ class AuditStatus(AttemptStatus):
     """Absent: the engine did not say."""
     last_copies: LastCopies | None = None
     """Absent: the engine did not say, so that with findings every bookie may hold one."""
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
 
 
 class ScrubStatus(AttemptStatus):
@@ -328,7 +325,7 @@ class ScrubStatus(AttemptStatus):
     """As of an audit, after what could be replaced was."""
 
 
-class MendStatus(AttemptStatus):
+class MendStatus(AttemptStatus, EngineUse):
     """The last finished repair of what an audit had found, and the attempt that runs or failed."""
 
     rounds: Count = 0
@@ -339,13 +336,9 @@ class MendStatus(AttemptStatus):
     """Ledgers that it could not mend."""
     entries_copied: Count = 0
     corrupt_replaced: Count = 0
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
 
 
-class RereplicationStatus(AttemptStatus):
+class RereplicationStatus(AttemptStatus, EngineUse):
     """The last finished re-replication, and the attempt that runs or failed since."""
 
     bookie: ShortText = ""
@@ -357,10 +350,6 @@ class RereplicationStatus(AttemptStatus):
     marks_found: Count = 0
     marks_cleared: Count = 0
     entries_copied: Count = 0
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
 
 
 class DrainPhase(StrEnum):
@@ -372,7 +361,7 @@ class DrainPhase(StrEnum):
     REMOVING = "Removing"
 
 
-class DrainStatus(Resource):
+class DrainStatus(EngineUse):
     """The bookie that leaves next, since fewer are wanted; absent when none is to leave."""
 
     bookie: ShortText
@@ -392,10 +381,6 @@ class DrainStatus(Resource):
     """The process that said it is empty, and is being removed; empty = it never ran."""
     ledgers_moved: Count = 0
     entries_copied: Count = 0
-    engine: ShortText = ""
-    engine_reason: LongText = ""
-    spark_app_id: ShortText = ""
-    executors: Count = 0
     message: LongText = ""
 
     @property

@@ -56,9 +56,8 @@ def mends(
     is_asked = any(
         is_for_all(task) and is_waiting(task, TaskType.REPAIR) for task in observed.tasks
     )
-    if running(observed, JobKind.MEND) or not (
-        is_asked or _is_due(cluster, observed, status, audit)
-    ):
+    is_wanted = is_asked or _is_due(cluster, observed, status, audit)
+    if running(observed, JobKind.MEND) or not is_wanted:
         return Mends(status, actions, [])
     if cluster.spec.paused:
         return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
