@@ -11,7 +11,7 @@ from bookie.protocol.runs import RunFrame
 from bookie.storage.disk import DiskSpace
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.index import Index
-from bookie.storage.space import SpaceMarks, SpaceWatch
+from bookie.storage.space import DirectoryUsage, SpaceMarks, SpaceWatch, shortage
 from storage_kit import KIB, WAIT_S, ScarceDisk, StorageKit, ids, run
 
 L7 = LedgerId(7)
@@ -135,3 +135,20 @@ def test_a_commit_that_met_a_full_disk_is_made_up_for_by_the_next(
 
 def is_full(*_args: object, **_kwargs: object) -> int:
     raise DiskFullError("database or disk is full")
+
+
+# What people are told
+
+
+def usage(name: str, free: float, *, is_full: bool) -> DirectoryUsage:
+    return DirectoryUsage(Path(name), int(free * GIB), 40 * GIB, 0, is_full, 3 * GIB)
+
+
+def test_full_disks_are_named_with_their_numbers() -> None:
+    told = shortage([usage("/a", 9, is_full=False), usage("/b", 1.5, is_full=True)])
+    assert told == "/b has 1.50 of 40.00 GiB free, adds are taken again from 3.00 GiB on"
+
+
+def test_where_a_file_found_no_room_the_fullest_disk_is_named() -> None:
+    told = shortage([usage("/a", 9, is_full=False), usage("/b", 8, is_full=False)])
+    assert told.startswith("/b has 8.00 of 40.00 GiB free")

@@ -8,7 +8,7 @@ silently, and a person's decisions end what nobody else can decide.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -168,10 +168,7 @@ class Judge:
 
     def _replace_ledger_disks(self, bookie: SimBookie) -> None:
         self._history.note(f"a person replaces the ledger disks of {bookie.name}")
-        bookie.crash(lambda disk: disk.kill())
-        for place in range(1, len(bookie.directories)):
-            bookie.wipe(place)
-        bookie.start()
+        _replace_disks(bookie, range(1, len(bookie.directories)))
 
     async def _write_again(self, store: MetadataStore) -> None:
         """A healed cluster takes entries, several at once, and acknowledges each."""
@@ -345,8 +342,12 @@ class Judge:
 
 
 def _empty_what_is_named(bookie: SimBookie, refusal: str) -> None:
+    named = [place for place, path in enumerate(bookie.directories) if str(path) in refusal]
+    _replace_disks(bookie, named)
+
+
+def _replace_disks(bookie: SimBookie, places: Iterable[int]) -> None:
     bookie.crash(lambda disk: disk.kill())
-    for place, directory in enumerate(bookie.directories):
-        if str(directory) in refusal:
-            bookie.wipe(place)
+    for place in places:
+        bookie.wipe(place)
     bookie.start()
