@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from bookie.metadata.store import Cookie
 from bookie.protocol.errors import SettingsError
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
@@ -43,6 +44,32 @@ async def test_a_killed_bookie_gets_its_entries_back_and_leaves_limbo(lab: Repai
     assert result["ledgers"]["recovered"] == result["ledgers"]["cleared"] == 1
     assert result["entries_copied"] + result["entries_recovered"] >= 50
     assert result["exit_code"] == 0 and result["audit_after"]["ok"] == 50
+
+
+async def gone(lab: RepairLab, number: int) -> None:
+    """Down, not registered any more, its cookie still there."""
+    bookie_id = lab.ids[number]
+    lab.fleet[number].down = True
+    await lab.store.unregister(bookie_id)
+    await lab.store.create_cookie(Cookie(bookie_id, ("/journal",), ("/ledgers",), ""))
+
+
+async def test_a_cookie_that_a_scale_down_left_blocks_no_repair() -> None:
+    lab = await RepairLab(4).start()
+    await lab.ledger((0, (0, 1, 2)), entries=10, last=9)
+    await gone(lab, 3)
+    result = await run(lab)
+    assert result["exit_code"] == 0 and result["blocked"] == []
+    assert result["left_over"] == [lab.ids[3]] and result["unreachable"] == []
+
+
+async def test_a_bookie_that_is_down_and_named_is_no_left_over_cookie() -> None:
+    lab = await RepairLab(4).start()
+    await lab.ledger((0, (0, 1, 3)), entries=10, last=9)
+    await gone(lab, 3)
+    result = await run(lab)
+    assert result["left_over"] == [] and result["unreachable"] == [lab.ids[3]]
+    assert result["exit_code"] == 4
 
 
 async def test_copies_of_closed_ledgers_are_counted_apart(lab: RepairLab) -> None:

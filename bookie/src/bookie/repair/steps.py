@@ -26,6 +26,7 @@ from bookie.repair.control import Cleared, Marks
 from bookie.repair.digests import DEEP_LEDGERS_PER_BATCH, DeepLooks, DigestReader
 from bookie.repair.engines import AUTO, INLINE, EngineChoice, check_engine, choose_engine
 from bookie.repair.ledgers import LedgerRepair, RepairSettings, tasks_of
+from bookie.repair.left_over import left_over
 from bookie.repair.looking import Looked
 from bookie.repair.losses import Loss, record_losses
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
@@ -108,6 +109,7 @@ async def repair(
     passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
     await run.end()
+    marks = await run.without_left_over(marks)
     return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
 
 
@@ -159,6 +161,7 @@ class _Run:
         self._checkpoint: Checkpoint | None = None
         self._skipped = 0
         self._progress: Document = {}
+        self._left_over: set[BookieId] = set()
         self.auditor = Auditor(cluster.store, cluster.control, request.settings.audit)
 
     async def list_marks(self) -> list[Marks]:
@@ -170,6 +173,15 @@ class _Run:
             state = marks.status.name if marks.status is not Status.OK else f"{limbo} in limbo"
             self._say(f"{marks.bookie_id}: {state}, {len(marks.marks) - limbo} unchecked")
         return list(found)
+
+    async def without_left_over(self, marks: Sequence[Marks]) -> list[Marks]:
+        """Those of bookies that there are; one that was named is looked for whatever it is."""
+        silent = {found.bookie_id for found in marks if found.status is not Status.OK}
+        if silent and not self._request.bookies:
+            self._left_over = await left_over(self._cluster.store, silent)
+        for bookie_id in sorted(self._left_over):
+            self._say(f"{bookie_id}: gone, and no ledger names it: only its cookie is left")
+        return [found for found in marks if found.bookie_id not in self._left_over]
 
     async def tasks(self, marks: Sequence[Marks]) -> list[LedgerTask]:
         limbo = [m.ledger_id for bookie in marks for m in bookie.marks if m.limbo]
@@ -301,6 +313,7 @@ class _Run:
             "executors": len(ended.executors),
             "executor_names": list(ended.executors),
             "progress": self._progress,
+            "left_over": sorted(self._left_over),
             **found,
         }
 
