@@ -75,6 +75,20 @@ async def test_a_batch_is_consecutive_entries_that_fit(server: ServerLab) -> Non
     await stock.close()
 
 
+async def test_a_batch_of_small_entries_is_as_long_as_its_answer_has_room(
+    server: ServerLab,
+) -> None:
+    stock = StockLab(server, V2Client)
+    ledger = await stock.server.ledger()
+    client = await stock.client()
+    for i in range(10):  # each is a run of its own, whose header is longer than the entry
+        await client.ask(stock.frames.add(ledger, i, payload=b"small"))
+    size = 36 + 5 * (4 + len(entry(ledger, 0, payload=b"small")))
+    [answer] = await stock.ask(stock.frames.batch(ledger, 0, size=size))
+    assert len(answer.entries) == 5
+    await stock.close()
+
+
 # ---- fences -------------------------------------------------------------------------------------
 
 

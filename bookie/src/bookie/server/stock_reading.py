@@ -10,8 +10,9 @@ from functools import partial
 
 from bookie.protocol.admission import absent_status
 from bookie.protocol.availability import ENTRY_ID_MAX
-from bookie.protocol.entry import Buffer
+from bookie.protocol.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.protocol.runs import FRAME_HEADER_BYTES
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READ_BYTES_MAX
 from bookie.server.operations import Operations
@@ -174,7 +175,7 @@ class ReadService:
         """Consecutive entries, as many as are here and fit the answer."""
         count = request.count_max if request.count_max > 0 else ENTRY_ID_MAX
         last = _bounded(request.first + count - 1)
-        bytes_max = min(max(request.answer_bytes_max, 1), READ_BYTES_MAX)
+        bytes_max = _frames_bytes_max(request)
         key = request.master_key or NO_KEY
         asked = ReadRequest(request.ledger_id, _bounded(request.first), last, bytes_max, key)
         then = partial(self._answer_batch, origin, request, last)
@@ -198,6 +199,18 @@ class ReadService:
             origin.client.send(origin.wire.answer_batch_read(request, Outcome.OK, entries))
         else:
             origin.refuse(request, held.status(request.first))
+
+
+def _frames_bytes_max(request: BatchRead) -> int:
+    """What run frames may weigh of which a whole answer is cut.
+
+    A stock client counts entries. Of a client that adds one by one each entry is a run with a
+    header of its own: as many headers come on top as entries may fit.
+    """
+    room = max(request.answer_bytes_max, 1)
+    fitting = room // (BATCH_ENTRY_BYTES + ENTRY_HEADER_BYTES)
+    count = min(request.count_max, fitting) if request.count_max > 0 else fitting
+    return min(room + count * FRAME_HEADER_BYTES, READ_BYTES_MAX)
 
 
 def _fitting(found: FoundEntries, request: BatchRead) -> list[Buffer]:
