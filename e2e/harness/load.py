@@ -91,6 +91,15 @@ class Load:
         found: Object = json.loads(text.strip().splitlines()[-1])
         return found
 
+    def copies(self) -> Object:
+        """Every bookie is asked for each copy that it owes, and each digest is verified."""
+        words = ("bookie", "audit", "--verify-digests", "--engine", "inline", "--output", "json")
+        told = self._kube(
+            *("exec", WRITER, "--", *words, "--metadata", self._metadata_url), seconds=CHECK_S
+        )
+        found: Object = json.loads(told)
+        return found
+
     def _has(self, wanted: Callable[[Object], Any]) -> Object | None:
         progress = self.progress()
         return progress if wanted(progress) else None

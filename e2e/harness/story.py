@@ -28,6 +28,8 @@ GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
 BUDGET: Final = f"{CLUSTER}-bookies"
 BUDGET_S: Final = 60.0
+VERIFIED_S: Final = 180.0
+"""An audit, the repair of what it found, and the audit that follows."""
 
 
 class Story:
@@ -101,6 +103,18 @@ class Story:
     def nothing_is_lost(self) -> None:
         """Every entry that was ever acknowledged reads back, byte by byte."""
         is_whole(self.read_back())
+
+    def every_copy_is_there(self) -> None:
+        """Each bookie has the copies that it owes, digests and all, after an audit of now.
+
+        What the faults left with fewer copies than it should have is made whole by then.
+        """
+        audited = self.fleet.ask("copies", {"type": "audit"})
+        assert audited["phase"] == "Succeeded", audited
+        self.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
+        found = self.load.copies()
+        assert found["exit_code"] == 0, found["findings"][:3]
+        self.numbers["copies"] = sum(one["held"] for one in found["copies"])
 
     def wait_budget(self, allowed: int) -> None:
         """Until the PodDisruptionBudget lets so many bookies be evicted."""

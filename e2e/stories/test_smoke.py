@@ -6,7 +6,7 @@ from harness.story import Story
 
 
 @pytest.mark.smoke
-@pytest.mark.story("smoke", "helm install, apply, kill -9, limbo clears, read back")
+@pytest.mark.story("smoke", "install, apply, kill -9, limbo clears, read back, every copy there")
 def test_a_crash_ends_with_everything_back(story: Story) -> None:
     story.up()
     story.write(prefill=(40, 20))
@@ -16,3 +16,4 @@ def test_a_crash_ends_with_everything_back(story: Story) -> None:
     detected_and_cleared_in_time(story.fleet, incident)
     story.load.goes_on()
     story.nothing_is_lost()
+    story.every_copy_is_there()
