@@ -22,6 +22,8 @@ from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.up import add_task, stored_cluster, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.view import LiveScreen, PlainScreen, cluster_view
+from bookie_operator.local.waiting import wait_whole
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 
@@ -151,9 +153,7 @@ def up(manifest: Path, directory: Path, detach: bool) -> int:
 def status(directory: Path, output: str) -> int:
     """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
     folders = LocalFolders(directory)
-    cluster = stored_cluster(folders)
-    if cluster is None:
-        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    cluster = _cluster(folders)
     if output == "json":
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
@@ -162,6 +162,26 @@ def status(directory: Path, output: str) -> int:
         click.echo("no operator runs: this is the last known status", err=True)
         return FAILED
     return 0
+
+
+@local.command()
+@in_directory
+@errors_told
+def metadata(directory: Path) -> None:
+    """The address of the metadata store, as `bookie` and clients take it."""
+    click.echo(_cluster(LocalFolders(directory)).status.metadata.url)
+
+
+@local.command()
+@in_directory
+@click.option(
+    "--timeout", default=300.0, show_default=True, type=click.FloatRange(min=0), metavar="SECONDS"
+)
+@errors_told
+def wait(directory: Path, timeout: float) -> None:
+    """Until every bookie serves, no ledger is in limbo and an audit of now is clean."""
+    took = wait_whole(LocalFolders(directory), timeout_s=timeout)
+    click.echo(f"whole after {took:.1f} s")
 
 
 @local.command()
@@ -235,6 +255,13 @@ def _disk(name: str) -> mischief.DiskName:
     if not bookie or not disk:
         raise LocalError(f"found {name!r}, expected BOOKIE.DISK such as bookie-0.ledger-1")
     return BookieId(bookie), disk
+
+
+def _cluster(folders: LocalFolders) -> BookieCluster:
+    cluster = stored_cluster(folders)
+    if cluster is None:
+        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    return cluster
 
 
 def _grace(folders: LocalFolders) -> float:

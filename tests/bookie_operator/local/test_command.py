@@ -42,7 +42,7 @@ def test_a_wrong_manifest_is_a_usage_error(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("command", ["status", "down"])
+@pytest.mark.parametrize("command", ["status", "metadata", "wait", "down"])
 def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
     done = run("local", command, "--dir", str(tmp_path / "d"))
     assert done.exit_code == 1 and "nothing was ever brought up" in done.output
@@ -59,6 +59,12 @@ def test_status_as_a_table_names_bookies_and_conditions(tmp_path: Path) -> None:
     stored(tmp_path)
     done = run("local", "status", "--dir", str(tmp_path))
     assert "bookie-3" in done.output and "Available" in done.output
+
+
+def test_the_address_of_the_store_is_told_for_an_export(tmp_path: Path) -> None:
+    whole = stored(tmp_path)
+    done = run("local", "metadata", "--dir", str(tmp_path))
+    assert done.output == f"{whole.status.metadata.url}\n" != "\n"
 
 
 def test_killing_what_does_not_run_is_an_error(tmp_path: Path) -> None:

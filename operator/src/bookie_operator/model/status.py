@@ -455,7 +455,7 @@ class ClusterStatus(Resource):
         """Of the cluster's own; repairs have a phase of their own."""
         is_draining = self.drain is not None and self.drain.is_running
         return is_draining or any(
-            one.running for one in (self.audit, self.scrub, self.rereplication)
+            one.running for one in (self.audit, self.mend, self.scrub, self.rereplication)
         )
 
     def is_true(self, kind: ConditionType) -> bool:

@@ -1,0 +1,81 @@
+"""`local wait`: until the fleet is whole again, as `kubectl wait` does of a cluster.
+
+A status is believed only when it is younger than every process that it speaks of: what was
+published before a bookie was killed and started again says nothing of now.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.errors import LocalError
+from bookie_operator.local.down import running_bookies
+from bookie_operator.local.up import stored_cluster
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState, ConditionType
+from bookie_operator.platform.folders import LocalFolders, operator_pid
+
+POLL_S: Final = 0.2
+
+
+def wait_whole(folders: LocalFolders, *, timeout_s: float) -> float:
+    """Block until every bookie serves, nothing is in limbo, no job runs and an audit of now is
+    clean; the seconds it took. LocalError says what is lacking after `timeout_s`, or at once when
+    no operator runs that could mend it.
+    """
+    began = time.monotonic()
+    while missing := _looked(folders):
+        waited = time.monotonic() - began
+        if operator_pid(folders) is None:
+            raise LocalError(
+                f"no operator keeps {folders.root}, so that nothing changes by itself: "
+                f"`bookie-operator local up`; lacking: {'; '.join(missing)}"
+            )
+        if waited >= timeout_s:
+            raise LocalError(
+                f"not whole after {waited:.0f} s: {'; '.join(missing)}; see "
+                f"`bookie-operator local status --dir {folders.root}`"
+            )
+        time.sleep(POLL_S)
+    return time.monotonic() - began
+
+
+def _looked(folders: LocalFolders) -> list[str]:
+    cluster = stored_cluster(folders)
+    if cluster is None:
+        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    started = {bookie: process.created for bookie, process in running_bookies(folders).items()}
+    return lacking(cluster, started, told_at=folders.status_file.stat().st_mtime)
+
+
+def lacking(
+    cluster: BookieCluster, started: Mapping[BookieId, float], *, told_at: float
+) -> list[str]:
+    """What a whole cluster has and this one has not, in words.
+
+    `started`: when the bookies' processes that run now began; `told_at`: when the status was
+    published; both in seconds since 1970.
+    """
+    status = cluster.status
+    missing = [f"{b.id} is {b.state}" for b in status.bookies if b.state != BookieState.SERVING]
+    unseen = [b.id for b in status.bookies if started.get(BookieId(b.id), told_at) >= told_at]
+    if unseen:
+        missing.append(f"the status is older than the process of {', '.join(unseen)}")
+    if len(status.bookies) != cluster.spec.replicas:
+        missing.append(f"{len(status.bookies)} of {cluster.spec.replicas} bookies are there")
+    if status.observed_generation != cluster.metadata.generation:
+        missing.append("the status speaks of an earlier manifest")
+    if status.has_running_job:
+        missing.append("a repair or an audit runs")
+    for kind, wanted in (
+        (ConditionType.LIMBO_PRESENT, "False"),
+        (ConditionType.REPAIR_RUNNING, "False"),
+        (ConditionType.DURABILITY_VERIFIED, "True"),
+    ):
+        found = status.condition(kind)
+        if found is None or found.status != wanted:
+            told = "is not known" if found is None else f"{found.status}: {found.message}"
+            missing.append(f"{kind} {told}")
+    return missing

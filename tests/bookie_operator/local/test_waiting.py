@@ -1,0 +1,54 @@
+"""`bookie-operator local wait`: what counts as whole, and what it says when it is not."""
+
+from pathlib import Path
+
+from bookie.protocol.ids import BookieId
+from bookie_operator.__main__ import main
+from bookie_operator.local.waiting import lacking
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.plan import plan
+from bookie_operator.platform.folders import LocalFolders, write_json
+from click.testing import CliRunner
+from operator_scenes import bookie, cluster, observed
+
+TOLD_AT = 1000.0
+LONG_AGO = {BookieId(f"bookie-{n}"): 10.0 for n in range(4)}
+
+
+def told(*odd: object) -> BookieCluster:
+    """As the planner tells of four bookies, of which `odd` are not ordinary."""
+    before = cluster()
+    status = plan(before, observed(*odd), ClusterStatus()).status  # type: ignore[arg-type]
+    return before.model_copy(update={"status": status})
+
+
+def test_a_fleet_that_no_audit_has_seen_lacks_just_that() -> None:
+    [missing] = lacking(told(), LONG_AGO, told_at=TOLD_AT)
+    assert missing.startswith("DurabilityVerified")
+
+
+def test_a_status_of_before_the_restart_is_not_believed() -> None:
+    started = LONG_AGO | {BookieId("bookie-1"): TOLD_AT + 1}
+    missing = lacking(told(), started, told_at=TOLD_AT)
+    assert "the status is older than the process of bookie-1" in missing
+
+
+def test_a_bookie_without_a_process_is_not_there_yet() -> None:
+    started = {name: at for name, at in LONG_AGO.items() if name != "bookie-2"}
+    missing = lacking(told(), started, told_at=TOLD_AT)
+    assert "the status is older than the process of bookie-2" in missing
+
+
+def test_limbo_is_waited_for() -> None:
+    missing = lacking(told(bookie("bookie-1", limbo=3)), LONG_AGO, told_at=TOLD_AT)
+    assert "bookie-1 is Limbo" in missing
+    assert any(one.startswith("LimboPresent True") for one in missing)
+
+
+def test_without_an_operator_nobody_is_waited_for(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    write_json(folders.status_file, told().as_dict())
+    done = CliRunner().invoke(main, ["local", "wait", "--dir", str(tmp_path)])
+    assert done.exit_code == 1 and "no operator keeps" in done.output
