@@ -106,13 +106,6 @@ def test_sizes_are_bytes(text: str, count: int) -> None:
     assert size_bytes(text) == count
 
 
-@pytest.mark.parametrize(
-    ("schedule", "seconds"), [("@hourly", 3600), ("@every 90s", 90), ("@never", None)]
-)
-def test_schedules_are_intervals(schedule: str, seconds: float | None) -> None:
-    assert cluster(audit={"schedule": schedule}).spec.audit.interval_seconds == seconds
-
-
 def test_a_newer_objects_unknown_fields_are_ignored_by_the_operator() -> None:
     assert BookieCluster.model_validate(manifest(somethingNew=1)).spec.replicas == 4
 

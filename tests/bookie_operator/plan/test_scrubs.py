@@ -43,7 +43,20 @@ def started(made: Plan) -> list[StartJob]:
 
 
 def test_nothing_is_read_without_schedule_and_task() -> None:
-    assert not started(look(of=cluster(), status=ScrubStatus(), seconds=1000 * DAY))
+    never = cluster(scrub={"schedule": "@never"})
+    assert not started(look(of=never, status=ScrubStatus(), seconds=1000 * DAY))
+
+
+def test_a_cluster_whose_spec_says_nothing_is_read_every_week() -> None:
+    since = ScrubStatus(scheduled_at=at(0))
+    assert not started(look(of=cluster(), status=since, seconds=7 * DAY - 1))
+    assert started(look(of=cluster(), status=since, seconds=7 * DAY))
+
+
+def test_a_line_of_cron_is_due_at_its_minute() -> None:
+    of, since = cluster(scrub={"schedule": "0 3 * * *"}), ScrubStatus(scheduled_at=at(0))
+    assert not started(look(of=of, status=since, seconds=3 * 3600 - 1))
+    assert started(look(of=of, status=since, seconds=3 * 3600))
 
 
 def test_the_first_scrub_is_an_interval_after_the_schedule_began() -> None:
@@ -94,7 +107,9 @@ def test_it_gives_way_to_a_repair() -> None:
 def test_it_may_run_for_longer_than_a_repair() -> None:
     long = cluster().spec.repair.deadline_seconds + 60
     assert not [one for one in look(scrub_job(running=True), seconds=long).actions if _stops(one)]
-    [late] = [one for one in look(scrub_job(running=True), seconds=DAY + 60).actions if _stops(one)]
+    [late] = [
+        one for one in look(scrub_job(running=True), seconds=7 * DAY + 60).actions if _stops(one)
+    ]
     assert late == StopJob("demo-scrub-1", "DeadlineExceeded")
 
 

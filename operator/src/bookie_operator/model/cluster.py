@@ -4,7 +4,6 @@ Every rule stands twice: as a validator here, whose message names field, found a
 a CEL rule for the API server. `check_transition` holds the rules about changes of a live cluster.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
@@ -29,21 +28,12 @@ from bookie_operator.model.base import (
     ShortText,
     rule,
 )
+from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
 
 REPLICAS_MAX: Final = 100
 DISKS_MAX: Final = 32
 _UNITS: Final = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
-_SCHEDULE: Final = re.compile(r"^@every ([1-9][0-9]{0,5})(s|m|h|d)$")
-_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-Schedule = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^(@hourly|@daily|@never|@every [1-9][0-9]{0,5}[smhd])$", max_length=20
-    ),
-]
-
 Size = Annotated[
     str, StringConstraints(pattern=r"^[1-9][0-9]{0,15}(Ki|Mi|Gi|Ti|Pi)?$", max_length=20)
 ]
@@ -301,7 +291,8 @@ class OnFindings(StrEnum):
 
 class Audit(Resource):
     schedule: Schedule = "@hourly"
-    """`@hourly`, `@daily`, `@every 30m`, or `@never` (then only after repairs)."""
+    """`@hourly`, `@daily`, `@every 30m`, cron in UTC (`0 3 * * *`), or `@never` (then only after
+    what may have left copies out)."""
     on_findings: OnFindings = OnFindings.REPAIR
     """`Repair`: copies that an audit finds missing or corrupt are made again, once every bookie
     serves; `Report`: they are told, and repaired when a person asks."""
@@ -313,35 +304,17 @@ class Audit(Resource):
     min_racks: Annotated[int, Field(ge=1, le=16)] = 2
     """Racks that the copies of an entry have to span, as far as there are as many."""
 
-    @property
-    def interval_seconds(self) -> float | None:
-        """None = no regular audit."""
-        return _interval_seconds(self.schedule)
-
 
 class Scrub(Resource):
     """Every copy is read and its digest verified; corrupt ones are replaced from good ones."""
 
-    schedule: Schedule = "@never"
-    """`@daily`, `@every 30d` and so on, or `@never` (then only by a BookieTask)."""
-    read_bytes_per_second: Annotated[int, Field(ge=64 * 1024, le=2**40)] = 32 * 1024 * 1024
+    schedule: Schedule = "@every 7d"
+    """`@daily`, `@every 30d`, cron in UTC (`0 3 * * MON`), or `@never` (then only by a
+    BookieTask)."""
+    read_bytes_per_second: Annotated[int, Field(ge=64 * 1024, le=2**40)] = 8 * 1024 * 1024
     """From each bookie; clients read and write beside it."""
-    deadline_seconds: Annotated[float, Field(ge=1, le=30 * 86400)] = 86400.0
-    """A scrub that runs longer is stopped and counts as failed."""
-
-    @property
-    def interval_seconds(self) -> float | None:
-        """None = no regular scrub."""
-        return _interval_seconds(self.schedule)
-
-
-def _interval_seconds(schedule: str) -> float | None:
-    fixed = {"@hourly": 3600.0, "@daily": 86400.0, "@never": None}
-    if schedule in fixed:
-        return fixed[schedule]
-    match = _SCHEDULE.match(schedule)
-    assert match is not None, "the pattern of `schedule` admits nothing else"
-    return int(match[1]) * _SECONDS[match[2]]
+    deadline_seconds: Annotated[float, Field(ge=1, le=30 * 86400)] = 7 * 86400.0
+    """A scrub that runs longer is stopped and counts as failed; the next one goes on from there."""
 
 
 class Retention(Resource):

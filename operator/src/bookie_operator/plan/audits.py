@@ -13,6 +13,7 @@ from typing import Any, Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, BookieCluster
+from bookie_operator.model.schedule import due_after
 from bookie_operator.model.status import (
     AuditStatus,
     BookieState,
@@ -30,8 +31,6 @@ from bookie_operator.plan.repair import is_waiting
 from bookie_operator.plan.rereplications import last_rereplication
 from bookie_operator.plan.states import Judged, marks_total
 
-SLACK: Final = 2.0
-"""A schedule's verdict is stale after this many intervals."""
 HEALED_AGAIN_S: Final = 60.0
 """From an audit with unknowns to the next one, once all serve."""
 HELD_AGAIN_S: Final = 300.0
@@ -157,10 +156,13 @@ def is_younger(status: AuditStatus, moment: datetime | None) -> bool:
 
 
 def is_stale(cluster: BookieCluster, status: AuditStatus, now: datetime) -> bool:
-    interval = cluster.spec.audit.interval_seconds
-    if interval is None or status.finished_at is None:
+    """Two audits were due by the schedule since the last one finished, and none has."""
+    if status.finished_at is None:
         return False
-    return now - status.finished_at > timedelta(seconds=interval * SLACK)
+    schedule = cluster.spec.audit.schedule
+    next_one = due_after(schedule, status.finished_at)
+    one_more = due_after(schedule, next_one) if next_one is not None else None
+    return one_more is not None and now > one_more
 
 
 def _figures(job: Job) -> dict[str, Any] | None:
@@ -195,9 +197,7 @@ def _is_wanted(
     everyone_answers = all(one.is_booted for one in judged.values())
     if status.started_at is None and not is_loss:
         return everyone_answers and not marks_total(judged)
-    interval = cluster.spec.audit.interval_seconds
-    age = observed.now - status.started_at if status.started_at is not None else timedelta(0)
-    if interval is not None and age >= timedelta(seconds=interval):
+    if _is_due(cluster, status.started_at, observed.now):
         return True
     if is_loss:  # look at once, and again after every further incident
         detected = max((incident.detected_at for incident in incidents), default=None)
@@ -209,6 +209,11 @@ def _is_wanted(
     if not is_younger(status, disturbed_at(incidents, status)):
         return True
     return status.clean is False and (is_better_now or _may_have_healed(status, observed))
+
+
+def _is_due(cluster: BookieCluster, last: datetime | None, now: datetime) -> bool:
+    due = due_after(cluster.spec.audit.schedule, last) if last is not None else None
+    return due is not None and now >= due
 
 
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:

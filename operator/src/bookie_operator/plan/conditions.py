@@ -20,7 +20,7 @@ from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
 from bookie_operator.plan.collection import collection_held, metadata_rolled_back
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
-from bookie_operator.plan.findings import Findings, Verdict, findings_text
+from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.states import marks_total
 
 _COMING_UP: Final = (
@@ -174,7 +174,7 @@ def _durability_verified(found: Findings) -> Verdict:
         return "False", "AuditFindings", told
     if is_stale(found.cluster, audit, found.observed.now):
         return "False", "AuditStale", told
-    return "True", "AuditClean", told
+    return "True", "AuditClean", f"{told}; {verified_text(found.scrub)}"
 
 
 def _scale_down_blocked(found: Findings) -> Verdict:

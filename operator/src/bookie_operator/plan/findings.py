@@ -52,6 +52,13 @@ class Findings:
         return [refusal for refusal in self.refusals if refusal.predicate == predicate]
 
 
+def verified_text(scrub: ScrubStatus) -> str:
+    """Since when digests are known to be right, which an audit does not read."""
+    if scrub.finished_at is None:
+        return "digests were never verified: no scrub has finished"
+    return f"digests verified by the scrub of {scrub.finished_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def scrub_text(scrub: ScrubStatus) -> str:
     left = scrub.corrupt_found - scrub.corrupt_replaced
     return (

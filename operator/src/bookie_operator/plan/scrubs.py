@@ -7,12 +7,12 @@ stays replaced.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, RepairEngine
+from bookie_operator.model.schedule import NEVER, due_after
 from bookie_operator.model.status import ScrubStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
@@ -65,8 +65,8 @@ def _start(cluster: BookieCluster, attempt: int) -> StartJob:
 
 
 def _with_schedule(cluster: BookieCluster, observed: Observed, status: ScrubStatus) -> ScrubStatus:
-    """A new cluster is first read an interval later: there is little in it yet."""
-    is_scheduled = cluster.spec.scrub.interval_seconds is not None
+    """A new cluster is not read before its schedule says so: there is little in it yet."""
+    is_scheduled = cluster.spec.scrub.schedule != NEVER
     if is_scheduled is (status.scheduled_at is not None):
         return status
     since = whole_milliseconds(observed.now) if is_scheduled else None
@@ -79,11 +79,9 @@ def _is_wanted(cluster: BookieCluster, observed: Observed, status: ScrubStatus) 
     if status.failures and status.next_at is not None:
         is_time = observed.now >= status.next_at
         return is_time and status.failures < cluster.spec.repair.max_attempts
-    interval = cluster.spec.scrub.interval_seconds
-    if interval is None:
-        return False
     last = status.started_at or status.scheduled_at
-    return last is not None and observed.now - last >= timedelta(seconds=interval)
+    due = due_after(cluster.spec.scrub.schedule, last) if last is not None else None
+    return due is not None and observed.now >= due
 
 
 def _figures(job: Job) -> dict[str, Any] | None:
