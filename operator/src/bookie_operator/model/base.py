@@ -5,10 +5,19 @@ schemas; the operator parses leniently (an older operator meets a newer object),
 are parsed strictly (`manifest.py`).
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 GROUP: Final = "bookkeeper.bookie-operator.dev"
 VERSION: Final = "v1alpha1"
@@ -42,6 +51,31 @@ class Resource(BaseModel):
     def as_dict(self) -> dict[str, Any]:
         """The object as manifests spell it: camelCase, JSON types, absent values left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Told(Resource):
+    """A part of a status: what may be left out, and is empty, is left out.
+
+    `kubectl describe` shows whatever is there, and a status was 300 lines of mostly nothing.
+    Figures stay: 0 is something that is known. `untouched`: sections that are left out, too, while
+    they are as they were before anything happened.
+    """
+
+    untouched: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        nothing = [
+            name for name, field in type(self).model_fields.items() if self._lacks(name, field)
+        ]
+        names = {*nothing, *map(to_camel, nothing)}
+        return {key: value for key, value in whole(self).items() if key not in names}
+
+    def _lacks(self, name: str, field: FieldInfo) -> bool:
+        value = getattr(self, name)
+        is_empty = not value and isinstance(value, str | tuple | dict)
+        is_untouched = name in self.untouched and value == field.default
+        return not field.is_required() and (is_empty or is_untouched)
 
 
 class ObjectMeta(Resource):

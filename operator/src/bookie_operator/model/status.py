@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from bookie_operator.model.base import LongText, Resource, ShortText
+from bookie_operator.model.base import LongText, Resource, ShortText, Told
 
 BOOKIES_MAX: Final = 100
 INCIDENTS_MAX: Final = 50
@@ -89,14 +89,14 @@ class BookieState(StrEnum):
     DOWN = "Down"
 
 
-class LastShutdown(Resource):
+class LastShutdown(Told):
     """How the boot before this one ended, as the bookie found it on its disks."""
 
     clean: bool
     reason: ShortText = ""
 
 
-class DiskStatus(Resource):
+class DiskStatus(Told):
     name: ShortText
     role: ShortText
     volume_uid: ShortText = ""
@@ -107,7 +107,7 @@ class DiskStatus(Resource):
     total_bytes: Count = 0
 
 
-class EngineUse(Resource):
+class EngineUse(Told):
     """Which engine did the work, why that one, and the Spark application where it was Spark."""
 
     engine: ShortText = ""
@@ -133,7 +133,7 @@ class RepairStatus(EngineUse):
     message: LongText = ""
 
 
-class BookieStatus(Resource):
+class BookieStatus(Told):
     id: ShortText
     state: BookieState
     message: LongText = ""
@@ -207,7 +207,7 @@ class Incident(EngineUse):
     """Repair jobs whose copies are in the sums above."""
 
 
-class LimboTotals(Resource):
+class LimboTotals(Told):
     ledgers: Count = 0
     unchecked: Count = 0
     bookies: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
@@ -215,7 +215,7 @@ class LimboTotals(Resource):
     cleared_total: Count = 0
 
 
-class ClassCounts(Resource):
+class ClassCounts(Told):
     """One class of an audit's findings."""
 
     findings: Count = 0
@@ -226,7 +226,7 @@ class ClassCounts(Resource):
 ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
 
 
-class AttemptStatus(Resource):
+class AttemptStatus(Told):
     """Numbered attempts of one kind of job: the last finished, and what runs or failed since."""
 
     running: bool = False
@@ -245,7 +245,7 @@ class AttemptStatus(Resource):
     """How far the one that runs is, by its own word."""
 
 
-class Holders(Resource):
+class Holders(Told):
     """Entries with too few known copies that the same bookies hold."""
 
     known: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
@@ -257,7 +257,7 @@ class Holders(Resource):
     first_ledgers: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
 
 
-class LastCopies(Resource):
+class LastCopies(Told):
     """Who holds what is left of entries with too few copies."""
 
     entries: Count = 0
@@ -272,7 +272,7 @@ class LastCopies(Resource):
         return len(self.held_by) == self.groups and not self.entries_left_out
 
 
-class QuorumsStatus(Resource):
+class QuorumsStatus(Told):
     """The ledgers' own quorums."""
 
     ack_asked: Count | None = None
@@ -388,7 +388,7 @@ class DrainStatus(EngineUse):
         return self.phase is DrainPhase.REMOVING
 
 
-class Blocked(Resource):
+class Blocked(Told):
     """An action that is wanted and refused, and the predicate that refused it."""
 
     bookie: ShortText = ""
@@ -398,7 +398,7 @@ class Blocked(Resource):
     message: LongText = ""
 
 
-class LossBudgetStatus(Resource):
+class LossBudgetStatus(Told):
     """How many bookies may be out at once with no acknowledged entry at risk, and why so many."""
 
     limit: Count = 0
@@ -409,7 +409,7 @@ class LossBudgetStatus(Resource):
     """Bookies that may hold the last known copy of an entry: nothing takes them away."""
 
 
-class MetadataStatus(Resource):
+class MetadataStatus(Told):
     url: LongText = ""
     reachable: bool = False
     instance_id: ShortText = ""
@@ -419,7 +419,9 @@ def _by_keys(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
-class ClusterStatus(Resource):
+class ClusterStatus(Told):
+    untouched = frozenset({"mend", "scrub", "rereplication"})
+
     observed_generation: Count = 0
     generation_since: AwareDatetime | None = None
     """When this generation of the spec was first looked at: what failed before is tried anew."""
