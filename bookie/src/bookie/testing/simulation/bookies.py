@@ -4,6 +4,7 @@ ends is started again.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -217,9 +218,16 @@ class SimBookie:
         return None if booted is None else booted.storage.extent
 
     @property
-    def is_leased(self) -> bool:
-        """The store has confirmed it lately."""
-        return self.bookie is not None and self.bookie.state.is_leased
+    def confirmed_until(self) -> float:
+        """When its lease ends, by its clock: each turn that the store confirms puts it off."""
+        return -math.inf if self.bookie is None else self.bookie.state.lease_until
+
+    @property
+    def leased_from_now(self) -> float:
+        """When a lease ends whose turn begins now, by its clock."""
+        if self.bookie is None:
+            return math.inf
+        return self.bookie.state.clock() + self.settings.lease.seconds
 
     @property
     def was_approved(self) -> bool:

@@ -151,14 +151,15 @@ class Interventions:
         kept, before = bookie.disk.snapshot({}), bookie.extent
         await asyncio.sleep(max(0.0, fault.lasts_s - CONFIRMED_S))
         had_written = bookie.is_serving and bookie.extent != before
+        next_turn = bookie.leased_from_now
         await asyncio.sleep(min(fault.lasts_s, CONFIRMED_S))
-        is_leased = bookie.is_serving and bookie.is_leased
+        is_confirmed = bookie.is_serving and bookie.confirmed_until >= next_turn
         bookie.is_wanted = bookie.is_doomed = False
         bookie.crash(lambda _disk: kept.kill())
         await asyncio.sleep(0.1)
         bookie.is_wanted = True
         bookie.start()
-        await self._look_after_older(bookie, expected=had_written and is_leased)
+        await self._look_after_older(bookie, expected=had_written and is_confirmed)
 
     async def _look_after_older(self, bookie: SimBookie, *, expected: bool) -> None:
         """Disks that lack what was written and confirmed since are noticed, and a person asked."""
