@@ -14,6 +14,7 @@ from bookie_operator.observed import (
     Bookie,
     Job,
     JobKind,
+    MendReport,
     MetadataView,
     Observed,
     Phase,
@@ -245,6 +246,9 @@ class Histories(RuleBasedStateMachine):
         done = world.jobs[job.name]
         if job.kind is JobKind.AUDIT:
             world.jobs[job.name] = replace(done, audit=audit_of(world.thin))
+            return
+        if job.kind is JobKind.MEND:
+            world.jobs[job.name] = replace(done, mend=MendReport(entries_copied=1))
             return
         world.jobs[job.name] = replace(done, repair=RepairReport(entries_copied=1))
         assert job.bookie is not None
