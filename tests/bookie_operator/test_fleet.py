@@ -9,6 +9,7 @@ from bookie.protocol.errors import UnavailableError
 from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
+from bookie_operator.plan.failures import RETRY_MAX
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
@@ -16,6 +17,7 @@ from bookie_operator.platform.kubernetes.api import (
     POD,
     STATEFUL_SET,
     TASK,
+    Kind,
     Object,
 )
 from bookie_operator.platform.kubernetes.progress import EVERY
@@ -74,6 +76,9 @@ class Life:
 
     def events(self, reason: str) -> list[Object]:
         return [one for one in self.lab.api.all(EVENT) if one["reason"] == reason]
+
+    def tries(self, verb: str, kind: Kind) -> int:
+        return sum(call[:2] == (verb, kind.name) for call in self.lab.api.calls)
 
     def passes(self, result: str) -> float:
         return sample(self.metrics.registry, "bookie_operator_passes_total", result=result)
@@ -207,6 +212,36 @@ async def test_a_lacking_permission_is_a_condition_and_passes() -> None:
     assert 'cannot create resource "persistentvolumeclaims"' in life.degraded()
     life.lab.api.allow_all()
     await life.until(lambda: not life.degraded())
+    await life.end()
+
+
+@in_virtual_time
+async def test_d1_refused_claims_hold_up_no_repair_and_are_told() -> None:
+    life = await serving(replicas=4)
+    life.lab.api.refuse("create", CLAIM, "exceeded quota: disks, used: 12, limited: 12")
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=5))
+    life.lab.controllers.restart_container("demo-bookie-1-0")
+    await life.until(lambda: bool(life.status.incidents))
+    await life.until(lambda: life.status.incidents[0].outcome.value == "Cleared")
+    await life.until(lambda: life.degraded().startswith("ActionFailed: bookie-4: CreateVolume"))
+    told = [one.message for one in life.status.blocked if one.action == "CreateVolume"]
+    assert len(told) == 3 and all("exceeded quota" in one for one in told)
+    life.lab.api.allow_all()
+    await life.until(lambda: life.status.ready_replicas == 5)
+    assert not life.degraded()
+    await life.end()
+
+
+@in_virtual_time
+async def test_d1_what_fails_is_tried_again_ever_more_seldom() -> None:
+    life = await serving()
+    life.lab.api.refuse("create", CLAIM, "exceeded quota")
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=4))
+    await life.until(lambda: life.degraded().startswith("ActionFailed"))
+    await life.go_on(60)
+    before = life.tries("create", CLAIM)
+    await life.go_on(10 * RETRY_MAX.total_seconds())
+    assert 3 * 9 <= life.tries("create", CLAIM) - before <= 3 * 11, "three claims of one bookie"
     await life.end()
 
 

@@ -58,6 +58,7 @@ class FakeApi:
         self._objects: dict[tuple[Kind, str], Object] = {}
         self._owners: dict[tuple[Kind, str], dict[str, set[Path]]] = {}
         self._forbidden: set[tuple[str, Kind]] = set()
+        self._refused: dict[tuple[str, Kind], str] = {}
         self._numbers = itertools.count(1)
         self.now = T0
         self.is_away = False
@@ -151,8 +152,13 @@ class FakeApi:
     def forbid(self, verb: str, kind: Kind) -> None:
         self._forbidden.add((verb, kind))
 
+    def refuse(self, verb: str, kind: Kind, why: str) -> None:
+        """As a quota or a policy does: who asks may ask, and is denied this."""
+        self._refused[(verb, kind)] = why
+
     def allow_all(self) -> None:
         self._forbidden.clear()
+        self._refused.clear()
 
     def all(self, kind: Kind) -> Sequence[Object]:
         return [one for (k, _name), one in sorted(self._objects.items(), key=_place) if k == kind]
@@ -208,6 +214,8 @@ class FakeApi:
                 f'{verb} {kind.plural}: User "operator" cannot {verb} resource "{kind.plural}"'
             )
         self.calls.append((verb, kind.name, name))
+        if (verb, kind) in self._refused:
+            raise RefusedError(f"{verb} {kind.name} {name}: {self._refused[(verb, kind)]}")
 
     def _answer(self, answer: Answer) -> Answer:
         self.after_call()

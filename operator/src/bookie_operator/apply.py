@@ -1,17 +1,16 @@
-"""Carries out one action at a time, and tells people what was done.
+"""Carries out one action, and says what people should hear of it.
 
 Actions were planned from one observation; each names what it was planned for, so that a platform
-refuses when that has changed. The first failure ends the pass: the next one looks again.
+refuses when that has changed.
 """
 
 from bookie.metadata.pausing import write_paused
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.protocol.errors import UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control
-from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
@@ -41,31 +40,8 @@ class Applier:
 
     async def apply(
         self, action: Action, *, observed: Observed, store: MetadataStore | None
-    ) -> bool:
-        """Do it and record it; False (and a Warning event) when it could not be done.
-
-        ForbiddenError passes: only a person can mend it, and the next status says so.
-        """
-        try:
-            event = await self._do(action, observed=observed, store=store)
-        except PreconditionError as error:
-            await self._platform.record(Event("PlannedAnew", str(error), _bookie_of(action)))
-            return False
-        except ForbiddenError:
-            raise
-        except BookieError as error:
-            why = f"{type(action).__name__}: {error}"
-            await self._platform.record(
-                Event("ActionFailed", why, _bookie_of(action), type="Warning")
-            )
-            return False
-        if event is not None:
-            await self._platform.record(event)
-        return True
-
-    async def _do(
-        self, action: Action, *, observed: Observed, store: MetadataStore | None
     ) -> Event | None:
+        """Do it; None = it was under way already. Raises what kept it from being done."""
         match action:
             case InitialiseMetadata():
                 return await _initialise(store)
@@ -155,13 +131,3 @@ async def _pause(store: MetadataStore | None, paused: bool) -> Event:
     if paused:
         return Event("CollectionPaused", "bookies drop no deleted ledgers")
     return Event("CollectionResumed", "bookies drop deleted ledgers again")
-
-
-def _bookie_of(action: Action) -> str:
-    match action:
-        case StartBookie(template) | RestartBookie(template, _, _):
-            return template.bookie_id
-        case InitialiseMetadata() | PauseCollection() | StopJob():
-            return ""
-        case _:
-            return action.bookie_id or ""

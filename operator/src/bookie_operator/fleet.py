@@ -163,7 +163,8 @@ class Fleet:
             return FAILED_TICK_S
         self._metrics.passed(*where, is_failed=False)
         self._metrics.show(*where, status)
-        self._calm = self._calm + 1 if status == cluster.status else 0
+        is_calm = status == cluster.status and not reconciler.has_news
+        self._calm = self._calm + 1 if is_calm else 0
         if self._calm < CALM_PASSES or status.phase in BUSY_PHASES:
             return TICK_S
         if status.phase != "Running":

@@ -4,7 +4,7 @@
 means "not known", and is never read as "not there".
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -346,6 +346,24 @@ class MetadataView:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Something wanted that could not be done when it was last tried, `count` times in a row.
+
+    `subject`: the action itself, so that another wish of the same kind is not taken for it.
+    """
+
+    subject: Hashable
+    action: str
+    """The word that people read for it."""
+    message: str
+    next_at: datetime
+    bookie: str = ""
+    count: int = 1
+    is_forbidden: bool = False
+    """For want of a permission: only a person can mend it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything, at `now` (UTC)."""
 
@@ -356,6 +374,8 @@ class Observed:
     tasks: tuple[BookieTask, ...] = ()
     forbidden: str = ""
     """What the platform denied the operator for want of a permission, in the pass before."""
+    failures: tuple[Failure, ...] = ()
+    """What could not be done in the passes before."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

@@ -11,13 +11,14 @@ from bookie.protocol.errors import BookieError
 
 from bookie_operator.apply import Applier
 from bookie_operator.control import Control
-from bookie_operator.errors import ForbiddenError
+from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Observer
-from bookie_operator.observed import Observed
+from bookie_operator.observed import Failure, Observed
 from bookie_operator.plan import Plan, plan
-from bookie_operator.plan.actions import Action, Event
+from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
+from bookie_operator.plan.failures import ACTION_FAILED, TOLD_FROM, failed_again, may_start
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event
 from bookie_operator.platform import Platform
 
@@ -40,6 +41,9 @@ class Reconciler:
         self._has_published = False
         self._forbidden = ""
         """What was denied in this pass: the next one has it in its status."""
+        self._failures: dict[Action, Failure] = {}
+        self.has_news = False
+        """Something failed in this pass that had not failed before: the next one tells it."""
 
     async def run_pass(self, cluster: BookieCluster) -> ClusterStatus:
         """The status after one pass over `cluster` (whose status is the previous pass's)."""
@@ -47,7 +51,10 @@ class Reconciler:
             observed = await self._observer.observe(cluster)
         except ForbiddenError as error:
             return await self._cannot_look(cluster, error)
-        observed, self._forbidden = replace(observed, forbidden=self._forbidden), ""
+        observed = replace(
+            observed, forbidden=self._forbidden, failures=tuple(self._failures.values())
+        )
+        self._forbidden, self.has_news = "", False
         made = plan(cluster, observed, cluster.status)
         # What is told once is told before the status that remembers it: told again after a crash,
         # the platform drops the double. The rest could only be lost or doubled; it may be lost.
@@ -62,14 +69,43 @@ class Reconciler:
         return made.status
 
     async def _act(self, made: Plan, observed: Observed) -> None:
+        """Every action for itself: one that fails is told, and tried again after a wait."""
+        known = {*made.actions, *made.resting}
+        self._failures = {action: one for action, one in self._failures.items() if action in known}
+        not_stopped = [one for one in made.resting if isinstance(one, StopJob)]
+        for action in made.actions:
+            if not may_start(action, not_stopped):
+                continue
+            is_done = await self._carry_out(action, observed)
+            if isinstance(action, StopJob) and not is_done:
+                not_stopped.append(action)
+
+    async def _carry_out(self, action: Action, observed: Observed) -> bool:
+        bookie, is_done = bookie_of(action), False
         try:
-            for action in made.actions:
-                store = self._observer.store
-                if not await self._applier.apply(action, observed=observed, store=store):
-                    break
-                self._on_done(action)
-        except ForbiddenError as error:
-            self._forbidden = str(error)
+            store = self._observer.store
+            event = await self._applier.apply(action, observed=observed, store=store)
+            is_done = True
+        except PreconditionError as error:  # no failure: the next pass has seen what is new
+            event = Event("PlannedAnew", str(error), bookie)
+        except ForbiddenError as error:  # the status says so, and that is an event
+            event = None
+            self._failed(action, error)
+        except BookieError as error:
+            event = Event(ACTION_FAILED, f"{type(action).__name__}: {error}", bookie, "Warning")
+            self._failed(action, error)
+        await self._tell([event] if event is not None else [])
+        if is_done:
+            self._failures.pop(action, None)
+            self._on_done(action)
+        return is_done
+
+    def _failed(self, action: Action, error: BookieError) -> None:
+        before, is_forbidden = self._failures.get(action), isinstance(error, ForbiddenError)
+        self.has_news = self.has_news or before is None or before.count < TOLD_FROM
+        self._failures[action] = failed_again(
+            action, str(error), before, now=self._observer.now, is_forbidden=is_forbidden
+        )
 
     async def _publish(self, cluster: BookieCluster, status: ClusterStatus) -> None:
         if status != cluster.status or not self._has_published:

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from bookie_operator.model.base import LongText, Resource, ShortText, Told
 
 BOOKIES_MAX: Final = 100
+BLOCKED_MAX: Final = 200
 INCIDENTS_MAX: Final = 50
 """Older closed incidents are dropped; open ones never."""
 
@@ -446,7 +447,7 @@ class ClusterStatus(Told):
     scrub: ScrubStatus = ScrubStatus()
     rereplication: RereplicationStatus = RereplicationStatus()
     drain: DrainStatus | None = None
-    blocked: Annotated[tuple[Blocked, ...], Field(max_length=200)] = ()
+    blocked: Annotated[tuple[Blocked, ...], Field(max_length=BLOCKED_MAX)] = ()
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
 
     def condition(self, kind: ConditionType) -> Condition | None:

@@ -34,6 +34,13 @@ from bookie_operator.plan.copies import copies_of
 from bookie_operator.plan.disks import cookie_fixes
 from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
+from bookie_operator.plan.failures import (
+    due_first,
+    failure_refusals,
+    resting,
+    split,
+    wanted_failures,
+)
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import Mends, last_mend, mends
@@ -66,6 +73,8 @@ class Plan:
     status: ClusterStatus
     tasks: Mapping[str, TaskStatus]
     """Task name -> its new status, for those that changed."""
+    resting: tuple[Action, ...] = ()
+    """Wanted, and waiting since they failed."""
 
 
 def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
@@ -77,14 +86,15 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += suspected
     loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
 
-    actions, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
+    provided, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
     wanted, refused = _disruptions(spec, judged, observed, incidents=incidents, budget=budget)
     refusals += refused
     accepting, not_accepted = acceptances(cluster, observed, rolled_back=budget.rolled_back)
     refusals += not_accepted
     repairing = repairs(cluster, judged, observed, previous)
     refusals += repairing.refusals
-    around = Surroundings(budget, repairing.wants_to_run, is_busy=bool(wanted))
+    is_busy = len(resting(wanted, observed)) < len(wanted)
+    around = Surroundings(budget, repairing.wants_to_run, is_busy)
     draining = drains(cluster, judged, observed, previous, around)
     refusals += draining.refusals
     events += draining.events
@@ -107,24 +117,28 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
-    actions += [*pausing(cluster, observed, previous), *wanted[:1], *accepting]
-    actions += [*repairing.actions, *mending.actions, *auditing.actions]
+    # Repairs first. Each is carried out for itself, whatever becomes of those before it.
+    actions: list[Action] = [*pausing(cluster, observed, previous), *repairing.actions, *accepting]
+    actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(spec, observed)]
+    failures = wanted_failures(observed, [*actions, *wanted])
+    refusals += failure_refusals(failures)
     found = Findings(
         cluster=cluster, judged=judged, observed=observed, incidents=incidents,
         repairs=repairing, audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
+        failures=failures,
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
     status = _status(found, budget=budget, previous=previous)
-    events += state_events(judged, previous)
-    events += condition_events(status, previous)
+    events += [*state_events(judged, previous), *condition_events(status, previous)]
     tasks = task_statuses(
         spec, judged, observed,
         actions=actions, replicating=replicating, audit=auditing.status,
     )  # fmt: skip
-    return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
+    due, waiting = split(actions, wanted, observed)
+    return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)
 
 
 def _weighed(
@@ -228,6 +242,7 @@ def _disruptions(
         *replaced,
         *(action for action in restarted if isinstance(action, RestartBookie)),
     ]
+    allowed = due_first(allowed, observed)
     waiting = [
         Refusal(_word(action), "OneActionAtATime", "waits for the next pass", candidate_of(action))
         for action in allowed[1:]

@@ -230,6 +230,17 @@ def candidate_of(action: Destructive) -> BookieId:
     return action.template.bookie_id if isinstance(action, RestartBookie) else action.bookie_id
 
 
+def bookie_of(action: Action) -> str:
+    """The bookie that an action is about; empty = the whole cluster."""
+    match action:
+        case StartBookie(template) | RestartBookie(template, _, _):
+            return template.bookie_id
+        case InitialiseMetadata() | PauseCollection() | StopJob():
+            return ""
+        case _:
+            return action.bookie_id or ""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A wanted action that a predicate refused; shown in `status.blocked`."""

@@ -11,6 +11,7 @@ from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
+from bookie_operator.plan.failures import ACTION_FAILED, TOLD_FROM
 from bookie_operator.plan.findings import (
     Findings,
     Verdict,
@@ -91,7 +92,22 @@ def _rolled_back(found: Findings) -> _Reason:
 
 
 def _forbidden(found: Findings) -> _Reason:
-    return (FORBIDDEN, found.observed.forbidden) if found.observed.forbidden else None
+    denied = [one.message for one in found.failures if one.is_forbidden]
+    told = found.observed.forbidden or next(iter(denied), "")
+    return (FORBIDDEN, told) if told else None
+
+
+def _failed(found: Findings) -> _Reason:
+    """What the operator could not do, in the words of who refused it."""
+    failed = [one for one in found.failures if one.count >= TOLD_FROM]
+    told = [
+        f"{one.bookie}: {one.action} {one.message}" if one.bookie else f"{one.action} {one.message}"
+        for one in failed[:NAMED_MAX]
+    ]
+    more = len(failed) - NAMED_MAX
+    if more > 0:
+        told.append(f"and {more} more, see Blocked")
+    return (ACTION_FAILED, "; ".join(told)) if told else None
 
 
 def _metadata(found: Findings) -> _Reason:
@@ -214,6 +230,7 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _refused_boots,
     _changed_disks,
     _not_started,
+    _failed,
     _broken,
     _read_only,
     _stalled,

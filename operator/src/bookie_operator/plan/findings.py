@@ -16,7 +16,7 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
-from bookie_operator.observed import Observed
+from bookie_operator.observed import Failure, Observed
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.repair import Repairs
 from bookie_operator.plan.states import Judged
@@ -44,6 +44,8 @@ class Findings:
     refusals: Sequence[Refusal]
     loss: Verdict
     is_restarting: bool
+    failures: Sequence[Failure] = ()
+    """What could not be done, and is still wanted."""
 
     def in_states(self, *states: BookieState) -> list[BookieId]:
         return [bookie_id for bookie_id, one in self.judged.items() if one.state in states]

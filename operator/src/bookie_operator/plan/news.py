@@ -11,6 +11,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.degraded import REFUSED_REASONS
+from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.plan.report import READY_STATES
 from bookie_operator.plan.states import GONE, Judged
 
@@ -22,6 +23,7 @@ _TOLD_OF_BOOKIES: Final = REFUSED_REASONS | {
     "RepairStalled",
     "MetadataRolledBack",
     "CollectionHeld",
+    ACTION_FAILED,
 }
 """Reasons of Degraded that an event of a bookie, or of another condition, tells already."""
 _PASSING: Final = frozenset({"OneActionAtATime"})

@@ -7,6 +7,7 @@ from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.status import (
+    BLOCKED_MAX,
     Blocked,
     BookieState,
     BookieStatus,
@@ -133,7 +134,10 @@ def limbo_totals(
 def blocked(
     refusals: Sequence[Refusal], previous: ClusterStatus, *, now: datetime
 ) -> tuple[Blocked, ...]:
-    """Refusals as status, each with the time since which the same predicate refuses it."""
+    """Refusals as status, each with the time since which the same predicate refuses it.
+
+    Of more than a status can hold the first: those that the planner weighs come before what failed.
+    """
     since = {(b.bookie, b.action, b.predicate): b.since for b in previous.blocked}
     return tuple(
         Blocked(
@@ -145,7 +149,7 @@ def blocked(
             ),
             message=refusal.message[:1024],
         )
-        for refusal in refusals
+        for refusal in refusals[:BLOCKED_MAX]
     )
 
 

@@ -187,6 +187,10 @@ def _follow_job(
                 return _ended(task, observed.now, TaskPhase.SUCCEEDED, _no_limbo(one, audit))
         return task.status
     job = next((job for job in observed.jobs if job.name == task.status.target), None)
+    if job is None and any(
+        isinstance(a, StartJob) and a.name == task.status.target for a in actions
+    ):
+        return task.status  # it could not be made yet, and is tried again
     if job is None:
         return _ended(task, observed.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
     if job.running:  # how far it is

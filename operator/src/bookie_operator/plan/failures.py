@@ -1,0 +1,91 @@
+"""Actions that could not be carried out: when each is tried again, and what people are told. Pure.
+
+Each waits for itself alone: a claim that a quota refuses holds up no repair. What it waited for is
+forgotten once it succeeds or is not wanted any more, and when its wish is another one.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from bookie_operator.observed import Failure, JobKind, Observed
+from bookie_operator.plan.actions import Action, CreateVolume, Refusal, StartJob, StopJob, bookie_of
+from bookie_operator.plan.invalid import FORBIDDEN
+
+RETRY_FIRST: Final = timedelta(seconds=1)
+RETRY_MAX: Final = timedelta(seconds=30)
+"""Waits between tries double from the one to the other."""
+DOUBLINGS_MAX: Final = 10
+TOLD_FROM: Final = 2
+"""Failures in a row that are a state of the cluster: one may be a moment's."""
+TOLD_MAX: Final = 50
+"""Failed actions that a status has."""
+ACTION_FAILED: Final = "ActionFailed"
+
+Some = TypeVar("Some", bound=Action)
+
+
+def failed_again(
+    action: Action, message: str, before: Failure | None, *, now: datetime, is_forbidden: bool
+) -> Failure:
+    """What is known of an action that has just failed."""
+    count = 1 if before is None else before.count + 1
+    wait = min(RETRY_FIRST * 2 ** min(count - 1, DOUBLINGS_MAX), RETRY_MAX)
+    return Failure(
+        subject=action,
+        action=type(action).__name__,
+        bookie=bookie_of(action),
+        message=_named(action, message),
+        count=count,
+        next_at=now + wait,
+        is_forbidden=is_forbidden,
+    )
+
+
+def _named(action: Action, message: str) -> str:
+    return f"{action.disk.name}: {message}" if isinstance(action, CreateVolume) else message
+
+
+def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
+    """Those that failed and wait for their next try."""
+    waiting = {one.subject for one in observed.failures if observed.now < one.next_at}
+    return [action for action in actions if action in waiting]
+
+
+def due_first(actions: Sequence[Some], observed: Observed) -> list[Some]:
+    """Only the first of several destructive actions is carried out: not one that waits."""
+    waiting = resting(actions, observed)
+    return [*(action for action in actions if action not in waiting), *waiting]
+
+
+def split(
+    actions: Sequence[Action], wanted: Sequence[Action], observed: Observed
+) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
+    """What is to be done now, and what waits; `wanted`: disruptions, of which only one is."""
+    waiting = resting(dict.fromkeys([*actions, *wanted]), observed)
+    return tuple(action for action in actions if action not in waiting), tuple(waiting)
+
+
+def may_start(action: Action, not_stopped: Collection[StopJob]) -> bool:
+    """A job waits for those that must end before it; a repair waits for nobody."""
+    is_job = isinstance(action, StartJob) and action.kind is not JobKind.REPAIR
+    return not (is_job and not_stopped)
+
+
+def wanted_failures(observed: Observed, wanted: Iterable[Action]) -> list[Failure]:
+    """What failed and is still wanted."""
+    subjects = set(wanted)
+    return [one for one in observed.failures if one.subject in subjects]
+
+
+def failure_refusals(failures: Sequence[Failure]) -> list[Refusal]:
+    """As `status.blocked` tells them, with the words of who refused."""
+    return [
+        Refusal(
+            action=one.action,
+            predicate=FORBIDDEN if one.is_forbidden else ACTION_FAILED,
+            message=one.message,
+            bookie=one.bookie,
+        )
+        for one in failures[:TOLD_MAX]
+    ]

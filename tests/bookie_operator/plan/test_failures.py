@@ -1,0 +1,122 @@
+"""Actions that failed: who waits for them, when they are tried again, what is told."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
+from bookie_operator.model.task import TaskPhase
+from bookie_operator.observed import Failure, JobKind, Observed
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import (
+    Action,
+    CreateVolume,
+    ReplaceVolume,
+    StartJob,
+    StopJob,
+    bookie_of,
+    template_of,
+)
+from bookie_operator.plan.failures import RETRY_FIRST, RETRY_MAX, failed_again, may_start
+from operator_scenes import at, bookie, cluster, observed, task
+
+NOTHING = ClusterStatus()
+REPLACE = [task("replace-disk", f"t{n}", bookie=f"bookie-{n}", disk="ledger-0") for n in (0, 1)]
+WHY = "exceeded quota: disks"
+
+
+def failed(action: Action, times: int = 2, *, forbidden: bool = False) -> Failure:
+    """It was tried so often until now."""
+    known = None
+    for _ in range(times):
+        known = failed_again(action, WHY, known, now=at(0), is_forbidden=forbidden)
+    assert known is not None
+    return known
+
+
+def after(seen: Observed, failures: Iterable[Failure]) -> Plan:
+    return plan(cluster(), replace(seen, failures=tuple(failures)), NOTHING)
+
+
+def told(made: Plan) -> list[str]:
+    return [f"{r.action} {r.predicate} {r.bookie}: {r.message}" for r in made.refusals]
+
+
+def of(made: Plan, kind: type) -> list[object]:
+    return [action for action in made.actions if isinstance(action, kind)]
+
+
+def test_waits_double_up_to_a_bound() -> None:
+    action = StopJob("a", "b")
+    waits = [(failed(action, n).next_at - at(0)) for n in (1, 2, 3, 50)]
+    assert waits == [RETRY_FIRST, 2 * RETRY_FIRST, 4 * RETRY_FIRST, RETRY_MAX]
+
+
+def test_d1_what_waits_is_not_done_and_is_told() -> None:
+    seen = observed(tasks=REPLACE[:1])
+    [action] = of(after(seen, []), ReplaceVolume)
+    assert isinstance(action, ReplaceVolume)
+    made = after(seen, [failed(action)])
+    assert not of(made, ReplaceVolume) and made.resting == (action,)
+    assert f"ReplaceVolume ActionFailed bookie-0: {WHY}" in told(made)
+    assert of(after(replace(seen, now=at(30)), [failed(action)]), ReplaceVolume) == [action]
+
+
+def test_d1_a_disruption_that_fails_gives_way_to_the_next() -> None:
+    seen = observed(tasks=REPLACE)
+    [first] = of(after(seen, []), ReplaceVolume)
+    assert isinstance(first, ReplaceVolume)
+    [second] = of(after(seen, [failed(first)]), ReplaceVolume)
+    assert isinstance(second, ReplaceVolume) and second.bookie_id == "bookie-1"
+
+
+def test_d1_a_failure_is_degraded_from_the_second_time_on() -> None:
+    seen = observed(tasks=REPLACE[:1])
+    [action] = of(after(seen, []), ReplaceVolume)
+    assert isinstance(action, ReplaceVolume)
+    states = [after(seen, [failed(action, n)]).status for n in (1, 2)]
+    assert [one.is_true(ConditionType.DEGRADED) for one in states] == [False, True]
+    condition = states[1].condition(ConditionType.DEGRADED)
+    assert condition is not None and condition.reason == "ActionFailed"
+    assert condition.message == f"bookie-0: ReplaceVolume {WHY}"
+
+
+def test_d1_a_permission_that_lacks_is_degraded_at_once() -> None:
+    seen = observed(tasks=REPLACE[:1])
+    [action] = of(after(seen, []), ReplaceVolume)
+    assert isinstance(action, ReplaceVolume)
+    status = after(seen, [failed(action, 1, forbidden=True)]).status
+    condition = status.condition(ConditionType.DEGRADED)
+    assert condition is not None and (condition.reason, condition.message) == ("Forbidden", WHY)
+
+
+def test_d1_what_nobody_wants_any_more_is_not_told() -> None:
+    gone = failed(ReplaceVolume(BookieId("bookie-3"), "ledger-0", "uid"))
+    assert not told(after(observed(), [gone]))
+
+
+def test_d1_a_status_has_room_for_any_number() -> None:
+    disk = template_of(cluster().spec, BookieId("bookie-0")).disks[0]
+    names = [BookieId(f"bookie-{n}") for n in range(BLOCKED_MAX)]
+    actions = [CreateVolume(name, disk) for name in names]
+    wide = cluster(replicas=100)
+    seen = replace(observed(), failures=tuple(map(failed, actions)), bookies={})
+    assert len(plan(wide, seen, NOTHING).status.blocked) <= BLOCKED_MAX
+
+
+def test_a_job_waits_for_those_that_must_end_and_a_repair_for_nobody() -> None:
+    jobs = {kind: StartJob("a", kind, "inline", 1) for kind in (JobKind.REPAIR, JobKind.AUDIT)}
+    hung = [StopJob("b", "RepairFirst")]
+    assert may_start(jobs[JobKind.REPAIR], hung) and not may_start(jobs[JobKind.AUDIT], hung)
+    assert may_start(jobs[JobKind.AUDIT], []) and may_start(hung[0], hung)
+
+
+def test_d1_a_task_waits_for_a_job_that_cannot_be_made_yet() -> None:
+    limbo = bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=3)
+    asked = task("repair", bookie="bookie-0")
+    first = after(observed(limbo, tasks=[asked]), [])
+    [job] = [a for a in first.actions if isinstance(a, StartJob)]
+    running = asked.model_copy(update={"status": first.tasks["task-1"]})
+    made = after(observed(limbo, tasks=[running]), [failed(job)])
+    assert running.status.phase is TaskPhase.RUNNING and "task-1" not in made.tasks
+    assert bookie_of(job) == "bookie-0"
