@@ -256,6 +256,30 @@ async def test_a_denied_look_is_a_condition_and_told_once() -> None:
 
 
 @in_virtual_time
+async def test_d6_a_denied_look_is_no_good_pass() -> None:
+    life = await serving()
+    life.lab.api.forbid("list", POD)
+    await life.until(lambda: life.degraded().startswith("Forbidden"))
+    before = [life.passes(result) for result in ("done", "failed")]
+    last = sample(life.metrics.registry, "bookie_operator_last_pass_timestamp_seconds")
+    await life.go_on(30)
+    assert life.passes("done") == before[0] and life.passes("failed") > before[1]
+    assert sample(life.metrics.registry, "bookie_operator_last_pass_timestamp_seconds") == last
+    assert sample(life.metrics.registry, "bookie_operator_condition", type="Degraded") == 1
+    await life.end()
+
+
+@in_virtual_time
+async def test_d6_a_wrong_spec_counts_as_degraded() -> None:
+    life = await serving()
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+    await life.until(lambda: is_invalid(life))
+    await life.go_on(1)
+    assert sample(life.metrics.registry, "bookie_operator_condition", type="Degraded") == 1
+    await life.end()
+
+
+@in_virtual_time
 async def test_an_outage_of_the_api_server_ends_nothing() -> None:
     life = await serving()
     for seconds in (1, 30, 400):

@@ -138,6 +138,7 @@ class Fleet:
             previous = ClusterStatus()
         generation = int(body["metadata"].get("generation", 0))
         status = invalid_status(previous, generation, why, self._clock())
+        self._metrics.show(self._api.namespace, self.name, status)
         if status == previous:
             return
         told = bare_cluster(body, status)
@@ -161,7 +162,7 @@ class Fleet:
             LOGGER.warning("%s/%s: the pass failed: %s", *where, error)
             self._metrics.passed(*where, is_failed=True)
             return FAILED_TICK_S
-        self._metrics.passed(*where, is_failed=False)
+        self._metrics.passed(*where, is_failed=not reconciler.could_look)
         self._metrics.show(*where, status)
         is_calm = status == cluster.status and not reconciler.has_news
         self._calm = self._calm + 1 if is_calm else 0

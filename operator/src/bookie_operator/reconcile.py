@@ -42,6 +42,8 @@ class Reconciler:
         self._forbidden = ""
         """What was denied in this pass: the next one has it in its status."""
         self._failures: dict[Action, Failure] = {}
+        self.could_look = True
+        """The last pass saw the fleet: without that, its status says nothing new of it."""
         self.has_news = False
         """Something failed in this pass that had not failed before: the next one tells it."""
 
@@ -50,7 +52,9 @@ class Reconciler:
         try:
             observed = await self._observer.observe(cluster)
         except ForbiddenError as error:
+            self.could_look = False
             return await self._cannot_look(cluster, error)
+        self.could_look = True
         observed = replace(
             observed, forbidden=self._forbidden, failures=tuple(self._failures.values())
         )
