@@ -5,21 +5,31 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from bookie.protocol.errors import UnavailableError
 from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
+from bookie_operator.handlers import KEPT
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
 from bookie_operator.plan.failures import RETRY_MAX
 from bookie_operator.platform.kubernetes.api import (
+    BUDGET,
     CLAIM,
     CLUSTER,
+    CONFIG_MAP,
     EVENT,
     POD,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
     STATEFUL_SET,
     TASK,
     Kind,
     Object,
 )
+from bookie_operator.platform.kubernetes.keeper import value_at
+from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL, CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.progress import EVERY
 from fake_bookies import FakeBookies
 from kubernetes_lab import Lab
@@ -37,15 +47,26 @@ class Life:
         self.bookies = FakeBookies(lab.controllers)
         self.metrics = OperatorMetrics()
         self.is_stopped = False
+        lab.api.watch = self.tell
+        self.start()
+
+    def start(self) -> None:
+        """An operator that knows nothing but the objects."""
         self.fleet = Fleet(
-            lab.api,
+            self.lab.api,
             "demo",
             metrics=self.metrics,
             control=lambda: self.bookies,
             opener=self.bookies.open_store,
-            clock=lambda: lab.api.now,
+            clock=lambda: self.lab.api.now,
         )
         self.running = asyncio.ensure_future(self.fleet.run(lambda: self.is_stopped))
+
+    def tell(self, kind: Kind, thing: Object, is_gone: bool) -> None:
+        """What `handlers` makes of watches."""
+        labels = thing["metadata"].get("labels") or {}
+        if kind in KEPT and labels.get(CLUSTER_LABEL) == "demo":
+            self.fleet.noticed(kind, thing, is_gone=is_gone)
 
     async def go_on(self, seconds: float) -> None:
         """With a look of the controllers every half a second."""
@@ -76,6 +97,9 @@ class Life:
 
     def events(self, reason: str) -> list[Object]:
         return [one for one in self.lab.api.all(EVENT) if one["reason"] == reason]
+
+    def pods(self) -> list[Object]:
+        return [one for one in self.lab.api.all(POD) if BOOKIE_LABEL in one["metadata"]["labels"]]
 
     def tries(self, verb: str, kind: Kind) -> int:
         return sum(call[:2] == (verb, kind.name) for call in self.lab.api.calls)
@@ -383,3 +407,122 @@ async def test_a_bookie_that_left_comes_back_on_its_volumes() -> None:
     after = life.lab.api.the(CLAIM, "demo-bookie-3-ledger-0")["metadata"]["uid"]
     assert (after, life.bookies.boots["bookie-3"].epoch) == (before, 2)
     await life.end()
+
+
+# What the cluster needs is kept (kind-review D3)
+
+
+async def rested() -> Life:
+    """At rest: nothing but a watch or the idle tick would start a pass."""
+    life = await serving()
+    await life.go_on(30)
+    return life
+
+
+@pytest.mark.parametrize("kind", KEPT, ids=lambda kind: kind.plural)
+@in_virtual_time
+async def test_d3_what_is_deleted_is_back_within_seconds_and_told(kind: Kind) -> None:
+    life = await rested()
+    before = [one["metadata"]["name"] for one in life.lab.api.all(kind)]
+    assert before
+    for name in before:
+        life.lab.api.remove(kind, name)
+    await life.go_on(2)
+    assert [one["metadata"]["name"] for one in life.lab.api.all(kind)] == before
+    told = [one["message"] for one in life.events("ObjectRestored")]
+    assert len([one for one in told if "was deleted by somebody else" in one]) == len(before)
+    assert [one["status"]["containerStatuses"][0]["restartCount"] for one in life.pods()] == [0] * 3
+    await life.end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "path", "value"),
+    [
+        (BUDGET, "demo-bookies", ("spec", "maxUnavailable"), 5),
+        (SERVICE, "demo", ("spec", "selector"), {"app": "other"}),
+        (SERVICE_ACCOUNT, "demo-bookie", ("automountServiceAccountToken",), True),
+        (ROLE, "demo-repair", ("rules",), []),
+        (ROLE_BINDING, "demo-repair", ("subjects",), []),
+        (STATEFUL_SET, "demo-bookie-0", ("spec", "updateStrategy", "type"), "RollingUpdate"),
+    ],
+)
+@in_virtual_time
+async def test_d3_what_is_changed_by_hand_is_put_back(
+    kind: Kind, name: str, path: tuple[str, ...], value: Any
+) -> None:
+    life = await rested()
+    was = value_at(life.lab.api.the(kind, name), path)
+
+    def change(tree: Object) -> None:
+        value_at(tree, path[:-1])[path[-1]] = value
+
+    life.lab.api.edit(kind, name, change)
+    assert value_at(life.lab.api.the(kind, name), path) == value != was
+    await life.go_on(2)
+    assert value_at(life.lab.api.the(kind, name), path) == was
+    [told] = life.events("ObjectRestored")
+    assert told["message"] == f"{kind.name} {name} was changed by somebody else: put back as it was"
+    await life.end()
+
+
+@in_virtual_time
+async def test_d3_a_pod_that_comes_up_again_finds_its_settings() -> None:
+    life = await rested()
+    [name] = [n for n in settings(life) if n.startswith("demo-bookie-0-")]
+    life.lab.api.remove(CONFIG_MAP, name)
+    life.lab.api.begin_deletion(POD, "demo-bookie-0-0")
+    await life.go_on(10)
+    assert name in settings(life)
+    assert life.bookies.boots["bookie-0"].epoch == 2 and life.status.ready_replicas == 3
+    await life.end()
+
+
+@in_virtual_time
+async def test_d3_settings_that_an_operator_finds_missing_at_its_start_are_made() -> None:
+    life = await rested()
+    await life.end()
+    before = settings(life)
+    for name in before:
+        life.lab.api.remove(CONFIG_MAP, name)
+    life.start()
+    await life.go_on(5)
+    assert settings(life) == before
+    await life.end()
+
+
+@in_virtual_time
+async def test_d3_own_writes_and_controllers_start_no_pass() -> None:
+    life = await rested()
+    looks = life.passes("done")
+    life.lab.api.set_status(BUDGET, "demo-bookies", disruptionsAllowed=1)
+    life.lab.api.set_status(STATEFUL_SET, "demo-bookie-0", readyReplicas=1)
+    await life.go_on(5)
+    assert life.passes("done") - looks <= 1 and not life.events("ObjectRestored")
+    await life.end()
+
+
+@in_virtual_time
+async def test_d3_a_disruption_budget_that_cannot_be_made_is_told() -> None:
+    life = await rested()
+    life.lab.api.refuse("patch", BUDGET, "denied by policy")
+    life.lab.api.remove(BUDGET, "demo-bookies")
+    await life.until(lambda: "ActionFailed: Keep PodDisruptionBudget" in life.degraded())
+    assert [one.action for one in life.status.blocked] == ["Keep"]
+    life.lab.api.allow_all()
+    await life.until(lambda: not life.degraded())
+    await life.end()
+
+
+@in_virtual_time
+async def test_d3_people_change_a_paused_cluster_as_they_like() -> None:
+    life = await rested()
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=True))
+    await life.until(lambda: life.status.phase == "Paused")
+    life.lab.api.edit(STATEFUL_SET, "demo-bookie-0", lambda one: one["spec"].update(replicas=0))
+    await life.go_on(30)
+    assert life.lab.api.the(STATEFUL_SET, "demo-bookie-0")["spec"]["replicas"] == 0
+    await life.end()
+
+
+def settings(life: Life) -> list[str]:
+    return [one["metadata"]["name"] for one in life.lab.api.all(CONFIG_MAP)]

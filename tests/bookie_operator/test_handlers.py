@@ -12,6 +12,8 @@ from bookie_operator.fleet import Fleet
 from bookie_operator.handlers import (
     DEFECT_S,
     ENDING_S,
+    KEPT,
+    PARTS,
     RETRY_DELAY_MAX_S,
     TAKE_DOWN_LOOKS,
     Operator,
@@ -183,7 +185,7 @@ async def test_kopf_calls_again_for_bookies_that_stop_slowly() -> None:
 
 async def test_what_is_watched_needs_nothing_more_than_its_cluster() -> None:
     found = set(registered(Lab()))
-    events = {"pods-changed", "persistentvolumeclaims-changed", "jobs-changed"}
+    events = {f"{kind.plural}-changed" for kind in (*PARTS, *KEPT)}
     own = {"cluster-changed", "task-changed"}
     assert found == {"login", "reconcile", "take-down"} | own | events
 

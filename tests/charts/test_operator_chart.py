@@ -23,15 +23,15 @@ USED: Final = {
     ("", "pods"): "get list watch create delete",
     ("", "pods/log"): "get",
     ("", "persistentvolumeclaims"): "get list watch create patch delete",
-    ("", "configmaps"): "list create delete",
-    ("", "services"): "create patch",
-    ("", "serviceaccounts"): "create patch",
+    ("", "configmaps"): "get list watch create delete",
+    ("", "services"): "list watch create patch",
+    ("", "serviceaccounts"): "list watch create patch",
     ("", "events"): "get create patch",
-    ("apps", "statefulsets"): "get list create patch delete",
+    ("apps", "statefulsets"): "get list watch create patch delete",
     ("batch", "jobs"): "list watch create delete",
-    ("policy", "poddisruptionbudgets"): "create patch",
-    (RBAC, "roles"): "create patch",
-    (RBAC, "rolebindings"): "create patch",
+    ("policy", "poddisruptionbudgets"): "list watch create patch",
+    (RBAC, "roles"): "list watch create patch",
+    (RBAC, "rolebindings"): "list watch create patch",
 }
 """What the operator does in a namespace. A server-side apply that makes an object needs create."""
 USED_CLUSTER_WIDE: Final = {

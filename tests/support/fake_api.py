@@ -70,6 +70,8 @@ class FakeApi:
         """(verb, kind, name) of every call that was let in."""
         self.made: list[tuple[str, str]] = []
         """(kind, name) of every object that came to be."""
+        self.watch: Callable[[Kind, Object, bool], None] = lambda kind, thing, is_gone: None
+        """Is told of every change of an object (is_gone: of its end), as a watch does."""
         self.after_call: Callable[[], None] = lambda: None
         """Runs when a call took effect, before its answer is there."""
 
@@ -201,7 +203,8 @@ class FakeApi:
 
     def remove(self, kind: Kind, name: str) -> None:
         """It is gone, whatever held it."""
-        del self._objects[(kind, name)]
+        gone = self._objects.pop((kind, name))
+        self.watch(kind, copied(gone), True)
         self._owners.pop((kind, name), None)
 
     # How it is done
@@ -266,6 +269,7 @@ class FakeApi:
         metadata["resourceVersion"] = str(next(self._numbers))
         if kind in _COUNTED and before.get("spec", tree.get("spec")) != tree.get("spec"):
             metadata["generation"] += 1
+        self.watch(kind, copied(tree), False)
 
 
 def copied(tree: Tree) -> Tree:
@@ -298,8 +302,8 @@ def _without_status(body: Object) -> Object:
 
 
 def _fields(tree: Any, at: Path = (), *, with_identity: bool = False) -> Fields:
-    """Leaves by path; a list is a leaf, and so is an empty mapping."""
-    if not isinstance(tree, dict) or (at and not tree):
+    """Leaves by path; a list is a leaf, and so is an empty mapping, and a selector."""
+    if not isinstance(tree, dict) or (at and not tree) or at[-1:] == ("selector",):
         return {at: copied(tree)}
     found: Fields = {}
     for key, value in tree.items():

@@ -17,7 +17,7 @@ from bookie.wire.identity import Identity
 from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
-from fake_controllers import Controllers
+from fake_controllers import Controllers, settings_of
 from operator_scenes import bookie
 
 LEDGERS: Final = 3
@@ -48,6 +48,8 @@ class FakeBookies:
     """Addresses of bookies that take no entries; no ledger names them."""
     endless: set[str] = field(default_factory=set)
     """Jobs that work on and on."""
+    mounted: dict[str, str] = field(default_factory=dict)
+    """Settings by the uid of the pod that has them."""
 
     async def open_store(self, url: str) -> MetadataStore:
         return MemoryStore(self.metadata)
@@ -106,10 +108,12 @@ class FakeBookies:
         return boot
 
     def _volume_uids(self, pod: Object) -> list[str]:
-        """As its settings name them."""
-        [name] = [v["configMap"]["name"] for v in pod["spec"]["volumes"] if "configMap" in v]
-        settings = self.controllers.api.the(CONFIG_MAP, name)["data"]["bookie.yaml"]
-        return volume_uids(settings)
+        """As its settings name them, which it has once it runs."""
+        uid = str(pod["metadata"]["uid"])
+        if uid not in self.mounted:
+            [name] = settings_of(pod)
+            self.mounted[uid] = self.controllers.api.the(CONFIG_MAP, name)["data"]["bookie.yaml"]
+        return volume_uids(self.mounted[uid])
 
     # What happens meanwhile
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
+    CONFIG_MAP,
     JOB,
     POD,
     STATEFUL_SET,
@@ -98,6 +99,8 @@ class Controllers:
                 continue
             if not self._schedule(pod) or pod["metadata"]["name"] in self.holds:
                 continue
+            if any(self.api.find(CONFIG_MAP, name) is None for name in settings_of(pod)):
+                continue  # its volumes cannot be mounted
             self._addresses += 1
             self.api.set_status(
                 POD,
@@ -162,6 +165,14 @@ def claims_of(pod: Object) -> Iterable[str]:
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             yield volume["persistentVolumeClaim"]["claimName"]
+
+
+def settings_of(pod: Object) -> list[str]:
+    return [
+        str(volume["configMap"]["name"])
+        for volume in pod["spec"].get("volumes") or ()
+        if "configMap" in volume
+    ]
 
 
 def unscheduled(api: FakeApi, pod: str, message: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bookie.protocol.errors import UnavailableError
+from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -116,10 +116,11 @@ class FakePlatform:
     async def publish(self, cluster: BookieCluster) -> None:
         self.published.append(cluster)
 
-    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
-        if self.settling_fails:
-            raise UnavailableError("no services now")
+    async def settle(
+        self, cluster: BookieCluster, status: ClusterStatus
+    ) -> Mapping[str, BookieError]:
         self.disruptions_allowed = status.disruptions_allowed
+        return {"Service demo": UnavailableError("not now")} if self.settling_fails else {}
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         self.task_statuses[name] = status

@@ -25,7 +25,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Clock, Observer, Opener, utc_now
 from bookie_operator.plan.actions import Action
 from bookie_operator.plan.invalid import hindrance_event, invalid_status
-from bookie_operator.platform.kubernetes.api import CLUSTER, Api, Object
+from bookie_operator.platform.kubernetes.api import CLUSTER, Api, Kind, Object
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 from bookie_operator.reconcile import Reconciler
 
@@ -72,6 +72,11 @@ class Fleet:
     def wake(self) -> None:
         if self._platform is not None:
             self._platform.wake()
+
+    def noticed(self, kind: Kind, thing: Object, *, is_gone: bool) -> None:
+        """A watch tells of an object that this cluster needs."""
+        if self._platform is not None:
+            self._platform.noticed(kind, thing, is_gone=is_gone)
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until told to stop, or the object is gone or being deleted."""

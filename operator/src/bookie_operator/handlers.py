@@ -20,11 +20,22 @@ from bookie_operator.fleet import Fleet, bare_cluster
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.base import GROUP, VERSION
 from bookie_operator.platform.kubernetes.api import (
+    BUDGET,
+    CLAIM,
     CLUSTER,
+    CONFIG_MAP,
+    JOB,
+    POD,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
     TASK,
     Api,
     HttpApi,
     HttpConnection,
+    Kind,
     Login,
     NotServedError,
     Object,
@@ -45,6 +56,20 @@ DEFECT_S: Final = 30.0
 TAKE_DOWN_DELAY_S: Final = 1.0
 TAKE_DOWN_LOOKS: Final = 60
 """Before kopf is asked to call again, and logs it as a failure."""
+
+PARTS: Final = (POD, CLAIM, JOB)
+"""A change of these says "look again", no more."""
+KEPT: Final = (
+    BUDGET,
+    CONFIG_MAP,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+)
+"""What others do to these is undone at once."""
+OURS: Final = {CLUSTER_LABEL: kopf.PRESENT}
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -68,6 +93,14 @@ class Operator:
         fleet = self.fleets.get((namespace or "", cluster))
         if fleet is not None:
             fleet.wake()
+
+    def noticed(self, namespace: str | None, kind: Kind, event: kopf.RawEvent) -> None:
+        """Something happened to an object that a cluster is kept with."""
+        thing: Object = dict(event["object"])
+        cluster = (thing["metadata"].get("labels") or {}).get(CLUSTER_LABEL, "")
+        fleet = self.fleets.get((namespace or "", cluster))
+        if fleet is not None:
+            fleet.noticed(kind, thing, is_gone=event["type"] == "DELETED")
 
     async def reconcile(self, namespace: str, name: str, *, is_stopped: Callable[[], bool]) -> None:
         """The body of a cluster's daemon. Never raises: kopf would not start it again."""
@@ -195,14 +228,22 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
     async def part_changed(namespace: str | None, labels: kopf.Labels, **_: Any) -> None:
         operator.wake(namespace, labels.get(CLUSTER_LABEL, ""))
 
-    for group, version, plural in (
-        ("", "v1", "pods"),
-        ("", "v1", "persistentvolumeclaims"),
-        ("batch", "v1", "jobs"),
-    ):
-        on_cluster(
-            group, version, plural, id=f"{plural}-changed", labels={CLUSTER_LABEL: kopf.PRESENT}
-        )(part_changed)
+    for kind in PARTS:
+        on_cluster(*watched(kind), id=f"{kind.plural}-changed", labels=OURS)(part_changed)
+
+    for kind in KEPT:
+
+        async def kept_changed(
+            namespace: str | None, event: kopf.RawEvent, kind: Kind = kind, **_: Any
+        ) -> None:
+            operator.noticed(namespace, kind, event)
+
+        on_cluster(*watched(kind), id=f"{kind.plural}-changed", labels=OURS)(kept_changed)
+
+
+def watched(kind: Kind) -> tuple[str, str, str]:
+    """A kind as kopf names it."""
+    return kind.group, kind.version, kind.plural
 
 
 async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> None:

@@ -6,6 +6,7 @@ it may be killed anywhere and started again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from bookie.protocol.errors import BookieError
 
@@ -21,6 +22,8 @@ from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
 from bookie_operator.plan.failures import ACTION_FAILED, TOLD_FROM, failed_again, may_start
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event
 from bookie_operator.platform import Platform
+
+SETTLE_FAILED: Final = "SettleFailed"
 
 
 class Reconciler:
@@ -41,7 +44,8 @@ class Reconciler:
         self._has_published = False
         self._forbidden = ""
         """What was denied in this pass: the next one has it in its status."""
-        self._failures: dict[Action, Failure] = {}
+        self._failures: dict[Action | str, Failure] = {}
+        """By action, or by the name of an object that could not be kept."""
         self.could_look = True
         """The last pass saw the fleet: without that, its status says nothing new of it."""
         self.has_news = False
@@ -75,7 +79,11 @@ class Reconciler:
     async def _act(self, made: Plan, observed: Observed) -> None:
         """Every action for itself: one that fails is told, and tried again after a wait."""
         known = {*made.actions, *made.resting}
-        self._failures = {action: one for action, one in self._failures.items() if action in known}
+        self._failures = {
+            subject: one
+            for subject, one in self._failures.items()
+            if isinstance(subject, str) or subject in known
+        }
         not_stopped = [one for one in made.resting if isinstance(one, StopJob)]
         for action in made.actions:
             if not may_start(action, not_stopped):
@@ -104,11 +112,11 @@ class Reconciler:
             self._on_done(action)
         return is_done
 
-    def _failed(self, action: Action, error: BookieError) -> None:
-        before, is_forbidden = self._failures.get(action), isinstance(error, ForbiddenError)
+    def _failed(self, subject: Action | str, error: BookieError) -> None:
+        before, is_forbidden = self._failures.get(subject), isinstance(error, ForbiddenError)
         self.has_news = self.has_news or before is None or before.count < TOLD_FROM
-        self._failures[action] = failed_again(
-            action, str(error), before, now=self._observer.now, is_forbidden=is_forbidden
+        self._failures[subject] = failed_again(
+            subject, str(error), before, now=self._observer.now, is_forbidden=is_forbidden
         )
 
     async def _publish(self, cluster: BookieCluster, status: ClusterStatus) -> None:
@@ -119,11 +127,21 @@ class Reconciler:
     async def _settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
         """Bookies do not wait for what is around them: it is tried again in the next pass."""
         try:
-            await self._platform.settle(cluster, status)
+            failed = await self._platform.settle(cluster, status)
         except ForbiddenError as error:
-            self._forbidden = str(error)
+            self._forbidden, failed = str(error), {}
         except BookieError as error:
-            await self._tell([Event("SettleFailed", str(error), type="Warning")])
+            await self._tell([Event(SETTLE_FAILED, str(error), type="Warning")])
+            return
+        self._failures = {
+            subject: one
+            for subject, one in self._failures.items()
+            if subject in failed or not isinstance(subject, str)
+        }
+        for name, why in failed.items():
+            self._failed(name, why)
+            if not isinstance(why, ForbiddenError):
+                await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
     async def _tell(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -21,29 +21,38 @@ TOLD_FROM: Final = 2
 TOLD_MAX: Final = 50
 """Failed actions that a status has."""
 ACTION_FAILED: Final = "ActionFailed"
+KEEP: Final = "Keep"
+"""The word for an object that is not as it must be and cannot be written."""
 
 Some = TypeVar("Some", bound=Action)
 
 
 def failed_again(
-    action: Action, message: str, before: Failure | None, *, now: datetime, is_forbidden: bool
+    subject: Action | str,
+    message: str,
+    before: Failure | None,
+    *,
+    now: datetime,
+    is_forbidden: bool,
 ) -> Failure:
-    """What is known of an action that has just failed."""
+    """What is known of an action, or of keeping an object of this name, that has just failed."""
     count = 1 if before is None else before.count + 1
     wait = min(RETRY_FIRST * 2 ** min(count - 1, DOUBLINGS_MAX), RETRY_MAX)
     return Failure(
-        subject=action,
-        action=type(action).__name__,
-        bookie=bookie_of(action),
-        message=_named(action, message),
+        subject=subject,
+        action=KEEP if isinstance(subject, str) else type(subject).__name__,
+        bookie="" if isinstance(subject, str) else bookie_of(subject),
+        message=_named(subject, message),
         count=count,
         next_at=now + wait,
         is_forbidden=is_forbidden,
     )
 
 
-def _named(action: Action, message: str) -> str:
-    return f"{action.disk.name}: {message}" if isinstance(action, CreateVolume) else message
+def _named(subject: Action | str, message: str) -> str:
+    if isinstance(subject, str):
+        return f"{subject}: {message}"
+    return f"{subject.disk.name}: {message}" if isinstance(subject, CreateVolume) else message
 
 
 def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
@@ -73,9 +82,11 @@ def may_start(action: Action, not_stopped: Collection[StopJob]) -> bool:
 
 
 def wanted_failures(observed: Observed, wanted: Iterable[Action]) -> list[Failure]:
-    """What failed and is still wanted."""
+    """What failed and is still wanted; objects that are kept always are."""
     subjects = set(wanted)
-    return [one for one in observed.failures if one.subject in subjects]
+    return [
+        one for one in observed.failures if isinstance(one.subject, str) or one.subject in subjects
+    ]
 
 
 def failure_refusals(failures: Sequence[Failure]) -> list[Refusal]:

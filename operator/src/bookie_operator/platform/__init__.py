@@ -7,6 +7,7 @@ were planned for. A platform restarts dead bookies by itself (a kubelet, or `kub
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from bookie.protocol.errors import BookieError
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
@@ -69,9 +70,12 @@ class Platform(Protocol):
     async def publish(self, cluster: BookieCluster) -> None:
         """Replace the cluster's status."""
 
-    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+    async def settle(
+        self, cluster: BookieCluster, status: ClusterStatus
+    ) -> Mapping[str, BookieError]:
         """Bring the bookies' surroundings (services, disruption budget, accounts) to what the
-        spec and the status just published say."""
+        spec and the status just published say, and what bookies run from to what it was. What
+        could not be, by its name."""
 
     async def publish_task(self, name: str, status: TaskStatus) -> None: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from bookie.protocol.errors import UnavailableError
+from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.errors import ManifestError, PreconditionError
@@ -232,8 +232,11 @@ class LocalPlatform:
         write_json(self._folders.status_file, cluster.as_dict(), durable=False)
         self._on_publish(cluster)
 
-    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+    async def settle(
+        self, cluster: BookieCluster, status: ClusterStatus
+    ) -> Mapping[str, BookieError]:
         """Processes need no surroundings."""
+        return {}
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         write_json(

@@ -14,7 +14,7 @@ from bookie_operator.model.cluster import BookieCluster, DiskRole, Scheduling
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -118,6 +118,16 @@ def bookie_set(
             },
         },
     }
+
+
+def bookie_objects(
+    cluster: BookieCluster, template: BookieTemplate, text: str, *, metadata_url: str
+) -> list[tuple[Kind, Object]]:
+    """What a bookie needs to run on its volumes: its settings first."""
+    settings = settings_map(cluster, template.bookie_id, text)
+    name = settings["metadata"]["name"]
+    wanted = bookie_set(cluster, template, settings=name, metadata_url=metadata_url)
+    return [(CONFIG_MAP, settings), (STATEFUL_SET, wanted)]
 
 
 def bookie_selector(cluster: str, bookie_id: BookieId) -> dict[str, str]:

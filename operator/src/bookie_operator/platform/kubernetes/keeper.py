@@ -1,33 +1,139 @@
-"""Keeps objects as they are wanted: applies what changed at once, and the rest now and then.
+"""Keeps objects as they are wanted: writes what changed at once, and what others did to them.
 
 Between two passes hardly anything changes, and an apply of ten objects each time would be most of
-the operator's traffic; applying again after a while undoes what others did to them.
+the operator's traffic. So it remembers what the server made of each one, and `noticed` compares
+that with what a watch tells. Writing again after a while is for what no watch told of.
 """
 
 import asyncio
 import json
-from collections.abc import Iterable
-from typing import Final
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from bookie_operator.platform.kubernetes.api import Api, Kind, Object
+from bookie.protocol.errors import BookieError
+
+from bookie_operator.platform.kubernetes.api import CONFIG_MAP, Api, Kind, Object
 
 AGAIN_AFTER_S: Final = 120.0
+VERSIONS_MAX: Final = 8
+"""Own writes of one object whose echoes a watch may still bring."""
+Key = tuple[str, str]
+"""Kind and name."""
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One object: what was wanted, when it was written, and what the server made of it."""
+
+    text: str
+    at: float
+    uid: str
+    versions: deque[str]
+    fields: Mapping[Path, Any]
+    lost: str = ""
+    """What somebody else did to it since; empty = nothing."""
 
 
 class Keeper:
-    """One cluster's applied objects, by kind and name."""
+    """One cluster's objects, by kind and name."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._applied: dict[tuple[str, str], tuple[str, float]] = {}
+        self._kept: dict[Key, _Kept] = {}
+        self._restored: list[str] = []
 
     async def keep(self, wanted: Iterable[tuple[Kind, Object]]) -> None:
-        now = asyncio.get_running_loop().time()
+        """All of them; the first that could not be kept is raised when the others are."""
+        for error in (await self.tried(wanted)).values():
+            raise error
+
+    async def tried(self, wanted: Iterable[tuple[Kind, Object]]) -> dict[str, BookieError]:
+        """What could not be kept, by kind and name: none holds up another."""
+        failed: dict[str, BookieError] = {}
         for kind, body in wanted:
-            key = (kind.name, str(body["metadata"]["name"]))
-            text = json.dumps(body, sort_keys=True)
-            known = self._applied.get(key)
-            if known is not None and known[0] == text and now - known[1] < AGAIN_AFTER_S:
+            if self._is_as_wanted(kind, body):
                 continue
-            await self._api.apply(kind, body)
-            self._applied[key] = (text, now)
+            try:
+                await self.write(kind, body)
+            except BookieError as error:
+                failed[" ".join(key_of(kind, body))] = error
+        return failed
+
+    def _is_as_wanted(self, kind: Kind, body: Object) -> bool:
+        known = self._kept.get(key_of(kind, body))
+        if known is None or known.lost or known.text != text_of(body):
+            return False
+        return asyncio.get_running_loop().time() - known.at < AGAIN_AFTER_S
+
+    async def write(self, kind: Kind, body: Object) -> None:
+        """Now, whatever is known of it."""
+        key, text = key_of(kind, body), text_of(body)
+        before = self._kept.get(key)
+        lost = before.lost if before is not None else ""
+        answer = await self._made(kind, body)  # a watch may tell of it before the answer is here
+        versions = before.versions if before is not None else deque(maxlen=VERSIONS_MAX)
+        versions.append(str(answer["metadata"].get("resourceVersion", "")))
+        self._kept[key] = _Kept(
+            text=text,
+            at=asyncio.get_running_loop().time(),
+            uid=str(answer["metadata"].get("uid", "")),
+            versions=versions,
+            fields={path: value_at(answer, path) for path in leaves(body)},
+        )
+        if lost:
+            how = "made again" if lost == "deleted" else "put back as it was"
+            self._restored.append(f"{' '.join(key)} was {lost} by somebody else: {how}")
+
+    async def _made(self, kind: Kind, body: Object) -> Object:
+        if kind != CONFIG_MAP:
+            return await self._api.apply(kind, body)
+        # Settings never change: their name is their content's.
+        known = await self._api.get(kind, body["metadata"]["name"])
+        return known or await self._api.create(kind, body) or body
+
+    def forget(self, kind: Kind, name: str) -> None:
+        """It is not wanted any more."""
+        self._kept.pop((kind.name, name), None)
+
+    def noticed(self, kind: Kind, thing: Object, *, is_gone: bool) -> bool:
+        """What a watch tells of an object; True = it is not as it was written here."""
+        metadata = thing["metadata"]
+        known = self._kept.get((kind.name, str(metadata["name"])))
+        if known is None:
+            return False
+        is_same = metadata.get("uid") == known.uid
+        if is_gone:
+            known.lost = "deleted" if is_same else known.lost
+        elif metadata.get("resourceVersion") not in known.versions:
+            is_changed = any(value_at(thing, path) != was for path, was in known.fields.items())
+            known.lost = "changed" if is_changed or not is_same else ""
+        return bool(known.lost)
+
+    def told(self) -> Sequence[str]:
+        """What was brought back since this was last asked, in a sentence each."""
+        restored, self._restored = self._restored, []
+        return restored
+
+
+def key_of(kind: Kind, body: Object) -> Key:
+    return kind.name, str(body["metadata"]["name"])
+
+
+def text_of(body: Object) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+def leaves(tree: Any, at: Path = ()) -> list[Path]:
+    """Where values are; a list is one value, and a selector, as the API server has it."""
+    if not isinstance(tree, dict) or not tree or at[-1:] == ("selector",):
+        return [at]
+    return [path for key, value in tree.items() for path in leaves(value, (*at, key))]
+
+
+def value_at(tree: Any, path: Path) -> Any:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree

@@ -40,16 +40,16 @@ from bookie_operator.platform.kubernetes.api import (
 )
 from bookie_operator.platform.kubernetes.bookies import (
     CONTAINER,
+    bookie_objects,
     bookie_selector,
-    bookie_set,
     claim,
-    settings_map,
     settings_text,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -88,6 +88,7 @@ class KubernetesPlatform:
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._woken = asyncio.Event()
         self._metadata_url = ""
+        self._seen = Seen()
 
     @property
     def _name(self) -> str:
@@ -96,6 +97,11 @@ class KubernetesPlatform:
     def wake(self) -> None:
         """Something of this cluster changed: look soon."""
         self._woken.set()
+
+    def noticed(self, kind: Kind, thing: Object, *, is_gone: bool) -> None:
+        """What a watch tells of an object that is kept."""
+        if self._keeper.noticed(kind, thing, is_gone=is_gone) or is_gone:
+            self._woken.set()
 
     # What is there
 
@@ -128,6 +134,7 @@ class KubernetesPlatform:
         pods, claims, sets = await asyncio.gather(
             *(self._api.list(kind, chosen) for kind in (POD, CLAIM, STATEFUL_SET))
         )
+        self._seen = Seen(pods, claims, sets)
         return bookies_of(
             pods=pods,
             claims=claims,
@@ -226,11 +233,9 @@ class KubernetesPlatform:
         url = self._known_url()
         await self._keeper.keep(accounts(self._cluster) + services(self._cluster))
         text = settings_text(template, volumes, url)
-        settings = settings_map(self._cluster, template.bookie_id, text)
-        await self._api.create(CONFIG_MAP, settings)
-        name = settings["metadata"]["name"]
-        wanted = bookie_set(self._cluster, template, settings=name, metadata_url=url)
-        await self._api.apply(STATEFUL_SET, wanted)
+        for kind, body in bookie_objects(self._cluster, template, text, metadata_url=url):
+            await self._keeper.write(kind, body)
+        name = names.settings_name(self._name, template.bookie_id, text)
         await self._drop_old_settings(template.bookie_id, name)
 
     async def _drop_old_settings(self, bookie_id: BookieId, wanted: str) -> None:
@@ -244,6 +249,7 @@ class KubernetesPlatform:
             }
         for one in await self._api.list(CONFIG_MAP, bookie_selector(self._name, bookie_id)):
             if one["metadata"]["name"] not in used:
+                self._keeper.forget(CONFIG_MAP, one["metadata"]["name"])
                 await self._api.delete(CONFIG_MAP, one["metadata"]["name"])
 
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
@@ -275,6 +281,7 @@ class KubernetesPlatform:
         if not is_begun and instance and await self._planned_pod(bookie_id, instance) is None:
             return False
         if await self._is_fenced(bookie_id):
+            self._keeper.forget(STATEFUL_SET, names.set_name(self._name, bookie_id))
             await self._api.delete(STATEFUL_SET, names.set_name(self._name, bookie_id))
             await self._drop_old_settings(bookie_id, "")
             for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
@@ -350,14 +357,20 @@ class KubernetesPlatform:
             version=cluster.metadata.resource_version,
         )
 
-    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
-        await self._keeper.keep(
+    async def settle(
+        self, cluster: BookieCluster, status: ClusterStatus
+    ) -> Mapping[str, BookieError]:
+        failed = await self._keeper.tried(
             [
+                disruption_budget(cluster, status.disruptions_allowed),
                 *accounts(cluster),
                 *services(cluster),
-                disruption_budget(cluster, status.disruptions_allowed),
+                *kept_objects(cluster, self._seen, metadata_url=self._metadata_url),
             ]
         )
+        for sentence in self._keeper.told():
+            await self.record(Event("ObjectRestored", sentence, type="Warning"))
+        return failed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         await self._publish(TASK, name, status.as_dict())

@@ -1,0 +1,76 @@
+"""Which objects of running bookies are kept as they were written: settings and StatefulSets. Pure.
+
+A pod that comes up again needs both, long after the planner made them. Those that are made or taken
+away just now are left alone: a set without replicas is a fence, one of an older revision waits for
+its restart, a bookie without all of its volumes for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.plan.actions import BookieTemplate, template_of
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import Kind, Object
+from bookie_operator.platform.kubernetes.bookies import bookie_objects, settings_text
+from bookie_operator.platform.kubernetes.view import volume_of
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Objects of bookies, as the pass saw them."""
+
+    pods: Sequence[Object] = ()
+    claims: Sequence[Object] = ()
+    sets: Sequence[Object] = ()
+
+
+def kept_objects(
+    cluster: BookieCluster, seen: Seen, *, metadata_url: str
+) -> list[tuple[Kind, Object]]:
+    """Nothing while the cluster is paused: then people may change them by hand."""
+    if cluster.spec.paused or not metadata_url:
+        return []
+    found: list[tuple[Kind, Object]] = []
+    for bookie_id in sorted({_bookie(one) for one in (*seen.sets, *seen.pods)} - {""}):
+        template = template_of(cluster.spec, BookieId(bookie_id))
+        volumes = {
+            volume.disk: volume
+            for volume in map(volume_of, _of(seen.claims, bookie_id))
+            if not volume.is_terminating
+        }
+        is_whole = all(disk.name in volumes for disk in template.disks)
+        if is_whole and _is_running(seen, template):
+            text = settings_text(template, volumes, metadata_url)
+            found += bookie_objects(cluster, template, text, metadata_url=metadata_url)
+    return found
+
+
+def _is_running(seen: Seen, template: BookieTemplate) -> bool:
+    """A set as the template says, or, where somebody took it away, a pod of it."""
+    sets = _of(seen.sets, template.bookie_id)
+    for one in sets:
+        if one["spec"].get("replicas") == 0:
+            return False
+        return _is_current(one["spec"]["template"], template) and _lives(one)
+    pods = [one for one in _of(seen.pods, template.bookie_id) if _lives(one)]
+    return any(_is_current(one, template) for one in pods)
+
+
+def _is_current(pod: Object, template: BookieTemplate) -> bool:
+    annotations = pod["metadata"].get("annotations") or {}
+    return bool(annotations.get(names.REVISION) == template.revision)
+
+
+def _lives(thing: Object) -> bool:
+    return "deletionTimestamp" not in thing["metadata"]
+
+
+def _of(things: Sequence[Object], bookie_id: str) -> list[Object]:
+    return [thing for thing in things if _bookie(thing) == bookie_id]
+
+
+def _bookie(thing: Object) -> str:
+    return str((thing["metadata"].get("labels") or {}).get(names.BOOKIE_LABEL, ""))
