@@ -236,7 +236,7 @@ def _disruptions(
     """
     fixes = cookie_fixes(spec, judged, observed, incidents=incidents, budget=budget)
     replaced, not_replaced = replacements(spec, observed, budget)
-    restarted, not_restarted = restarts(spec, judged, budget)
+    restarted, not_restarted = restarts(spec, judged, budget, now=observed.now)
     allowed: list[Destructive] = [
         *fixes.approvals,
         *replaced,

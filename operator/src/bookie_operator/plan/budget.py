@@ -26,7 +26,7 @@ from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import Judged, brokenness
 
 EXCEEDED: Final = "LossBudgetExceeded"
 _DURABLE: Final = frozenset({"journal", "sync"})
@@ -60,19 +60,24 @@ class Budget:
     def taking_refusal(
         self, action: str, candidate: BookieId, *, keeps_disks: bool
     ) -> Refusal | None:
-        """Why `candidate` may not be stopped now, or None: any bookie in limbo refuses, and nobody
-        who serves is taken out while another one is.
+        """Why `candidate` may not be stopped now, or None: any bookie in limbo refuses, and while
+        others are out only the most broken of all is touched, which is out itself.
         """
         general = self._general_refusal(action, candidate, without_marks=True)
         if general is not None:
             return general
         others = self._others(candidate)
-        if others and candidate not in self.impaired:
+        if others and not self._is_most_broken(candidate):
             why = f"a bookie is taken out only while all others serve: out is {others}"
             return _refuse(action, candidate, EXCEEDED, why)
         if keeps_disks and candidate not in self.forgetful:
             return self._limit_refusal(action, candidate, limit=max(1, self.limit))
         return self._loss_refusal(action, candidate)
+
+    def _is_most_broken(self, candidate: BookieId) -> bool:
+        if candidate not in self.impaired:
+            return False
+        return brokenness(self.impaired[candidate]) >= max(map(brokenness, self.impaired.values()))
 
     def leaving_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
         """Why `candidate` may not leave now: no limbo anywhere, and nobody else out.

@@ -5,6 +5,7 @@ DurabilityVerified Unknown rather than False and True.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from bookie_operator.model.status import (
@@ -21,8 +22,14 @@ from bookie_operator.plan.collection import collection_held, metadata_rolled_bac
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
+from bookie_operator.plan.restarts import ROLLOUT_HALTED
 from bookie_operator.plan.states import marks_total
 
+BLOCKED: Final = "Blocked"
+BLOCKED_AFTER: Final = timedelta(seconds=60)
+"""What is refused for longer does not come by itself; between two restarts it is so for moments."""
+_BY_SPEC: Final = frozenset({"Restart", "ReplaceDisk", SCALE_DOWN})
+"""Wishes that Progressing is about."""
 _COMING_UP: Final = (
     BookieState.PENDING,
     BookieState.STARTING,
@@ -35,7 +42,7 @@ _COMING_UP: Final = (
 def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...]:
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.AVAILABLE: _available(found),
-        ConditionType.PROGRESSING: _progressing(found),
+        ConditionType.PROGRESSING: _progressing(found, previous),
         ConditionType.DEGRADED: degraded(found),
         ConditionType.LIMBO_PRESENT: _limbo_present(found),
         ConditionType.COOKIE_FIX_PENDING: _cookie_fix_pending(found),
@@ -82,7 +89,10 @@ def _available(found: Findings) -> Verdict:
     return "True", "EnoughWritable", told
 
 
-def _progressing(found: Findings) -> Verdict:
+def _progressing(found: Findings, previous: ClusterStatus) -> Verdict:
+    halted = found.refused(ROLLOUT_HALTED)
+    if halted:
+        return "False", ROLLOUT_HALTED, halted[0].message
     if found.is_restarting:
         return "True", "Rolling", "a bookie is restarted with new settings"
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
@@ -102,7 +112,19 @@ def _progressing(found: Findings) -> Verdict:
     ):
         if one.running:
             return "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
-    return "False", "Idle", ""
+    return _refused(found, previous) or ("False", "Idle", "")
+
+
+def _refused(found: Findings, previous: ClusterStatus) -> Verdict | None:
+    """What is wanted and refused is no rest: nobody may take the spec for carried out."""
+    refused = [one for one in found.refusals if one.action in _BY_SPEC]
+    if not refused:
+        return None
+    since = {(b.bookie, b.action, b.predicate): b.since for b in previous.blocked}
+    told = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
+    moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
+    is_old = any(m is not None and found.observed.now - m >= BLOCKED_AFTER for m in moments)
+    return ("False", BLOCKED, told[0]) if is_old else ("True", "Waiting", told[0])
 
 
 def _limbo_present(found: Findings) -> Verdict:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -27,6 +28,8 @@ from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.states import Judged
 
+_PHASES: Final = {"Draining": "Draining", "RolloutHalted": "Blocked", "Blocked": "Blocked"}
+"""Reasons of Progressing that people must see at once."""
 READY_STATES = (
     BookieState.SERVING,
     BookieState.LIMBO,
@@ -178,10 +181,9 @@ def phase(conditions: Sequence[Condition], bookies: Sequence[BookieStatus]) -> s
     ):
         if kind.value in true:
             return word
-    if any(
-        c.type == ConditionType.PROGRESSING.value and c.reason == "Draining" for c in conditions
-    ):
-        return "Draining"
+    progressing = next((c for c in conditions if c.type == ConditionType.PROGRESSING.value), None)
+    if progressing is not None and progressing.reason in _PHASES:
+        return _PHASES[progressing.reason]
     if ConditionType.AVAILABLE.value not in true:
         has_booted = any(status.boot_epoch for status in bookies)
         return "Unavailable" if has_booted else "Creating"

@@ -6,11 +6,13 @@ platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s conce
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, size_bytes
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import Bookie, Observed
 from bookie_operator.plan.actions import (
     Action,
@@ -24,9 +26,14 @@ from bookie_operator.plan.actions import (
     template_of,
 )
 from bookie_operator.plan.budget import Budget
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import GONE, Judged
 
 Steps = tuple[list[Action], list[Refusal]]
+SETTINGS_CHANGED: Final = "SettingsChanged"
+ROLLOUT_HALTED: Final = "RolloutHalted"
+FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
+STEADY_AFTER: Final = timedelta(seconds=10)
+"""A bookie with new settings has run for so long before the next one gets them."""
 
 
 def provision(
@@ -107,9 +114,11 @@ def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | No
     )
 
 
-def restarts(spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget) -> Steps:
+def restarts(
+    spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget, *, now: datetime
+) -> Steps:
     """Restarts that changed settings or volumes ask for. While a bookie is out nobody else is taken
-    out, so that the broken one comes first.
+    out, so that the broken one comes first; and one that fails with new settings halts the rest.
     """
     actions: list[Action] = []
     refusals = []
@@ -118,7 +127,12 @@ def restarts(spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budge
         reason = _restart_reason(bookie, template)
         if bookie.process is None or reason is None:
             continue
-        refusal = budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
+        rolls = reason == SETTINGS_CHANGED and bookie_id not in budget.impaired
+        refusal = (
+            (_halted(spec, judged, bookie_id) if rolls else None)
+            or budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
+            or (_hurried(spec, judged, bookie_id, now=now) if rolls else None)
+        )
         if refusal is None:
             actions.append(RestartBookie(template, bookie.process.instance, reason))
         else:
@@ -126,12 +140,56 @@ def restarts(spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budge
     return actions, refusals
 
 
+def _renewed(spec: ClusterSpec, judged: Mapping[BookieId, Judged]) -> list[Judged]:
+    """Those that have the new settings."""
+    found = []
+    for bookie_id in spec.bookie_ids:
+        process = judged[bookie_id].bookie.process
+        if process is not None and process.revision == template_of(spec, bookie_id).revision:
+            found.append(judged[bookie_id])
+    return found
+
+
+def _halted(
+    spec: ClusterSpec, judged: Mapping[BookieId, Judged], candidate: BookieId
+) -> Refusal | None:
+    """A bookie that serves keeps its old settings while one fails with the new ones, also when
+    that one serves between two ends."""
+    for one in _renewed(spec, judged):
+        ends = one.bookie.process.failures if one.bookie.process is not None else 0
+        if one.state not in FAILING and not ends:
+            continue
+        told = f"{ends} ends in a row" if ends else one.state.value
+        told += f": {one.message}" if one.message else ""
+        name = one.bookie.id
+        why = f"{name} fails with the new settings ({told}); mend the spec, or {name}"
+        return Refusal("Restart", ROLLOUT_HALTED, why, bookie=candidate)
+    return None
+
+
+def _hurried(
+    spec: ClusterSpec, judged: Mapping[BookieId, Judged], candidate: BookieId, *, now: datetime
+) -> Refusal | None:
+    for one in _renewed(spec, judged):
+        process = one.bookie.process
+        if (
+            process is None
+            or process.started_at is None
+            or now - process.started_at >= STEADY_AFTER
+        ):
+            continue
+        seconds = STEADY_AFTER.total_seconds()
+        why = f"waits until {one.bookie.id} has run for {seconds:g} s with the new settings"
+        return Refusal("Restart", "OneActionAtATime", why, bookie=candidate)
+    return None
+
+
 def _restart_reason(bookie: Bookie, template: BookieTemplate) -> str | None:
     process = bookie.process
     if process is None or not process.running:
         return None
     if process.revision != template.revision:
-        return "SettingsChanged"
+        return SETTINGS_CHANGED
     told = {d.volume_uid for d in bookie.health.disks if d.volume_uid} if bookie.health else set()
     mounted = {volume.uid for volume in bookie.volumes.values()}
     if told and len(mounted) == len(template.disks) and told != mounted:

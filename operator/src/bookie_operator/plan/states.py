@@ -28,6 +28,13 @@ STARTING_MAX: Final = timedelta(seconds=60)
 
 GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
 """No process to believe."""
+_BY_BROKENNESS: Final = (
+    BookieState.UNRESPONSIVE,
+    BookieState.REFUSED,
+    BookieState.DOWN,
+    BookieState.CRASH_LOOP,
+)
+"""The worst last; whoever is in another state comes up, or serves some of what it should."""
 _STATES: Final = {
     Phase.BOOTING: BookieState.BOOTING,
     Phase.MARKING: BookieState.MARKING,
@@ -186,6 +193,12 @@ def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None
     if state is BookieState.SERVING and not bookie.is_writable:
         return "not registered"
     return None
+
+
+def brokenness(impairment: str) -> int:
+    """How broken a bookie is, to be compared with others' only."""
+    order = [state.value for state in _BY_BROKENNESS]
+    return order.index(impairment) + 1 if impairment in order else 0
 
 
 def is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
