@@ -25,6 +25,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
+    PAGE_MAX,
     POD,
     ROLE,
     ROLE_BINDING,
@@ -185,6 +186,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.server_timeout = WATCH_S
     settings.watching.client_timeout = WATCH_S + 30
     settings.watching.connect_timeout = CONNECT_S
+    settings.watching.chunk_size = PAGE_MAX
+    for kind in (*PARTS, *KEPT):  # asked of the server: `labels=` of handlers is looked at here
+        settings.watching.label_selectors[watched(kind)] = CLUSTER_LABEL
     settings.watching.reconnect_backoff = 1
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Endless()

@@ -16,6 +16,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     NODE,
+    PAGE_MAX,
     POD,
     HttpApi,
     HttpConnection,
@@ -31,6 +32,8 @@ class Server:
 
     status: int = 200
     answer: Any = field(default_factory=dict)
+    answers: list[Any] = field(default_factory=list)
+    """One after the other, before `answer`."""
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
     content_types: list[str] = field(default_factory=list)
@@ -47,9 +50,10 @@ class Server:
         self.is_asked.set()
         if request.path.endswith("/slow"):
             await self.gate.wait()
-        if isinstance(self.answer, str):
-            return web.Response(status=self.status, text=self.answer)
-        return web.json_response(self.answer, status=self.status)
+        answer = self.answers.pop(0) if self.answers else self.answer
+        if isinstance(answer, str):
+            return web.Response(status=self.status, text=answer)
+        return web.json_response(answer, status=self.status)
 
     # The login
 
@@ -112,13 +116,31 @@ async def test_kinds_are_where_kubernetes_keeps_them(server: Server, api: HttpAp
 
 async def test_no_namespace_means_all(server: Server, connection: HttpConnection) -> None:
     await HttpApi(connection, "").list(POD)
-    assert server.asked[0][1] == "/api/v1/pods"
+    assert server.asked[0][1] == f"/api/v1/pods?limit={PAGE_MAX}"
 
 
 async def test_a_list_selects_by_labels(server: Server, api: HttpApi) -> None:
     server.answer = {"items": [{"metadata": {"name": "a"}}]}
     assert await api.list(POD, {"x/y": "1", "z": "2"}) == [{"metadata": {"name": "a"}}]
-    assert server.asked[0][1] == "/api/v1/namespaces/fleet/pods?labelSelector=x/y%3D1,z%3D2"
+    _method, path, _body = server.asked[0]
+    assert path.endswith(f"/fleet/pods?limit={PAGE_MAX}&labelSelector=x/y%3D1,z%3D2")
+
+
+async def test_d2_a_list_is_read_in_pages(server: Server, api: HttpApi) -> None:
+    server.answers = [
+        {"items": [{"metadata": {"name": name}}], "metadata": {"continue": more}}
+        for name, more in (("a", "then-b"), ("b", ""))
+    ]
+    assert [one["metadata"]["name"] for one in await api.list(POD)] == ["a", "b"]
+    assert [path.partition("continue=")[2] for _m, path, _b in server.asked] == ["", "then-b"]
+
+
+async def test_d2_a_list_that_grew_old_between_its_pages_is_read_anew_later(
+    server: Server, api: HttpApi
+) -> None:
+    server.status = 410
+    with pytest.raises(UnavailableError):
+        await api.list(POD)
 
 
 async def test_an_apply_names_its_manager_and_forces(server: Server, api: HttpApi) -> None:

@@ -24,6 +24,9 @@ CONNECTIONS_MAX: Final = 16
 LOGIN_MAX_AGE_S: Final = 600.0
 """Tokens of service accounts are rotated on disk; they are read again after this time."""
 MANAGER: Final = "bookie-operator"
+PAGE_MAX: Final = 500
+"""Objects that a server sends at once; as kubectl has it."""
+PAGES_MAX: Final = 100
 
 Object = dict[str, Any]
 
@@ -227,13 +230,23 @@ class HttpApi:
 
     async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
         selector = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
-        params = {"labelSelector": selector} if selector else {}
+        params = {"limit": str(PAGE_MAX)} | ({"labelSelector": selector} if selector else {})
+        items: list[Object] = []
+        for _ in range(PAGES_MAX):
+            answer = await self._page(kind, params)
+            items += answer.get("items") or ()
+            token = (answer.get("metadata") or {}).get("continue")
+            if not token:
+                return items
+            params["continue"] = str(token)
+        raise RefusedError(f"list {kind.plural}: more than {PAGE_MAX * PAGES_MAX}; delete old ones")
+
+    async def _page(self, kind: Kind, params: Mapping[str, str]) -> Object:
         path = kind.path(self._namespace)
         status, answer = await self._connection.request("GET", path, params=params)
         if status == 404:
             raise NotServedError(f"list {kind.plural}: the API server knows no {kind.name}")
-        items: Sequence[Object] = _checked(status, answer, f"list {kind.plural}").get("items") or ()
-        return items
+        return _checked(status, answer, f"list {kind.plural}")
 
     async def create(self, kind: Kind, body: Object) -> Object | None:
         path = kind.path(self._namespace)
@@ -318,7 +331,7 @@ def _checked(status: int, answer: Object, what: str) -> Object:
         raise ForbiddenError(told)
     if status == 409 or _is_another_object(answer):
         raise PreconditionError(told)
-    if status in (401, 408, 429) or status >= 500:
+    if status in (401, 408, 410, 429) or status >= 500:  # 410: the list grew old between pages
         raise UnavailableError(told)
     raise RefusedError(told)
 
