@@ -1,6 +1,7 @@
 """What the operator relies on an API server for: claims that the fake and a real one keep."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -82,7 +83,8 @@ class ApiClaims:
 
     async def test_what_is_not_there_is_none(self, api: Api) -> None:
         assert await api.get(CONFIG_MAP, "a") is None
-        assert await api.delete(CONFIG_MAP, "a") is False
+        gone = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+        assert await api.delete(CONFIG_MAP, gone) is False
 
     async def test_an_object_is_created_once(self, api: Api) -> None:
         made = await created(api, CONFIG_MAP, config(a="1"))
@@ -92,7 +94,7 @@ class ApiClaims:
 
     async def test_a_new_object_of_an_old_name_is_another_one(self, api: Api) -> None:
         first = await created(api, CONFIG_MAP, config())
-        assert await api.delete(CONFIG_MAP, "a")
+        assert await api.delete(CONFIG_MAP, first)
         second = await created(api, CONFIG_MAP, config())
         assert first["metadata"]["uid"] != second["metadata"]["uid"]
         assert second["metadata"]["creationTimestamp"].endswith("Z")
@@ -171,8 +173,9 @@ class ApiClaims:
         made = await created(api, CONFIG_MAP, config(a="1"))
         uid = {"uid": made["metadata"]["uid"]}
         mine = {"metadata": {"name": "a", **uid}, "data": {"a": "2"}}
-        assert (await api.apply(CONFIG_MAP, mine))["data"] == {"a": "2"}
-        await api.delete(CONFIG_MAP, "a")
+        applied = await api.apply(CONFIG_MAP, mine)
+        assert applied["data"] == {"a": "2"}
+        await api.delete(CONFIG_MAP, applied)
         for _already_there in range(2):
             with pytest.raises(PreconditionError):
                 await api.apply(CONFIG_MAP, mine)
@@ -213,7 +216,7 @@ class ApiClaims:
 
     async def test_a_status_of_what_is_gone_is_refused(self, api: Api) -> None:
         old = await created(api, TASK, task())
-        await api.delete(TASK, "audit")
+        await api.delete(TASK, old)
         with pytest.raises(RefusedError):
             await self._tell(api, old, phase="Running")
 
@@ -233,9 +236,16 @@ class ApiClaims:
     async def test_only_the_very_object_is_deleted(self, api: Api) -> None:
         made = await created(api, CONFIG_MAP, config())
         with pytest.raises(PreconditionError):
-            await api.delete(CONFIG_MAP, "a", uid="another")
-        assert await api.delete(CONFIG_MAP, "a", uid=made["metadata"]["uid"])
+            await api.delete(CONFIG_MAP, {"metadata": made["metadata"] | {"uid": "another"}})
+        assert await api.delete(CONFIG_MAP, made)
         assert await api.get(CONFIG_MAP, "a") is None
+
+    async def test_only_an_object_that_is_still_as_it_was_read_is_deleted(self, api: Api) -> None:
+        read = await api.apply(CONFIG_MAP, config(a="1"))
+        changed = await api.apply(CONFIG_MAP, config(a="2"))
+        with pytest.raises(PreconditionError):
+            await api.delete(CONFIG_MAP, read)
+        assert await api.delete(CONFIG_MAP, changed)
 
     async def test_immutable_settings_stay(self, api: Api) -> None:
         await created(api, CONFIG_MAP, config(a="1") | {"immutable": True})
@@ -247,12 +257,21 @@ class ApiClaims:
         [node, *_] = [one["metadata"]["name"] for one in await api.list(NODE)]
         await created(api, CLAIM, claim())
         await created(api, POD, pod_of(node))
-        assert await api.delete(CLAIM, "disk")
+        await self._delete(api, CLAIM, "disk")
         assert "deletionTimestamp" in (await the(api, CLAIM, "disk"))["metadata"]
-        assert await api.delete(POD, "user")
+        await self._delete(api, POD, "user")
         assert "deletionTimestamp" in (await the(api, POD, "user"))["metadata"]
         await self.let_go(api)
         await until_gone(api, CLAIM, "disk")
+
+    async def _delete(self, api: Api, kind: Kind, name: str) -> None:
+        """Whatever controllers write into it meanwhile."""
+        for _ in range(POLLS):
+            with suppress(PreconditionError):
+                assert await api.delete(kind, await the(api, kind, name))
+                return
+            await asyncio.sleep(POLL_S)
+        raise AssertionError(f"{kind.name} {name} never rests")
 
     async def let_go(self, api: Api) -> None:
         """A suite whose controllers do not run by themselves lets them."""

@@ -132,13 +132,15 @@ class FakeApi:
         self._touch(kind, known, before)
         return self._answer(copied(known))
 
-    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
+    async def delete(self, kind: Kind, thing: Object) -> bool:
+        name = str(thing["metadata"]["name"])
         self._admit("delete", kind, name)
         known = self._objects.get((kind, name))
         if known is None:
             return self._answer(False)
-        if uid not in ("", known["metadata"]["uid"]):
-            raise PreconditionError(f"delete {kind.name} {name}: the uid is another one")
+        for key in ("uid", "resourceVersion"):
+            if thing["metadata"][key] != known["metadata"][key]:
+                raise PreconditionError(f"delete {kind.name} {name}: the {key} is another one")
         self.begin_deletion(kind, name)
         return self._answer(True)
 

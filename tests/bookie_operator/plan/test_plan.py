@@ -521,3 +521,9 @@ class TestTasks:
         made = plan(cluster(), observed(tasks=[wish]), settled())
         assert made.tasks["task-1"].phase == "Failed"
         assert "no bookie bookie-9" in made.tasks["task-1"].message
+
+
+def test_d9_a_scale_counts_bookies_alone() -> None:
+    group = "bookkeeper.bookie-operator.dev"
+    made = plan(cluster(), observed(), NOTHING)
+    assert made.status.selector == f"{group}/cluster=demo,{group}/component=bookie"

@@ -23,6 +23,7 @@ from bookie_operator.platform.kubernetes.api import (
     RefusedError,
 )
 
+READ = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}
 BODY = {"metadata": {"name": "a"}, "data": {"b": "c"}}
 
 
@@ -160,14 +161,13 @@ async def test_a_status_is_for_the_version_that_was_read(server: Server, api: Ht
     assert body["status"] == {"phase": "Running"}
 
 
-async def test_a_deletion_names_the_uid_that_it_is_for(server: Server, api: HttpApi) -> None:
-    assert await api.delete(POD, "a", uid="u")
-    await api.delete(POD, "a")
-    options = {"propagationPolicy": "Background"}
-    assert [body for _method, _path, body in server.asked] == [
-        options | {"preconditions": {"uid": "u"}},
-        options,
-    ]
+async def test_d8_a_deletion_names_object_and_version_it_is_for(
+    server: Server, api: HttpApi
+) -> None:
+    assert await api.delete(POD, READ)
+    planned = {"uid": "u", "resourceVersion": "7"}
+    [(_method, _path, body)] = server.asked
+    assert body == {"propagationPolicy": "Background", "preconditions": planned}
 
 
 # What comes back
@@ -209,7 +209,7 @@ async def test_another_object_under_the_name_is_a_changed_world(
 async def test_what_is_not_there_is_no_error(server: Server, api: HttpApi) -> None:
     server.status = 404
     assert await api.get(POD, "a") is None
-    assert await api.delete(POD, "a") is False
+    assert await api.delete(POD, READ) is False
 
 
 async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: HttpApi) -> None:

@@ -320,7 +320,29 @@ async def test_kept_volumes_serve_again_after_a_scale_up(lab: Lab) -> None:
     assert names.RETAINED_LABEL not in lab.api.the(CLAIM, LEDGER_0)["metadata"]["labels"]
 
 
+async def test_d8_what_changed_since_it_was_read_is_not_deleted(lab: Lab) -> None:
+    process = await lab.run_bookie()
+
+    def restart() -> None:
+        if lab.api.calls[-1][:2] == ("list", "Pod"):
+            lab.api.after_call = lambda: None
+            lab.controllers.restart_container(POD_0)
+
+    lab.api.after_call = restart  # it runs on as another process, behind the last look
+    with pytest.raises(PreconditionError):
+        await lab.platform.restart_bookie(lab.template(image="b"), instance=process.instance)
+    assert lab.pod() is not None and (await lab.process()).restarts == 1
+
+
 # The end
+
+
+async def test_d8_volumes_kept_by_a_scale_down_outlive_their_cluster(lab: Lab) -> None:
+    process = await lab.run_bookie()
+    await remove(lab, process.instance)
+    assert await lab.platform.take_down(delete_volumes=True)
+    lab.controllers.settle()
+    assert len(lab.api.all(CLAIM)) == 3
 
 
 async def test_a_fleet_is_down_when_no_pod_is_left(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.base import GROUP
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import LAST_COPY, ClusterStatus, Incident
 from bookie_operator.model.task import TaskStatus
@@ -274,7 +275,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         phase=phase(current, bookies),
         replicas=len([one for one in judged.values() if one.bookie.process is not None]),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
-        selector=f"bookkeeper.bookie-operator.dev/cluster={found.cluster.metadata.name}",
+        selector=f"{GROUP}/cluster={found.cluster.metadata.name},{GROUP}/component=bookie",
         disruptions_allowed=budget.disruptions_allowed,
         loss_budget=budget.status(),
         metadata=metadata_status(observed, previous),

@@ -1,8 +1,8 @@
 """What the platform needs of an API server, over plain dictionaries; ground of this package.
 
 Writes are server-side applies under a field manager of our own, so that what others own in an
-object survives; deletions name the uid they were planned for. Nothing is retried here: a pass that
-fails is planned again. The only importer of aiohttp among the operator's platforms.
+object survives; deletions name object and version they were planned for. Nothing is retried here: a
+pass that fails is planned again. The only importer of aiohttp among the operator's platforms.
 """
 
 import asyncio
@@ -113,8 +113,8 @@ class Api(Protocol):
         would be refused whole.
         """
 
-    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
-        """False = it is not there. With `uid`: only that very object."""
+    async def delete(self, kind: Kind, thing: Object) -> bool:
+        """False = it is not there. Only that very object, as it was when `thing` was read."""
 
     async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
         """The last `lines` of a container's log, and of these the first `size` bytes.
@@ -274,10 +274,10 @@ class HttpApi:
         code, answer = await self._connection.request("PUT", path, body=body)
         return _checked(code, answer, f"replace the status of {kind.name} {name}")
 
-    async def delete(self, kind: Kind, name: str, *, uid: str = "") -> bool:
-        options: Object = {"propagationPolicy": "Background"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+    async def delete(self, kind: Kind, thing: Object) -> bool:
+        name, metadata = _name(thing), thing["metadata"]
+        planned = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        options: Object = {"propagationPolicy": "Background", "preconditions": planned}
         path = self._path(kind, name)
         status, answer = await self._connection.request("DELETE", path, body=options)
         if status == 404:

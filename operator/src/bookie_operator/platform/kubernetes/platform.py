@@ -215,14 +215,14 @@ class KubernetesPlatform:
         for pod in await self._pods(template.bookie_id):
             revision = (pod["metadata"].get("annotations") or {}).get(names.REVISION)
             if revision != template.revision:  # it does not run, or this was not asked for
-                await self._api.delete(POD, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
+                await self._api.delete(POD, pod)
 
     async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
         pod = await self._planned_pod(template.bookie_id, instance)
         if pod is None:
             return False
         await self._run(template)
-        await self._api.delete(POD, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
+        await self._api.delete(POD, pod)
         return True
 
     async def _run(self, template: BookieTemplate) -> None:
@@ -250,7 +250,7 @@ class KubernetesPlatform:
         for one in await self._api.list(CONFIG_MAP, bookie_selector(self._name, bookie_id)):
             if one["metadata"]["name"] not in used:
                 self._keeper.forget(CONFIG_MAP, one["metadata"]["name"])
-                await self._api.delete(CONFIG_MAP, one["metadata"]["name"])
+                await self._api.delete(CONFIG_MAP, one)
 
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         name = names.claim_name(self._name, bookie_id, disk)
@@ -260,7 +260,7 @@ class KubernetesPlatform:
             raise PreconditionError(f"volume of {bookie_id} {disk} is {found}, planned for {uid}")
         is_under_way = "deletionTimestamp" in known["metadata"]
         if not is_under_way:
-            await self._api.delete(CLAIM, name, uid=uid)
+            await self._api.delete(CLAIM, known)
         await self._is_fenced(bookie_id)  # Kubernetes keeps the volume until the pod has ended
         return not is_under_way
 
@@ -282,19 +282,22 @@ class KubernetesPlatform:
             return False
         if await self._is_fenced(bookie_id):
             self._keeper.forget(STATEFUL_SET, names.set_name(self._name, bookie_id))
-            await self._api.delete(STATEFUL_SET, names.set_name(self._name, bookie_id))
+            fenced = await self._set(bookie_id)
+            if fenced is not None:
+                await self._api.delete(STATEFUL_SET, fenced)
             await self._drop_old_settings(bookie_id, "")
             for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
-                await self._leave(one["metadata"], is_deleted=delete_volumes)
+                await self._leave(one, is_deleted=delete_volumes)
         return not is_begun
 
     async def _leave(self, claim: Object, *, is_deleted: bool) -> None:
         """A volume whose bookie has left goes as well, or is nobody's."""
         if is_deleted:
-            await self._api.delete(CLAIM, claim["name"], uid=claim["uid"])
+            await self._api.delete(CLAIM, claim)
             return
-        kept = {**claim["labels"], names.RETAINED_LABEL: "true"}
-        await self._api.apply(CLAIM, {"metadata": _very(claim) | {"labels": kept}})
+        metadata = claim["metadata"]
+        kept = {**metadata["labels"], names.RETAINED_LABEL: "true"}
+        await self._api.apply(CLAIM, {"metadata": _very(metadata) | {"labels": kept}})
 
     async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
         """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
@@ -335,14 +338,17 @@ class KubernetesPlatform:
         return await self._api.create(JOB, body) is not None
 
     async def stop_job(self, name: str) -> None:
-        await self._api.delete(JOB, name)
+        known = await self._api.get(JOB, name)
+        if known is not None:
+            await self._api.delete(JOB, known)
 
     async def _prune_jobs(self) -> None:
-        ended = sorted(
-            (job for job in await self.jobs() if not job.running), key=lambda job: job.started_at
-        )
+        found = await self._api.list(JOB, names.selector(self._name, names.JOBS))
+        bodies = {one["metadata"]["name"]: one for one in found}
+        jobs = [job for one in found if (job := job_of(one, ())) is not None]
+        ended = sorted((job for job in jobs if not job.running), key=lambda job: job.started_at)
         for job in ended[: max(0, len(ended) - JOBS_MAX)]:
-            await self._api.delete(JOB, job.name)
+            await self._api.delete(JOB, bodies[job.name])
 
     # What people see
 
@@ -399,7 +405,8 @@ class KubernetesPlatform:
         if is_down and delete_volumes:
             for component in (names.BOOKIE, names.ZOOKEEPER):
                 for one in await self._api.list(CLAIM, names.selector(self._name, component)):
-                    await self._api.delete(CLAIM, one["metadata"]["name"])
+                    if names.RETAINED_LABEL not in one["metadata"]["labels"]:
+                        await self._api.delete(CLAIM, one)
         return is_down
 
 
