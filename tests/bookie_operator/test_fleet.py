@@ -514,6 +514,21 @@ async def test_d3_a_disruption_budget_that_cannot_be_made_is_told() -> None:
 
 
 @in_virtual_time
+async def test_d7_a_name_that_is_taken_is_degraded_and_blocked() -> None:
+    lab = Lab(replicas=3)
+    lab.api.put(SERVICE, {"metadata": {"name": "demo"}, "spec": {"selector": {"app": "web"}}})
+    life = Life(lab)
+    await life.bookies.register(*lab.cluster.spec.bookie_ids)
+    await life.until(lambda: life.degraded().startswith("NameTaken: "))
+    assert "Service demo exists already and belongs to nobody that is known" in life.degraded()
+    assert {one.predicate for one in life.status.blocked} == {"NameTaken"}
+    assert lab.api.the(SERVICE, "demo")["spec"] == {"selector": {"app": "web"}}
+    lab.api.remove(SERVICE, "demo")
+    await life.until(lambda: life.status.ready_replicas == 3, 120)
+    await life.end()
+
+
+@in_virtual_time
 async def test_d3_people_change_a_paused_cluster_as_they_like() -> None:
     life = await rested()
     life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=True))

@@ -19,5 +19,9 @@ class PreconditionError(BookieError):
     """What an action was planned for has changed meanwhile: observe and plan again."""
 
 
+class NameTakenError(BookieError):
+    """An object of the name that is needed belongs to somebody else: it is left as it is."""
+
+
 class ForbiddenError(BookieError):
     """The platform denied a call for want of a permission; the message is the platform's."""

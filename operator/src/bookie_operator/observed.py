@@ -359,8 +359,8 @@ class Failure:
     next_at: datetime
     bookie: str = ""
     count: int = 1
-    is_forbidden: bool = False
-    """For want of a permission: only a person can mend it."""
+    reason: str = ""
+    """A condition's word for why."""
 
 
 @dataclass(frozen=True, slots=True)

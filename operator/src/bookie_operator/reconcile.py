@@ -12,15 +12,21 @@ from bookie.protocol.errors import BookieError
 
 from bookie_operator.apply import Applier
 from bookie_operator.control import Control
-from bookie_operator.errors import ForbiddenError, PreconditionError
+from bookie_operator.errors import ForbiddenError, NameTakenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Failure, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
-from bookie_operator.plan.failures import ACTION_FAILED, TOLD_FROM, failed_again, may_start
-from bookie_operator.plan.invalid import forbidden_status, hindrance_event
+from bookie_operator.plan.failures import (
+    ACTION_FAILED,
+    NAME_TAKEN,
+    TOLD_FROM,
+    failed_again,
+    may_start,
+)
+from bookie_operator.plan.invalid import FORBIDDEN, forbidden_status, hindrance_event
 from bookie_operator.platform import Platform
 
 SETTLE_FAILED: Final = "SettleFailed"
@@ -113,10 +119,10 @@ class Reconciler:
         return is_done
 
     def _failed(self, subject: Action | str, error: BookieError) -> None:
-        before, is_forbidden = self._failures.get(subject), isinstance(error, ForbiddenError)
+        before = self._failures.get(subject)
         self.has_news = self.has_news or before is None or before.count < TOLD_FROM
         self._failures[subject] = failed_again(
-            subject, str(error), before, now=self._observer.now, is_forbidden=is_forbidden
+            subject, str(error), before, now=self._observer.now, reason=_reason_of(error)
         )
 
     async def _publish(self, cluster: BookieCluster, status: ClusterStatus) -> None:
@@ -157,3 +163,9 @@ class Reconciler:
         await self._publish(cluster, status)
         await self._tell([told] if told is not None else [])
         return status
+
+
+def _reason_of(error: BookieError) -> str:
+    if isinstance(error, ForbiddenError):
+        return FORBIDDEN
+    return NAME_TAKEN if isinstance(error, NameTakenError) else ACTION_FAILED

@@ -25,11 +25,11 @@ REPLACE = [task("replace-disk", f"t{n}", bookie=f"bookie-{n}", disk="ledger-0") 
 WHY = "exceeded quota: disks"
 
 
-def failed(action: Action, times: int = 2, *, forbidden: bool = False) -> Failure:
+def failed(action: Action, times: int = 2, *, reason: str = "ActionFailed") -> Failure:
     """It was tried so often until now."""
     known = None
     for _ in range(times):
-        known = failed_again(action, WHY, known, now=at(0), is_forbidden=forbidden)
+        known = failed_again(action, WHY, known, now=at(0), reason=reason)
     assert known is not None
     return known
 
@@ -85,7 +85,7 @@ def test_d1_a_permission_that_lacks_is_degraded_at_once() -> None:
     seen = observed(tasks=REPLACE[:1])
     [action] = of(after(seen, []), ReplaceVolume)
     assert isinstance(action, ReplaceVolume)
-    status = after(seen, [failed(action, 1, forbidden=True)]).status
+    status = after(seen, [failed(action, 1, reason="Forbidden")]).status
     condition = status.condition(ConditionType.DEGRADED)
     assert condition is not None and (condition.reason, condition.message) == ("Forbidden", WHY)
 

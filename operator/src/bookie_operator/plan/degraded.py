@@ -11,7 +11,7 @@ from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
-from bookie_operator.plan.failures import ACTION_FAILED, TOLD_FROM
+from bookie_operator.plan.failures import NAME_TAKEN, is_told
 from bookie_operator.plan.findings import (
     Findings,
     Verdict,
@@ -92,14 +92,15 @@ def _rolled_back(found: Findings) -> _Reason:
 
 
 def _forbidden(found: Findings) -> _Reason:
-    denied = [one.message for one in found.failures if one.is_forbidden]
+    denied = [one.message for one in found.failures if one.reason == FORBIDDEN]
     told = found.observed.forbidden or next(iter(denied), "")
     return (FORBIDDEN, told) if told else None
 
 
 def _failed(found: Findings) -> _Reason:
     """What the operator could not do, in the words of who refused it."""
-    failed = [one for one in found.failures if one.count >= TOLD_FROM]
+    failed = [one for one in found.failures if is_told(one)]
+    failed.sort(key=lambda one: one.reason != NAME_TAKEN)
     told = [
         f"{one.bookie}: {one.action} {one.message}" if one.bookie else f"{one.action} {one.message}"
         for one in failed[:NAMED_MAX]
@@ -107,7 +108,7 @@ def _failed(found: Findings) -> _Reason:
     more = len(failed) - NAMED_MAX
     if more > 0:
         told.append(f"and {more} more, see Blocked")
-    return (ACTION_FAILED, "; ".join(told)) if told else None
+    return (failed[0].reason, "; ".join(told)) if failed else None
 
 
 def _metadata(found: Findings) -> _Reason:

@@ -21,6 +21,9 @@ TOLD_FROM: Final = 2
 TOLD_MAX: Final = 50
 """Failed actions that a status has."""
 ACTION_FAILED: Final = "ActionFailed"
+NAME_TAKEN: Final = "NameTaken"
+LASTING: Final = frozenset({FORBIDDEN, NAME_TAKEN})
+"""Reasons that do not pass by themselves: they are told at once."""
 KEEP: Final = "Keep"
 """The word for an object that is not as it must be and cannot be written."""
 
@@ -33,7 +36,7 @@ def failed_again(
     before: Failure | None,
     *,
     now: datetime,
-    is_forbidden: bool,
+    reason: str,
 ) -> Failure:
     """What is known of an action, or of keeping an object of this name, that has just failed."""
     count = 1 if before is None else before.count + 1
@@ -45,7 +48,7 @@ def failed_again(
         message=_named(subject, message),
         count=count,
         next_at=now + wait,
-        is_forbidden=is_forbidden,
+        reason=reason,
     )
 
 
@@ -81,6 +84,11 @@ def may_start(action: Action, not_stopped: Collection[StopJob]) -> bool:
     return not (is_job and not_stopped)
 
 
+def is_told(failure: Failure) -> bool:
+    """Whether it is a state of the cluster."""
+    return failure.count >= TOLD_FROM or failure.reason in LASTING
+
+
 def wanted_failures(observed: Observed, wanted: Iterable[Action]) -> list[Failure]:
     """What failed and is still wanted; objects that are kept always are."""
     subjects = set(wanted)
@@ -94,7 +102,7 @@ def failure_refusals(failures: Sequence[Failure]) -> list[Refusal]:
     return [
         Refusal(
             action=one.action,
-            predicate=FORBIDDEN if one.is_forbidden else ACTION_FAILED,
+            predicate=one.reason,
             message=one.message,
             bookie=one.bookie,
         )

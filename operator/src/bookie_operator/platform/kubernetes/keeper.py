@@ -9,12 +9,15 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bookie.protocol.errors import BookieError
 
+from bookie_operator.errors import PreconditionError
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, Api, Kind, Object
+from bookie_operator.platform.kubernetes.ownership import check_ours
 
 AGAIN_AFTER_S: Final = 120.0
 VERSIONS_MAX: Final = 8
@@ -88,11 +91,17 @@ class Keeper:
             self._restored.append(f"{' '.join(key)} was {lost} by somebody else: {how}")
 
     async def _made(self, kind: Kind, body: Object) -> Object:
-        if kind != CONFIG_MAP:
-            return await self._api.apply(kind, body)
-        # Settings never change: their name is their content's.
-        known = await self._api.get(kind, body["metadata"]["name"])
-        return known or await self._api.create(kind, body) or body
+        known = self._kept.get(key_of(kind, body))
+        if known is not None and not known.lost and kind != CONFIG_MAP:
+            with suppress(PreconditionError):  # it is another one by now
+                return await self._api.apply(kind, named(body, known.uid))
+        found = await self._api.get(kind, body["metadata"]["name"])
+        if found is not None:
+            check_ours(kind, found, body)
+        if kind == CONFIG_MAP:  # settings never change: their name is their content's
+            return found or await self._api.create(kind, body) or body
+        uid = str(found["metadata"]["uid"]) if found is not None else ""
+        return await self._api.apply(kind, named(body, uid))
 
     def forget(self, kind: Kind, name: str) -> None:
         """It is not wanted any more."""
@@ -120,6 +129,11 @@ class Keeper:
 
 def key_of(kind: Kind, body: Object) -> Key:
     return kind.name, str(body["metadata"]["name"])
+
+
+def named(body: Object, uid: str) -> Object:
+    """For that very object; empty = there is none yet."""
+    return body | {"metadata": body["metadata"] | {"uid": uid}} if uid else body
 
 
 def text_of(body: Object) -> str:

@@ -50,6 +50,7 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
+from bookie_operator.platform.kubernetes.ownership import check_labels, taken
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -126,7 +127,9 @@ class KubernetesPlatform:
         claims = await self._api.list(CLAIM, names.selector(self._name, names.ZOOKEEPER))
         if not claims:
             mode = await access_mode(self._api, embedded.storage_class)
-            await self._api.create(CLAIM, zookeeper_claim(self._cluster, access_mode=mode))
+            wanted = zookeeper_claim(self._cluster, access_mode=mode)
+            if await self._api.create(CLAIM, wanted) is None:
+                raise taken(CLAIM, wanted, "nobody that is known")
         await self._keeper.keep(zookeeper(self._cluster))
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
@@ -181,19 +184,20 @@ class KubernetesPlatform:
     # Bookies and volumes
 
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        known = await self._api.get(CLAIM, names.claim_name(self._name, bookie_id, disk.name))
+        if known is not None:
+            return await self._take_back(known, bookie_id, disk)
         if not await self._is_fenced(bookie_id):
             return False
         mode = await access_mode(self._api, disk.storage_class)
         body = claim(self._name, bookie_id, disk, access_mode=mode)
-        if await self._api.create(CLAIM, body) is not None:
-            return True
-        return await self._take_back(bookie_id, disk)
+        return await self._api.create(CLAIM, body) is not None
 
-    async def _take_back(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
-        """A volume kept when its bookie left serves again; any other is still ending."""
-        name = names.claim_name(self._name, bookie_id, disk.name)
-        known = await self._api.get(CLAIM, name)
-        if known is None or "deletionTimestamp" in known["metadata"]:
+    async def _take_back(self, known: Object, bookie_id: BookieId, disk: DiskTemplate) -> bool:
+        """A volume kept when its bookie left serves again, and one whose labels somebody took away
+        is the bookie's that runs on it; one that is ending is waited for."""
+        check_labels(CLAIM, known, self._name, bookie_id)
+        if "deletionTimestamp" in known["metadata"]:
             return False
         labels = names.labels(self._name, names.BOOKIE, bookie=bookie_id, disk=disk.name)
         await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]) | {"labels": labels}})
@@ -320,7 +324,10 @@ class KubernetesPlatform:
         return {volume.disk: volume for volume in found if not volume.is_terminating}
 
     async def _set(self, bookie_id: BookieId) -> Object | None:
-        return await self._api.get(STATEFUL_SET, names.set_name(self._name, bookie_id))
+        found = await self._api.get(STATEFUL_SET, names.set_name(self._name, bookie_id))
+        if found is not None:
+            check_labels(STATEFUL_SET, found, self._name, bookie_id)
+        return found
 
     async def _fence(self, known: Object) -> None:
         metadata = known["metadata"]
@@ -335,7 +342,12 @@ class KubernetesPlatform:
         await self._prune_jobs()
         await self._keeper.keep(accounts(self._cluster))
         body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())
-        return await self._api.create(JOB, body) is not None
+        if await self._api.create(JOB, body) is not None:
+            return True
+        found = await self._api.get(JOB, job.name)
+        if found is not None:
+            check_labels(JOB, found, self._name)
+        return False
 
     async def stop_job(self, name: str) -> None:
         known = await self._api.get(JOB, name)
