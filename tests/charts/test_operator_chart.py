@@ -18,7 +18,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 USED: Final = {
     (GROUP, "bookieclusters"): "get list watch patch",
     (GROUP, "bookieclusters/status"): "update",
-    (GROUP, "bookietasks"): "get list watch",
+    (GROUP, "bookietasks"): "get list watch patch delete",
     (GROUP, "bookietasks/status"): "update",
     ("", "pods"): "get list watch create delete",
     ("", "pods/log"): "get",

@@ -125,6 +125,9 @@ class FakePlatform:
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         self.task_statuses[name] = status
 
+    async def delete_task(self, name: str, *, uid: str) -> None:
+        self.tasks_seen = [task for task in self.tasks_seen if task.metadata.name != name]
+
     async def wait(self, timeout_s: float) -> None:
         return
 

@@ -63,7 +63,7 @@ capabilities:
   verbs: [get, list, watch, patch]
 - apiGroups: [bookkeeper.bookie-operator.dev]
   resources: [bookietasks]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch, delete]
 - apiGroups: [bookkeeper.bookie-operator.dev]
   resources: [bookieclusters/status, bookietasks/status]
   verbs: [update]

@@ -16,6 +16,7 @@ from bookie_operator.plan.actions import (
     Action,
     ApproveCookieFix,
     CreateVolume,
+    DeleteTask,
     DrainBookie,
     Event,
     ExpandVolume,
@@ -41,7 +42,7 @@ class Applier:
     async def apply(
         self, action: Action, *, observed: Observed, store: MetadataStore | None
     ) -> Event | None:
-        """Do it; None = it was under way already. Raises what kept it from being done."""
+        """Do it; None = nobody need hear of it. Raises what kept it from being done."""
         match action:
             case InitialiseMetadata():
                 return await _initialise(store)
@@ -86,6 +87,9 @@ class Applier:
             case StopJob(name, reason):
                 await self._platform.stop_job(name)
                 return Event("JobStopped", f"{name}: {reason}")
+            case DeleteTask(name, uid):
+                await self._platform.delete_task(name, uid=uid)
+                return None
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
         address, meant = _control_of(action.bookie_id, observed)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.task import TASK_TTL_SECONDS, BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import (
     AuditReport,
     Bookie,
@@ -18,6 +19,7 @@ from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
     CreateVolume,
+    DeleteTask,
     InitialiseMetadata,
     ReplaceVolume,
     RestartBookie,
@@ -25,6 +27,7 @@ from bookie_operator.plan.actions import (
     StartJob,
     StopJob,
 )
+from bookie_operator.plan.losses import job_name
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 
 NOTHING = ClusterStatus()
@@ -527,3 +530,29 @@ def test_d9_a_scale_counts_bookies_alone() -> None:
     group = "bookkeeper.bookie-operator.dev"
     made = plan(cluster(), observed(), NOTHING)
     assert made.status.selector == f"{group}/cluster=demo,{group}/component=bookie"
+
+
+def finished(**facts: object) -> BookieTask:
+    status = TaskStatus(phase=TaskPhase.SUCCEEDED, finished_at=at(0))
+    return task("audit", **facts).model_copy(update={"status": status})
+
+
+@pytest.mark.parametrize(("ttl", "seconds"), [(60, 60), (0, 0), (None, TASK_TTL_SECONDS)])
+def test_d14_a_finished_task_goes_when_its_time_is_over(ttl: int | None, seconds: float) -> None:
+    done = finished() if ttl is None else finished(ttlSecondsAfterFinished=ttl)
+    for moment, count in ((seconds - 1, 0), (seconds, 1)):
+        made = plan(cluster(), observed(tasks=[done], seconds=moment), NOTHING)
+        assert len(of_type(made, DeleteTask)) == count
+
+
+def test_d14_a_task_that_is_under_way_or_paused_stays() -> None:
+    ages = 10 * TASK_TTL_SECONDS
+    waiting = plan(cluster(), observed(tasks=[task("audit")], seconds=ages), NOTHING)
+    paused = plan(cluster(paused=True), observed(tasks=[finished()], seconds=ages), NOTHING)
+    assert not of_type(waiting, DeleteTask) and not of_type(paused, DeleteTask)
+
+
+def test_d14_a_job_keeps_the_name_that_an_older_operator_gave_it() -> None:
+    wish = {"ledger": 5, "reason": "power cut", "approvedBy": "ann"}
+    kept = [task("accept-loss", **wish, ttlSecondsAfterFinished=ttl) for ttl in (0, 9)]
+    assert {job_name(one) for one in kept} == {"demo-loss-1feb279c8b3c"}

@@ -12,6 +12,7 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
     CLAIM,
+    CLUSTER,
     CONFIG_MAP,
     EVENT,
     JOB,
@@ -428,6 +429,27 @@ async def test_only_this_clusters_tasks_are_seen(lab: Lab) -> None:
     put_task(lab, "a")
     put_task(lab, "c", cluster="other")
     assert [task.metadata.name for task in await lab.platform.tasks()] == ["a", "b"]
+
+
+async def test_d14_a_task_belongs_to_the_very_cluster_that_saw_it(lab: Lab) -> None:
+    put_task(lab, "look")
+    assert await lab.platform.tasks()
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    [owner] = lab.api.the(TASK, "look")["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("BookieCluster", lab.cluster.metadata.uid)
+    assert await lab.platform.tasks()
+    body = lab.api.the(CLUSTER, "demo")
+    lab.api.remove(CLUSTER, "demo")
+    lab.api.put(CLUSTER, {"metadata": {"name": "demo"}, "spec": body["spec"]})
+    assert not await lab.restarted().tasks(), "a pending task of a cluster that is gone"
+
+
+async def test_d14_only_the_very_task_is_deleted(lab: Lab) -> None:
+    put_task(lab, "look")
+    await lab.platform.delete_task("look", uid="another")
+    assert lab.api.find(TASK, "look") is not None
+    await lab.platform.delete_task("look", uid=lab.api.the(TASK, "look")["metadata"]["uid"])
+    assert lab.api.find(TASK, "look") is None
 
 
 async def test_a_task_with_a_mistake_is_told_and_stops_no_other(lab: Lab) -> None:

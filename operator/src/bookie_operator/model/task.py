@@ -34,6 +34,9 @@ class TaskType(StrEnum):
     ACCEPT_LOSS = "accept-loss"
 
 
+TASK_TTL_SECONDS: Final = 7 * 86400
+"""A week, for whoever asked to read what came of it."""
+TASK_TTL_SECONDS_MAX: Final = 10 * 365 * 86400
 DECOMMISSION: Final = "decommission"
 """Asked for by name often enough that it gets an answer of its own."""
 
@@ -102,6 +105,10 @@ class TaskSpec(Resource):
     entry: Id | None = None
     """The entry in question, to be sure of what is accepted; refused when it is another one."""
     reason: ShortText = ""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=TASK_TTL_SECONDS_MAX)] = (
+        TASK_TTL_SECONDS
+    )
+    """The task is deleted so long after its end; its cluster takes it along in any case."""
 
     @field_validator("type", mode="before")
     @classmethod

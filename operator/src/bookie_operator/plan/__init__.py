@@ -61,7 +61,7 @@ from bookie_operator.plan.restarts import expansions, provision, restarts
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
 from bookie_operator.plan.states import Judged, judge_all
-from bookie_operator.plan.tasks import replacements, task_statuses
+from bookie_operator.plan.tasks import expired, replacements, task_statuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     actions: list[Action] = [*pausing(cluster, observed, previous), *repairing.actions, *accepting]
     actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
-    actions += [*draining.actions, *expansions(spec, observed)]
+    actions += [*draining.actions, *expansions(spec, observed), *expired(spec, observed)]
     failures = wanted_failures(observed, [*actions, *wanted])
     refusals += failure_refusals(failures)
     found = Findings(

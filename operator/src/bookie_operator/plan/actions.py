@@ -204,6 +204,14 @@ class StopJob:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    """Take away a finished task that nobody reads any more."""
+
+    name: str
+    uid: str
+
+
 Action = (
     InitialiseMetadata
     | PauseCollection
@@ -217,6 +225,7 @@ Action = (
     | RemoveBookie
     | StartJob
     | StopJob
+    | DeleteTask
 )
 Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | RemoveBookie
 
@@ -235,7 +244,7 @@ def bookie_of(action: Action) -> str:
     match action:
         case StartBookie(template) | RestartBookie(template, _, _):
             return template.bookie_id
-        case InitialiseMetadata() | PauseCollection() | StopJob():
+        case InitialiseMetadata() | PauseCollection() | StopJob() | DeleteTask():
             return ""
         case _:
             return action.bookie_id or ""

@@ -50,7 +50,9 @@ def acceptances(
 
 def job_name(task: BookieTask) -> str:
     """Of the only job that this very task ever gets."""
-    facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
+    # How long the task is kept is no part of it: names of jobs outlive an upgrade.
+    decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished"})
+    facts = f"{task.metadata.name} {task.metadata.uid} {decided}"
     return f"{task.spec.cluster}-loss-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 

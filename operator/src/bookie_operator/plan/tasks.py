@@ -6,7 +6,7 @@ follows every task.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from bookie.protocol.ids import BookieId
@@ -15,7 +15,14 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed, Phase
-from bookie_operator.plan.actions import Action, ApproveCookieFix, Refusal, ReplaceVolume, StartJob
+from bookie_operator.plan.actions import (
+    Action,
+    ApproveCookieFix,
+    DeleteTask,
+    Refusal,
+    ReplaceVolume,
+    StartJob,
+)
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
@@ -65,6 +72,20 @@ def _deleted_in_use(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVo
         for volume in bookie.volumes.values():
             if volume.is_terminating:
                 yield ReplaceVolume(bookie_id, volume.disk, uid=volume.uid)
+
+
+def expired(spec: ClusterSpec, observed: Observed) -> list[DeleteTask]:
+    """Finished tasks whose time is over; one of which nobody knows when it ended stays."""
+    if spec.paused:
+        return []
+    return [
+        DeleteTask(task.metadata.name, task.metadata.uid)
+        for task in observed.tasks
+        if task.status.phase.is_final
+        and task.status.finished_at is not None
+        and observed.now - task.status.finished_at
+        >= timedelta(seconds=task.spec.ttl_seconds_after_finished)
+    ]
 
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:

@@ -79,5 +79,7 @@ class Platform(Protocol):
 
     async def publish_task(self, name: str, status: TaskStatus) -> None: ...
 
+    async def delete_task(self, name: str, *, uid: str) -> None: ...
+
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have changed, at the latest after `timeout_s`."""

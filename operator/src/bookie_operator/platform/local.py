@@ -245,6 +245,12 @@ class LocalPlatform:
             durable=status.phase is not TaskPhase.PENDING,
         )
 
+    async def delete_task(self, name: str, *, uid: str) -> None:
+        for path in self._folders.tasks.glob("*.yaml"):
+            if load_task(path).metadata.name == name:
+                path.unlink(missing_ok=True)
+        (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)
+
     async def wait(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):

@@ -54,6 +54,12 @@ def check_labels(kind: Kind, found: Object, cluster: str, bookie_id: BookieId | 
         raise taken(kind, found, f"cluster {whose}" if whose else "nobody that is known")
 
 
+def owning_cluster(thing: Object) -> str:
+    """The uid of the cluster that owns it; empty = none does."""
+    owners = thing["metadata"].get("ownerReferences") or ()
+    return next((str(one.get("uid")) for one in owners if one.get("kind") == CLUSTER.name), "")
+
+
 def taken(kind: Kind, found: Object, whose: str) -> NameTakenError:
     name = found["metadata"]["name"]
     return NameTakenError(

@@ -50,7 +50,7 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
-from bookie_operator.platform.kubernetes.ownership import check_labels, taken
+from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster, taken
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -90,6 +90,8 @@ class KubernetesPlatform:
         self._woken = asyncio.Event()
         self._metadata_url = ""
         self._seen = Seen()
+        self._unbound: list[Object] = []
+        """Tasks, as the last look saw them, that no cluster owns yet."""
 
     @property
     def _name(self) -> str:
@@ -169,17 +171,41 @@ class KubernetesPlatform:
         return [replace(job, progress=reached.get(job.name, "")) for job in found]
 
     async def tasks(self) -> Sequence[BookieTask]:
-        tasks = []
+        tasks, unbound = [], list[Object]()
         for body in await self._api.list(TASK):
             if (body.get("spec") or {}).get("cluster") != self._name:
                 continue
+            owner = owning_cluster(body)
+            if owner not in ("", self._cluster.metadata.uid):
+                continue  # an earlier cluster's of this name: it goes with that one
+            if not owner:
+                unbound.append(body)
             try:
                 tasks.append(BookieTask.model_validate(body))
             except ValidationError as error:  # one person's mistake stops nobody else's work
                 mistakes = "; ".join(mistakes_of(BookieTask, error))
                 what = f"{body['metadata']['name']}: {mistakes}"
                 await self.record(Event("TaskInvalid", what, type="Warning"))
+        self._unbound = unbound
         return sorted(tasks, key=lambda task: task.metadata.name)
+
+    async def _bind_tasks(self) -> dict[str, BookieError]:
+        """Tasks belong to this very cluster from the first look on, and go with it."""
+        failed: dict[str, BookieError] = {}
+        owner = names.owner(self._name, self._cluster.metadata.uid)
+        for body in self._unbound:
+            metadata = _very(body["metadata"])
+            # Whoever made it may have given it a controller.
+            references = [{**owner, "controller": False}]
+            try:
+                await self._api.apply(
+                    TASK, {"metadata": metadata | {"ownerReferences": references}}
+                )
+            except PreconditionError:
+                continue  # it is gone
+            except BookieError as error:
+                failed[f"{TASK.name} {metadata['name']}"] = error
+        return failed
 
     # Bookies and volumes
 
@@ -386,12 +412,18 @@ class KubernetesPlatform:
                 *kept_objects(cluster, self._seen, metadata_url=self._metadata_url),
             ]
         )
+        failed |= await self._bind_tasks()
         for sentence in self._keeper.told():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         await self._publish(TASK, name, status.as_dict())
+
+    async def delete_task(self, name: str, *, uid: str) -> None:
+        known = await self._api.get(TASK, name)
+        if known is not None and known["metadata"]["uid"] == uid:
+            await self._api.delete(TASK, known)
 
     async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
         if not version:
