@@ -23,7 +23,6 @@ from bookie_operator.model.status import (
     IncidentOutcome,
 )
 
-_GONE: Final = (BookieState.CRASH_LOOP, BookieState.UNRESPONSIVE)
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 
 
@@ -87,7 +86,9 @@ def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
             "(never copy stamps or delete cookies). What it found:",
             ("logs", pod, "-c", "bookie"),
         )
-    elif bookie.state in _GONE:
+    elif bookie.state is BookieState.UNRESPONSIVE:
+        yield Hint(f"{bookie.id}: {bookie.message}. Its log:", ("logs", pod, "-c", "bookie"))
+    elif bookie.state is BookieState.CRASH_LOOP:
         yield Hint(
             f"{bookie.id} does not come up by itself. Its last words:",
             ("logs", pod, "-c", "bookie", "--previous"),

@@ -149,6 +149,10 @@ class BookieStatus(Told):
     """Which process or container: compared as a whole, never counted."""
     control: ShortText = ""
     """host:port of the control plane."""
+    silent_since: AwareDatetime | None = None
+    """Since when this process has not answered; absent while it does."""
+    hung_restarts: Count = 0
+    """Restarts in a row that brought no answer."""
     pod: ShortText = ""
     """Pod, node and the node's boot of the boot whose record is known."""
     node: ShortText = ""

@@ -68,6 +68,8 @@ def bookie_status(
         restarts=process.restarts if process else facts.restarts,
         instance=process.instance if process else "",
         control=(process.control or "") if process else "",
+        silent_since=one.silent_since,
+        hung_restarts=one.hung_restarts,
         pod=host.pod if host else facts.pod,
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,

@@ -26,6 +26,7 @@ from bookie_operator.plan.actions import (
     template_of,
 )
 from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.states import GONE, Judged
 
 Steps = tuple[list[Action], list[Refusal]]
@@ -117,19 +118,21 @@ def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | No
 def restarts(
     spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget, *, now: datetime
 ) -> Steps:
-    """Restarts that changed settings or volumes ask for. While a bookie is out nobody else is taken
-    out, so that the broken one comes first; and one that fails with new settings halts the rest.
+    """Restarts that changed settings, volumes or a hung process ask for. While a bookie is out
+    nobody else is taken out, so that the broken one comes first; and one that fails with new
+    settings halts the rest.
     """
     actions: list[Action] = []
     refusals = []
     for bookie_id in spec.bookie_ids:
         bookie, template = judged[bookie_id].bookie, template_of(spec, bookie_id)
-        reason = _restart_reason(bookie, template)
+        reason = _restart_reason(bookie, template) or _hung(judged[bookie_id], now)
         if bookie.process is None or reason is None:
             continue
         rolls = reason == SETTINGS_CHANGED and bookie_id not in budget.impaired
         refusal = (
             (_halted(spec, judged, bookie_id) if rolls else None)
+            or (_given_up(judged[bookie_id]) if reason == HUNG else None)
             or budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
             or (_hurried(spec, judged, bookie_id, now=now) if rolls else None)
         )
@@ -182,6 +185,19 @@ def _hurried(
         why = f"waits until {one.bookie.id} has run for {seconds:g} s with the new settings"
         return Refusal("Restart", "OneActionAtATime", why, bookie=candidate)
     return None
+
+
+def _hung(one: Judged, now: datetime) -> str | None:
+    if one.state is not BookieState.UNRESPONSIVE:
+        return None
+    return HUNG if is_hung(one.bookie, one.silent_since, now) else None
+
+
+def _given_up(one: Judged) -> Refusal | None:
+    if one.hung_restarts < RESTARTS_MAX:
+        return None
+    why = f"{one.hung_restarts} restarts did not help: look at its log and its disks"
+    return Refusal("Restart", HUNG_AGAIN, why, bookie=one.bookie.id)
 
 
 def _restart_reason(bookie: Bookie, template: BookieTemplate) -> str | None:

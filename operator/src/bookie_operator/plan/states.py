@@ -20,6 +20,7 @@ from bookie_operator.model.status import (
     DrainStatus,
 )
 from bookie_operator.observed import Bookie, Observed, Phase, Process
+from bookie_operator.plan.hung import silence, words
 
 CRASH_LOOP_MIN: Final = 3
 """Ends in a row, none of them after a first answer, that make a crash loop."""
@@ -56,6 +57,8 @@ class Judged:
     limbo: int
     unchecked: int
     impairment: str | None
+    silent_since: datetime | None = None
+    hung_restarts: int = 0
 
     @property
     def is_booted(self) -> bool:
@@ -121,6 +124,9 @@ def _left_alone(bookie: Bookie) -> Judged:
 
 def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
     state, message = _state(bookie, previous=previous, now=now)
+    since, restarts = silence(bookie, previous, now)
+    if state is BookieState.UNRESPONSIVE:
+        message = words(bookie, since, restarts)
     health = bookie.health
     if state not in GONE and health is not None and health.phase.is_booted:
         limbo, unchecked = health.limbo_ledgers, health.unchecked_ledgers
@@ -140,6 +146,8 @@ def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Ju
         limbo=limbo,
         unchecked=unchecked,
         impairment=_impairment(bookie, state=state, marks=limbo + unchecked),
+        silent_since=since,
+        hung_restarts=restarts,
     )
 
 
@@ -161,7 +169,7 @@ def _state(
         return _STATES.get(health.phase, BookieState.SERVING), health.message
     if process.started_at is None or now - process.started_at <= STARTING_MAX:
         return BookieState.STARTING, "its control plane does not answer yet"
-    return BookieState.UNRESPONSIVE, "its control plane does not answer"
+    return BookieState.UNRESPONSIVE, ""
 
 
 def _not_running(
