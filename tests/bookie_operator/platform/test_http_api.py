@@ -284,3 +284,39 @@ async def test_a_new_login_leaves_requests_under_way_alone(
     assert server.headers == ["Bearer token-1", "Bearer token-2"]
     server.gate.set()
     assert await slow == {}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'persistentvolumeclaims "a" is forbidden: only dynamically provisioned pvc can be resized '
+        "and the storageclass that provisions the pvc must support resize",
+        'pods "a" is forbidden: violates PodSecurity "restricted:latest": host namespaces',
+        'pods "a" is forbidden: maximum memory usage per Pod is 1Gi, but limit is 2Gi',
+        'persistentvolumeclaims "a" is forbidden: exceeded quota: disks',
+        'admission webhook "validate.kyverno.svc" denied the request: no',
+    ],
+)
+async def test_d10_what_a_policy_refuses_is_no_lack_of_rights(
+    server: Server, api: HttpApi, words: str
+) -> None:
+    server.status, server.answer = 403, {"message": words, "reason": "Forbidden"}
+    with pytest.raises(RefusedError, match=r"apply ConfigMap a: .*"):
+        await api.apply(CONFIG_MAP, BODY)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'pods is forbidden: User "system:serviceaccount:ops:op" cannot list resource "pods" in API '
+        'group "" in the namespace "fleet"',
+        'roles "a" is forbidden: user "op" (groups=["x"]) is attempting to grant RBAC permissions '
+        "not currently held",
+    ],
+)
+async def test_d10_a_right_that_lacks_is_told_as_such(
+    server: Server, api: HttpApi, words: str
+) -> None:
+    server.status, server.answer = 403, {"message": words, "reason": "Forbidden"}
+    with pytest.raises(ForbiddenError):
+        await api.apply(CONFIG_MAP, BODY)

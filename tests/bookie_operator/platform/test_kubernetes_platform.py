@@ -382,6 +382,22 @@ async def test_an_embedded_store_is_brought_up() -> None:
     assert not await lab.platform.bookies(), "its volume and pod are no bookie's"
 
 
+async def test_d10_the_stores_volume_grows_with_the_spec_and_a_refusal_is_told() -> None:
+    lab = Lab(metadata={"embedded": {"size": "2Gi"}})
+    await lab.reach_metadata()
+    lab.api.edit(
+        CLUSTER, "demo", lambda one: one["spec"]["metadata"]["embedded"].update(size="3Gi")
+    )
+    lab.api.refuse("patch", CLAIM, "only dynamically provisioned pvc can be resized")
+    assert await lab.reach_metadata()
+    failed = await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert "can be resized" in str(failed["PersistentVolumeClaim demo-zookeeper-data"])
+    lab.api.allow_all()
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    claim = lab.api.the(CLAIM, "demo-zookeeper-data")
+    assert claim["spec"]["resources"]["requests"] == {"storage": "3Gi"}
+
+
 # Jobs
 
 

@@ -45,6 +45,14 @@ def size_bytes(size: str) -> int:
     return int(digits) * _UNITS[size[len(digits) :]]
 
 
+def is_smaller(size: str, wanted: str) -> bool:
+    """False also of a size that is not written as ours are: somebody else's claim."""
+    try:
+        return size_bytes(size) < size_bytes(wanted)
+    except (KeyError, ValueError):
+        return False
+
+
 BytesPerSecond = Annotated[int, Field(ge=2**16, le=2**40)]
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import ClusterSpec, size_bytes
+from bookie_operator.model.cluster import ClusterSpec, is_smaller
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import Bookie, Observed
 from bookie_operator.plan.actions import (
@@ -85,15 +85,8 @@ def expansions(spec: ClusterSpec, observed: Observed) -> list[Action]:
         for disk in template_of(spec, bookie_id).disks
         if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
         and not volume.is_terminating
-        and _is_smaller(volume.size, disk.size)
+        and is_smaller(volume.size, disk.size)
     ]
-
-
-def _is_smaller(size: str, wanted: str) -> bool:
-    try:
-        return size_bytes(size) < size_bytes(wanted)
-    except (KeyError, ValueError):  # not as we write sizes: somebody else's claim
-        return False
 
 
 def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:

@@ -7,6 +7,7 @@ pass that fails is planned again. The only importer of aiohttp among the operato
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -327,13 +328,17 @@ def _checked(status: int, answer: Object, what: str) -> Object:
     told = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
     if "field not declared in schema" in told:
         raise RefusedError(told)  # an API server calls it its own error, 500
-    if status == 403 and "quota" not in told:
+    if status == 403 and _LACKS.search(told):
         raise ForbiddenError(told)
     if status == 409 or _is_another_object(answer):
         raise PreconditionError(told)
     if status in (401, 408, 410, 429) or status >= 500:  # 410: the list grew old between pages
         raise UnavailableError(told)
     raise RefusedError(told)
+
+
+_LACKS: Final = re.compile(r'User "[^"]*" cannot |is attempting to grant RBAC permissions')
+"""How a server says that a right lacks. Quotas, policies and storage classes answer 403 as well."""
 
 
 def _is_another_object(answer: Object) -> bool:

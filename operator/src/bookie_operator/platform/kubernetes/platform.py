@@ -18,7 +18,7 @@ from bookie.protocol.ids import BookieId
 from pydantic import ValidationError
 
 from bookie_operator.errors import PreconditionError
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, is_smaller
 from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
@@ -295,13 +295,29 @@ class KubernetesPlatform:
         return not is_under_way
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
-        name = names.claim_name(self._name, bookie_id, disk.name)
-        known = await self._api.get(CLAIM, name)
-        if known is None or known["spec"]["resources"]["requests"]["storage"] == disk.size:
+        known = await self._api.get(CLAIM, names.claim_name(self._name, bookie_id, disk.name))
+        return known is not None and await self._expand(known, disk.size)
+
+    async def _expand(self, known: Object, size: str) -> bool:
+        if known["spec"]["resources"]["requests"]["storage"] == size:
             return False
-        request = {"resources": {"requests": {"storage": disk.size}}}
+        request = {"resources": {"requests": {"storage": size}}}
         await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]), "spec": request})
         return True
+
+    async def _expand_zookeeper(self) -> dict[str, BookieError]:
+        """The metadata's volume grows with the spec as well; it serves on if that is refused."""
+        embedded = self._cluster.spec.metadata.embedded
+        if embedded is None or self._cluster.spec.paused:
+            return {}
+        for known in await self._api.list(CLAIM, names.selector(self._name, names.ZOOKEEPER)):
+            asked = known["spec"]["resources"]["requests"]["storage"]
+            try:
+                if is_smaller(asked, embedded.size):
+                    await self._expand(known, embedded.size)
+            except BookieError as error:
+                return {f"{CLAIM.name} {known['metadata']['name']}": error}
+        return {}
 
     async def remove_bookie(
         self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
@@ -412,7 +428,7 @@ class KubernetesPlatform:
                 *kept_objects(cluster, self._seen, metadata_url=self._metadata_url),
             ]
         )
-        failed |= await self._bind_tasks()
+        failed |= await self._bind_tasks() | await self._expand_zookeeper()
         for sentence in self._keeper.told():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed
