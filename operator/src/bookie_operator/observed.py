@@ -6,13 +6,17 @@ means "not known", and is never read as "not there".
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import LastCopies, QuorumsStatus
 from bookie_operator.model.task import BookieTask
+
+STEADY: Final = timedelta(seconds=60)
+"""A process that runs this long is no longer counted as ending in a row."""
 
 
 class Phase(StrEnum):
@@ -37,12 +41,13 @@ class Phase(StrEnum):
 class Exit:
     """How the last process of a bookie ended, as far as the platform knows; raises suspicion only.
 
-    `code` is negative for a signal, None when nobody could collect it.
+    `code` is negative for a signal, None when nobody could collect it. `lasted`: how long it ran.
     """
 
     at: datetime
     code: int | None
     reason: str
+    lasted: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,13 @@ class Process:
     running: bool
     revision: str
     restarts: int = 0
-    failures: int = 0
-    """Ends in a row, without a steady run between them."""
     started_at: datetime | None = None
     last_exit: Exit | None = None
     control: str | None = None
     is_ready: bool = True
     """As the platform judges it: what a disruption budget counts."""
+    is_ending: bool = False
+    """Somebody has asked for its end: the operator, an eviction, a person."""
     waiting: str = ""
     """Why it has not started, `Reason: message` (ImagePullBackOff, Unschedulable, ...)."""
     pod: str = ""

@@ -133,6 +133,16 @@ class RepairStatus(EngineUse):
     message: LongText = ""
 
 
+class EndStatus(Told):
+    """How a process of a bookie ended, as the platform saw it."""
+
+    at: AwareDatetime
+    code: int | None = None
+    """Negative for a signal; absent when nobody could collect it."""
+    reason: ShortText = ""
+    pod: ShortText = ""
+
+
 class BookieStatus(Told):
     id: ShortText
     state: BookieState
@@ -144,6 +154,11 @@ class BookieStatus(Told):
     unchecked_ledgers: Count = 0
     losses_recorded: Count = 0
     restarts: Count = 0
+    failures: Count = 0
+    """Ends in a row: no steady run between them, and none of them planned."""
+    last_end: EndStatus | None = None
+    first_kill: EndStatus | None = None
+    """The first that was seen since the boot above: what came after it explains nothing."""
     instance: ShortText = ""
     """Which process or container: compared as a whole, never counted."""
     control: ShortText = ""

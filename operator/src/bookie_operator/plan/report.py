@@ -49,6 +49,8 @@ def bookie_status(
     shutdown = facts.last_shutdown
     if boot is not None:
         shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
+    ends = one.ends
+    is_told = boot is not None and ends.first_kill is not None and boot.epoch > facts.boot_epoch
     # As with the volumes below: an incident is told from where the boot before it ran.
     host = process if process is not None and boot is not None else None
     return BookieStatus(
@@ -62,6 +64,9 @@ def bookie_status(
         unchecked_ledgers=one.unchecked,
         losses_recorded=health.losses_recorded if health else facts.losses_recorded,
         restarts=process.restarts if process else facts.restarts,
+        failures=ends.in_row,
+        last_end=ends.last,
+        first_kill=None if is_told else ends.first_kill,
         instance=process.instance if process else "",
         control=(process.control or "") if process else "",
         pod=host.pod if host else facts.pod,

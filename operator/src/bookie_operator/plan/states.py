@@ -20,14 +20,15 @@ from bookie_operator.model.status import (
     DrainStatus,
 )
 from bookie_operator.observed import Bookie, Observed, Phase, Process
+from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 
 CRASH_LOOP_MIN: Final = 3
-"""Ends in a row, none of them after a first answer, that make a crash loop."""
+"""Ends in a row that make a crash loop, until a process answers or runs on."""
 STARTING_MAX: Final = timedelta(seconds=60)
 """A process whose control plane does not answer for longer is called unresponsive."""
 
 GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
-"""No process to believe."""
+"""No process whose word can be taken: none there, or none that has answered between its ends."""
 _STATES: Final = {
     Phase.BOOTING: BookieState.BOOTING,
     Phase.MARKING: BookieState.MARKING,
@@ -49,6 +50,7 @@ class Judged:
     limbo: int
     unchecked: int
     impairment: str | None
+    ends: Ends = NO_ENDS
 
     @property
     def is_booted(self) -> bool:
@@ -113,7 +115,8 @@ def _left_alone(bookie: Bookie) -> Judged:
 
 
 def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
-    state, message = _state(bookie, previous=previous, now=now)
+    ends = ends_of(bookie, previous, now=now)
+    state, message = _state(bookie, previous=previous, in_row=ends.in_row, now=now)
     health = bookie.health
     if state not in GONE and health is not None and health.phase.is_booted:
         limbo, unchecked = health.limbo_ledgers, health.unchecked_ledgers
@@ -133,17 +136,18 @@ def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Ju
         limbo=limbo,
         unchecked=unchecked,
         impairment=_impairment(bookie, state=state, marks=limbo + unchecked),
+        ends=ends,
     )
 
 
 def _state(
-    bookie: Bookie, *, previous: BookieStatus | None, now: datetime
+    bookie: Bookie, *, previous: BookieStatus | None, in_row: int, now: datetime
 ) -> tuple[BookieState, str]:
     process = bookie.process
-    if process is not None and bookie.health is None and process.failures >= CRASH_LOOP_MIN:
+    if process is not None and bookie.health is None and in_row >= CRASH_LOOP_MIN:
         ended = process.last_exit
         told = ended.reason if ended else "no reason known"
-        return BookieState.CRASH_LOOP, f"{process.failures} ends in a row: {told}"
+        return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {told}"
     if process is None:
         was_known = previous is not None and previous.boot_epoch > 0
         return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")

@@ -133,7 +133,6 @@ class KubernetesPlatform:
             claims=claims,
             sets=sets,
             node_boots=await self._node_boots(pods),
-            now=self._clock(),
         )
 
     async def _node_boots(self, pods: Sequence[Object]) -> dict[str, str]:

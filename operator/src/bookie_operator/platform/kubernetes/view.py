@@ -5,7 +5,7 @@ how a process probably ended; whether that was clean, the bookie's own boot reco
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
@@ -15,10 +15,11 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, CONTAINER
 
-STEADY: Final = timedelta(seconds=60)
-"""A container that runs this long is no longer counted as ending in a row."""
 SIGNALLED: Final = 128
-"""Exit codes above it are signals."""
+SIGNALS_MAX: Final = 64
+"""Exit codes above the one are signals, as far as there are so many; 255 is none."""
+LOST: Final = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Reasons of ends that nobody saw, as with a node that was restarted: their code is made up."""
 
 
 def moment(text: str | None) -> datetime | None:
@@ -32,7 +33,6 @@ def bookies_of(
     claims: Sequence[Object],
     sets: Sequence[Object],
     node_boots: Mapping[str, str],
-    now: datetime,
 ) -> dict[BookieId, Bookie]:
     """Every bookie that has a StatefulSet, a pod, or a volume that was not kept after it left."""
     live = [claim for claim in claims if names.RETAINED_LABEL not in claim["metadata"]["labels"]]
@@ -44,7 +44,7 @@ def bookies_of(
         BookieId(bookie_id): Bookie(
             id=BookieId(bookie_id),
             volumes={volume.disk: volume for volume in map(volume_of, live_of(live, bookie_id))},
-            process=_process(mine, node_boots, now=now),
+            process=_process(mine, node_boots),
         )
         for bookie_id, mine in by_bookie.items()
     }
@@ -68,9 +68,7 @@ def volume_of(claim: Object) -> Volume:
     )
 
 
-def _process(
-    pods: Sequence[Object], node_boots: Mapping[str, str], *, now: datetime
-) -> Process | None:
+def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process | None:
     """Of the newest pod; an older one that is still ending is not asked any more."""
     if not pods:
         return None
@@ -81,7 +79,7 @@ def _process(
     running = state.get("running")
     restarts = int(container.get("restartCount", 0))
     started_at = moment(running["startedAt"]) if running else None
-    steady = started_at is not None and now - started_at >= STEADY
+    is_ending = "deletionTimestamp" in metadata
     node = str((pod.get("spec") or {}).get("nodeName", ""))
     ip = status.get("podIP")
     return Process(
@@ -89,11 +87,11 @@ def _process(
         running=running is not None,
         revision=str((metadata.get("annotations") or {}).get(names.REVISION, "")),
         restarts=restarts,
-        failures=0 if steady else restarts,
         started_at=started_at or moment(metadata.get("creationTimestamp")),
         last_exit=_last_exit(container),
         control=f"{ip}:{ADMIN_PORT}" if running and ip else None,
-        is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
+        is_ready=bool(container.get("ready")) and not is_ending,
+        is_ending=is_ending,
         waiting=waiting_reason(pod),
         pod=str(metadata["uid"]),
         node=node,
@@ -139,8 +137,11 @@ def _last_exit(container: Mapping[str, Any]) -> Exit | None:
             at = moment(ended.get("finishedAt"))
             if at is None:
                 continue
-            signal = code - SIGNALLED if code > SIGNALLED else 0
+            began = moment(ended.get("startedAt"))
+            signal = code - SIGNALLED if 0 < code - SIGNALLED <= SIGNALS_MAX else 0
             how = f"signal {signal}" if signal else f"exit code {code}"
             reason = str(ended.get("reason") or "Error")
-            return Exit(at, -signal if signal else code, f"{reason} ({how})")
+            known = None if reason in LOST else -signal if signal else code
+            lasted = at - began if began is not None else None
+            return Exit(at, known, f"{reason} ({how})", lasted)
     return None
