@@ -178,6 +178,8 @@ class BookieStatus(Told):
         ),
     ] = ()
     repair: RepairStatus | None = None
+    fix_held: LongText = ""
+    """Why only a person decides on its changed disks: once so, until it has booted."""
 
 
 class IncidentOutcome(StrEnum):

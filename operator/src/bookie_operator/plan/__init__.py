@@ -31,7 +31,7 @@ from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
-from bookie_operator.plan.disks import cookie_fixes
+from bookie_operator.plan.disks import Fixes, cookie_fixes
 from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.findings import Findings, Verdict
@@ -78,7 +78,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
 
     actions, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
-    wanted, refused = _disruptions(spec, judged, observed, incidents=incidents, budget=budget)
+    fixes = cookie_fixes(
+        spec, judged, observed, incidents=incidents, budget=budget, previous=previous
+    )
+    wanted, refused = _disruptions(spec, judged, observed, fixes=fixes, budget=budget)
     refusals += refused
     accepting, not_accepted = acceptances(cluster, observed, rolled_back=budget.rolled_back)
     refusals += not_accepted
@@ -117,7 +120,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
-    status = _status(found, budget=budget, previous=previous)
+    status = _status(found, budget=budget, held=fixes.held, previous=previous)
     events += state_events(judged, previous)
     events += condition_events(status, previous)
     tasks = task_statuses(
@@ -213,14 +216,13 @@ def _disruptions(
     judged: Mapping[BookieId, Judged],
     observed: Observed,
     *,
-    incidents: Sequence[Incident],
+    fixes: Fixes,
     budget: Budget,
 ) -> tuple[list[Destructive], list[Refusal]]:
     """Destructive actions that are allowed, most useful first, and those that are not.
 
     Each was weighed alone, so only the first may be carried out before the next observation.
     """
-    fixes = cookie_fixes(spec, judged, observed, incidents=incidents, budget=budget)
     replaced, not_replaced = replacements(spec, observed, budget)
     restarted, not_restarted = restarts(spec, judged, budget)
     allowed: list[Destructive] = [
@@ -241,7 +243,9 @@ def _word(action: Destructive) -> str:
     return "ReplaceDisk" if isinstance(action, ReplaceVolume) else "Restart"
 
 
-def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> ClusterStatus:
+def _status(
+    found: Findings, *, budget: Budget, held: Mapping[BookieId, str], previous: ClusterStatus
+) -> ClusterStatus:
     spec, judged, observed = found.cluster.spec, found.judged, found.observed
     current = conditions(found, previous)
     bookies = tuple(
@@ -250,6 +254,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
             one,
             before=previous.bookie(bookie_id),
             repair=found.repairs.statuses.get(bookie_id),
+            fix_held=held.get(bookie_id, ""),
         )
         for bookie_id, one in judged.items()
     )

@@ -40,6 +40,7 @@ def bookie_status(
     *,
     before: BookieStatus | None,
     repair: RepairStatus | None,
+    fix_held: str,
 ) -> BookieStatus:
     """One bookie's entry; what it does not say now is kept from the previous status."""
     health = one.bookie.health
@@ -74,6 +75,7 @@ def bookie_status(
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         disks=_disks(spec, one, before=facts, health=health),
         repair=repair,
+        fix_held=fix_held[:1024],
     )
 
 
