@@ -69,7 +69,8 @@ class BookieState(StrEnum):
     PENDING = "Pending"
     """No process yet."""
     STARTING = "Starting"
-    """The process runs, its control plane does not answer yet."""
+    """Its control plane does not answer yet; or another process is to come, since the last one was
+    told to stop or its pod is away, for a minute at most."""
     BOOTING = "Booting"
     MARKING = "Marking"
     AWAITING_APPROVAL = "AwaitingApproval"
@@ -146,6 +147,7 @@ class EndStatus(Told):
 class BookieStatus(Told):
     id: ShortText
     state: BookieState
+    state_since: AwareDatetime | None = None
     message: LongText = ""
     boot_epoch: Count = 0
     last_shutdown: LastShutdown | None = None

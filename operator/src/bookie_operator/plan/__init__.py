@@ -47,6 +47,7 @@ from bookie_operator.plan.report import (
     limbo_totals,
     metadata_status,
     phase,
+    replicas,
 )
 from bookie_operator.plan.rereplications import Rereplications, rereplications
 from bookie_operator.plan.restarts import expansions, provision, restarts
@@ -255,6 +256,7 @@ def _status(
             before=previous.bookie(bookie_id),
             repair=found.repairs.statuses.get(bookie_id),
             fix_held=held.get(bookie_id, ""),
+            now=observed.now,
         )
         for bookie_id, one in judged.items()
     )
@@ -262,7 +264,7 @@ def _status(
         observed_generation=found.cluster.metadata.generation,
         generation_since=generation_since(found.cluster, observed, previous),
         phase=phase(current, bookies),
-        replicas=len([one for one in judged.values() if one.bookie.process is not None]),
+        replicas=replicas(judged, previous),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
         selector=f"bookkeeper.bookie-operator.dev/cluster={found.cluster.metadata.name}",
         disruptions_allowed=budget.disruptions_allowed,

@@ -21,7 +21,7 @@ from bookie_operator.plan.collection import collection_held, metadata_rolled_bac
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
-from bookie_operator.plan.states import marks_total
+from bookie_operator.plan.states import Judged, marks_total
 
 _COMING_UP: Final = (
     BookieState.PENDING,
@@ -30,6 +30,8 @@ _COMING_UP: Final = (
     BookieState.MARKING,
     BookieState.STOPPING,
 )
+LEASE_WAIT: Final = "former process"
+"""In the words of a boot that cannot prove that its predecessor is gone, and waits it out."""
 
 
 def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...]:
@@ -83,13 +85,17 @@ def _available(found: Findings) -> Verdict:
 
 
 def _progressing(found: Findings) -> Verdict:
-    if found.is_restarting:
-        return "True", "Rolling", "a bookie is restarted with new settings"
+    starting = [found.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
+    wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
+    if found.is_restarting or (starting and wants_more):
+        told = ["bookies are restarted with new settings, one by one", *map(_coming_up, starting)]
+        return "True", "Rolling", "; ".join(told)
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
         return "True", "Draining", drain_text(found.drain)
-    coming = found.in_states(*_COMING_UP)
-    if coming:
-        return "True", "BookiesStarting", ", ".join(coming)
+    if starting:
+        is_waiting = any(LEASE_WAIT in one.message for one in starting)
+        reason = "WaitingForLease" if is_waiting else "BookiesStarting"
+        return "True", reason, ", ".join(map(_coming_up, starting))
     waiting = found.in_states(BookieState.AWAITING_APPROVAL)
     if waiting:
         return "True", "FixingCookie", ", ".join(waiting)
@@ -103,6 +109,11 @@ def _progressing(found: Findings) -> Verdict:
         if one.running:
             return "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
     return "False", "Idle", ""
+
+
+def _coming_up(one: Judged) -> str:
+    word = f"{one.state}: {one.message}" if one.message else str(one.state)
+    return f"{one.bookie.id} ({word})"
 
 
 def _limbo_present(found: Findings) -> Verdict:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -32,6 +33,12 @@ READY_STATES = (
     BookieState.READ_ONLY,
     BookieState.DRAINING,
 )
+_COMING_WORDS: Final = {
+    "Rolling": "Rolling",
+    "BookiesStarting": "Starting",
+    "WaitingForLease": "WaitingForLease",
+}
+"""Reason of Progressing -> the phase of a cluster that takes entries, and not all of it serves."""
 
 
 def bookie_status(
@@ -41,6 +48,7 @@ def bookie_status(
     before: BookieStatus | None,
     repair: RepairStatus | None,
     fix_held: str,
+    now: datetime,
 ) -> BookieStatus:
     """One bookie's entry; what it does not say now is kept from the previous status."""
     health = one.bookie.health
@@ -57,6 +65,7 @@ def bookie_status(
     return BookieStatus(
         id=one.bookie.id,
         state=one.state,
+        state_since=_since(one, before, now=now),
         message=one.message[:1024],
         boot_epoch=boot.epoch if boot else facts.boot_epoch,
         last_shutdown=shutdown,
@@ -76,6 +85,22 @@ def bookie_status(
         disks=_disks(spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],
+    )
+
+
+def _since(one: Judged, before: BookieStatus | None, *, now: datetime) -> datetime:
+    if before is not None and before.state is one.state and before.state_since is not None:
+        return before.state_since
+    return whole_milliseconds(now)
+
+
+def replicas(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> int:
+    """Bookies that run, or did and are to run again: a pod that is replaced is away a moment."""
+    known = {one.id for one in previous.bookies if one.boot_epoch}
+    return sum(
+        one.bookie.process is not None
+        or (bookie_id in known and one.state is not BookieState.LEAVING)
+        for bookie_id, one in judged.items()
     )
 
 
@@ -181,11 +206,10 @@ def phase(conditions: Sequence[Condition], bookies: Sequence[BookieStatus]) -> s
     ):
         if kind.value in true:
             return word
-    if any(
-        c.type == ConditionType.PROGRESSING.value and c.reason == "Draining" for c in conditions
-    ):
+    doing = next((c.reason for c in conditions if c.type == ConditionType.PROGRESSING.value), "")
+    if doing == "Draining":
         return "Draining"
     if ConditionType.AVAILABLE.value not in true:
         has_booted = any(status.boot_epoch for status in bookies)
         return "Unavailable" if has_booted else "Creating"
-    return "Running"
+    return _COMING_WORDS.get(doing, "Running")

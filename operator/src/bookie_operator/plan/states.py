@@ -25,7 +25,8 @@ from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 CRASH_LOOP_MIN: Final = 3
 """Ends in a row that make a crash loop, until a process answers or runs on."""
 STARTING_MAX: Final = timedelta(seconds=60)
-"""A process whose control plane does not answer for longer is called unresponsive."""
+"""A process whose control plane does not answer for longer is called unresponsive; one that is to
+come and is not there for longer, down."""
 
 GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
 """No process whose word can be taken: none there, or none that has answered between its ends."""
@@ -149,8 +150,7 @@ def _state(
         told = ended.reason if ended else "no reason known"
         return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {told}"
     if process is None:
-        was_known = previous is not None and previous.boot_epoch > 0
-        return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")
+        return _absent(previous, now=now)
     if not process.running:
         return _not_running(process, previous, now=now)
     health = bookie.health
@@ -161,6 +161,17 @@ def _state(
     return BookieState.UNRESPONSIVE, "its control plane does not answer"
 
 
+def _absent(previous: BookieStatus | None, *, now: datetime) -> tuple[BookieState, str]:
+    """No pod: for a moment that is how one takes the place of another."""
+    if previous is None or not previous.boot_epoch:
+        return BookieState.PENDING, ""
+    since = previous.state_since if previous.state is BookieState.STARTING else None
+    is_late = since is not None and now - since > STARTING_MAX
+    if is_late or previous.state is BookieState.DOWN:
+        return BookieState.DOWN, "no process"
+    return BookieState.STARTING, "its process is not there yet"
+
+
 def _not_running(
     process: Process, previous: BookieStatus | None, *, now: datetime
 ) -> tuple[BookieState, str]:
@@ -168,6 +179,9 @@ def _not_running(
     ended = process.last_exit
     if ended is not None:
         told = f"process ended: {ended.reason}"
+        is_planned = (process.is_ending or ended.code == 0) and not process.waiting
+        if is_planned and now - ended.at <= STARTING_MAX:
+            return BookieState.STARTING, told
         return BookieState.DOWN, f"{told}; {process.waiting}" if process.waiting else told
     if previous is None or not previous.boot_epoch:
         return BookieState.PENDING, process.waiting
