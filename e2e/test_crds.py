@@ -195,6 +195,8 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "repair": {"type": "repair", "bookie": "bookie-1"},
     "replace-disk": {"type": "replace-disk", "bookie": "bookie-1", "disk": "ledger-0"},
     "approve-cookie-fix": {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "p1"},
+    "index-rebuild": {"type": "index-rebuild", "bookie": "bookie-1", "disk": "ledger-0"},
+    "index-rebuild of all disks": {"type": "index-rebuild", "bookie": "bookie-1"},
     "rereplicate": {"type": "rereplicate"},
     "rereplicate a bookie of others": {"type": "rereplicate", "bookie": "10.0.0.7:3181"},
     "accept-loss": LOSS,

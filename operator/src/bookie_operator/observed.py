@@ -169,6 +169,8 @@ class JobKind(StrEnum):
     REREPLICATE = "rereplicate"
     MEND = "mend"
     """A repair of every ledger, also of those that nobody has in limbo."""
+    INDEX_REBUILD = "index-rebuild"
+    """On the disks of one bookie, which is away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ does by itself needs no hint.
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
 
+from bookie_operator.kubectl.advice import Hint
 from bookie_operator.kubectl.pending import pending_fixes, undecidable
+from bookie_operator.kubectl.refusals import refusal_hint
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     LAST_COPY,
@@ -25,14 +26,6 @@ from bookie_operator.model.status import (
 
 _GONE: Final = (BookieState.CRASH_LOOP, BookieState.UNRESPONSIVE)
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """`command`: words after `kubectl`, without the flags of this call."""
-
-    text: str
-    command: tuple[str, ...] = ()
 
 
 def hints(cluster: BookieCluster) -> list[Hint]:
@@ -82,11 +75,7 @@ def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
 def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
     pod = f"{name}-{bookie.id}-0"
     if bookie.state is BookieState.REFUSED:
-        yield Hint(
-            f"{bookie.id} refuses its disks and has changed nothing: put them back in their place "
-            "(never copy stamps or delete cookies). What it found:",
-            ("logs", pod, "-c", "bookie"),
-        )
+        yield refusal_hint(name, bookie)
     elif bookie.state in _GONE:
         yield Hint(
             f"{bookie.id} does not come up by itself. Its last words:",

@@ -39,6 +39,7 @@ from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import Mends, last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
+from bookie_operator.plan.rebuilds import rebuilds
 from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
@@ -50,7 +51,7 @@ from bookie_operator.plan.report import (
     replicas,
 )
 from bookie_operator.plan.rereplications import Rereplications, rereplications
-from bookie_operator.plan.restarts import expansions, provision, restarts
+from bookie_operator.plan.restarts import Steps, expansions, provision, restarts
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
 from bookie_operator.plan.states import Judged, judge_all
@@ -78,7 +79,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += suspected
     loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
 
-    actions, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
+    actions, refusals = _brought_up(cluster, judged, observed, previous)
     fixes = cookie_fixes(
         spec, judged, observed, incidents=incidents, budget=budget, previous=previous
     )
@@ -129,6 +130,19 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         actions=actions, replicating=replicating, audit=auditing.status,
     )  # fmt: skip
     return Plan(tuple(actions), tuple(refusals), tuple(events), status, tasks)
+
+
+def _brought_up(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+) -> Steps:
+    """What bookies need to run, and those that can; an index that is lost is a need, too."""
+    made = rebuilds(cluster, judged, observed)
+    kept = kept_up(cluster, judged)
+    actions, refusals = provision(cluster.spec, observed, previous, kept=kept, away=made.away)
+    return [*actions, *made.actions], [*refusals, *made.refusals]
 
 
 def _weighed(

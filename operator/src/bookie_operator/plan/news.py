@@ -8,9 +8,9 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
 from bookie_operator.plan.actions import Event
-from bookie_operator.plan.degraded import REFUSED_REASONS
 from bookie_operator.plan.report import READY_STATES
 from bookie_operator.plan.states import GONE, Judged
 

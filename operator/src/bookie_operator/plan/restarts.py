@@ -5,7 +5,7 @@ anything is in limbo or anybody else is out, and within the loss budget. Dead pr
 platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s concern.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bookie.protocol.ids import BookieId
 
@@ -35,10 +35,12 @@ def provision(
     previous: ClusterStatus,
     *,
     kept: Sequence[BookieId] = (),
+    away: Collection[BookieId] = (),
 ) -> Steps:
     """What must exist before a bookie can run, and then the bookie. Destroys nothing.
 
-    `kept`: bookies that must run although they are not wanted any more.
+    `kept`: bookies that must run although they are not wanted any more; `away`: those that must not
+    now, since a job works on their disks.
     """
     names = (*spec.bookie_ids, *kept)
     if spec.paused:
@@ -62,7 +64,7 @@ def provision(
         template = template_of(spec, bookie_id)
         usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
         complete = usable >= {disk.name for disk in template.disks}
-        if complete and _needs_start(bookie, template):
+        if complete and bookie_id not in away and _needs_start(bookie, template):
             actions.append(StartBookie(template))
     return actions, []
 

@@ -6,7 +6,7 @@ the previous status for as long as the bookie itself says nothing newer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,7 +19,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainStatus,
 )
-from bookie_operator.observed import Bookie, Observed, Phase, Process
+from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase, Process
 from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 
 CRASH_LOOP_MIN: Final = 3
@@ -80,7 +80,7 @@ def judge_all(
         *observed.bookies,
         *(BookieId(one.id) for one in previous.bookies if not _has_left(one, previous.drain)),
     }
-    return {
+    judged = {
         bookie_id: _left_alone(observed.bookie(bookie_id))
         if bookie_id not in wanted and _is_leaving(observed.bookie(bookie_id), previous.drain)
         else judge(
@@ -88,6 +88,19 @@ def judge_all(
         )
         for bookie_id in sorted(known, key=_numeric)
     }
+    for job in observed.jobs:
+        if job.kind is JobKind.INDEX_REBUILD and job.running and job.bookie in judged:
+            judged[job.bookie] = _while_rebuilt(judged[job.bookie], job)
+    return judged
+
+
+def _while_rebuilt(one: Judged, job: Job) -> Judged:
+    """It is away for a reason of ours, for as long as that takes."""
+    if one.bookie.process is not None and one.bookie.process.running:
+        return one
+    told = job.waiting or job.progress or f"by job {job.name}"
+    state, message = BookieState.STARTING, f"its index is built anew: {told}"
+    return replace(one, state=state, message=message)
 
 
 def _has_left(one: BookieStatus, drain: DrainStatus | None) -> bool:

@@ -104,8 +104,12 @@ class Kubelet:
         return record.process if record else None
 
     def hold(self, bookie_id: BookieId) -> None:
-        """Do not start it again: it is to be forgotten."""
+        """Do not start it again: it is to be forgotten, or its disks are worked on."""
         self._held.add(bookie_id)
+
+    def release(self, bookie_id: BookieId) -> None:
+        """Start it again when it is due."""
+        self._held.discard(bookie_id)
 
     def forget(self, bookie_id: BookieId) -> None:
         """It is not to run any more, and does not; its volumes are left."""
