@@ -48,6 +48,13 @@ class Exit:
     code: int | None
     reason: str
     lasted: timedelta | None = None
+    is_planned: bool = False
+    """Somebody had asked for it: the operator, an eviction, a person."""
+
+    @property
+    def is_graceful(self) -> bool:
+        """No failure: it was told to stop, and did."""
+        return self.is_planned or self.code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,6 @@ class Process:
     control: str | None = None
     is_ready: bool = True
     """As the platform judges it: what a disruption budget counts."""
-    is_ending: bool = False
-    """Somebody has asked for its end: the operator, an eviction, a person."""
     waiting: str = ""
     """Why it has not started, `Reason: message` (ImagePullBackOff, Unschedulable, ...)."""
     pod: str = ""

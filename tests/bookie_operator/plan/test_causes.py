@@ -93,6 +93,15 @@ class TestTheFirstStrongEvidence:
     def test_d8_what_ends_in_the_next_pod_is_not_the_cause(self) -> None:
         assert self.cause({"pod": "pod-2"} | self.KILLED, pod="pod-2") == "PodReplaced"
 
+    def test_d8_a_stop_that_was_asked_for_is_no_kill(self) -> None:
+        late = {"last_exit": Exit(at(8), -9, "signal 9", is_planned=True)}
+        assert self.cause(late, pod="pod-2") == "PodReplaced"
+        assert self.cause(late, **late) == "Signal", "in the same place it was, after its grace"
+
+    def test_d8_a_refusal_that_was_ended_is_no_kill(self) -> None:
+        refused = {"last_exit": Exit(at(8), 3, "exit code 3", is_planned=True)}
+        assert self.cause(refused, **refused) == ""
+
     def test_d8_a_kill_explains_one_boot_only(self) -> None:
         self.status = ClusterStatus()
         killed = bookie(B0, phase=None, running=False, process_facts=HOME | self.KILLED)

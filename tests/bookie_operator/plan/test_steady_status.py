@@ -51,9 +51,9 @@ def without_pod() -> Bookie:
     return replace(bookie(B0), process=None, health=None, is_writable=False)
 
 
-def told_to_stop(seconds: float, **process: object) -> Bookie:
-    end = {"last_exit": Exit(at(seconds), 0, "Completed (exit code 0)")}
-    return bookie(B0, running=False, process_facts=end | process)
+def told_to_stop(seconds: float, *, code: int = 0) -> Bookie:
+    end = Exit(at(seconds), code, f"exit code {code}", is_planned=code != 0)
+    return bookie(B0, running=False, process_facts={"last_exit": end})
 
 
 def booting(message: str = "replaying the journal") -> Bookie:
@@ -82,11 +82,11 @@ def test_d11_a_pod_that_stays_away_is_down() -> None:
     assert (fleet.one.state, fleet.one.state_since) == (BookieState.DOWN, at(66))
 
 
-@pytest.mark.parametrize("process", [{}, {"is_ending": True}])
-def test_d7_a_planned_stop_is_not_told_as_down(process: dict[str, object]) -> None:
+@pytest.mark.parametrize("code", [0, 3, -9])
+def test_d7_a_planned_stop_is_not_told_as_down(code: int) -> None:
     fleet = Fleet()
-    made = fleet.seen(5, told_to_stop(5, **process))
-    assert fleet.one.state is BookieState.STARTING and "exit code 0" in fleet.one.message
+    made = fleet.seen(5, told_to_stop(5, code=code))
+    assert fleet.one.state is BookieState.STARTING and "exit code" in fleet.one.message
     assert not made.events and not fleet.status.is_true(ConditionType.DEGRADED)
 
 

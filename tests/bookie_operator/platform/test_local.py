@@ -112,5 +112,6 @@ async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(
         process = (await platform.bookies())[B0].process
         assert process is not None
     assert process.instance != before.instance and not job.running
+    assert process.last_exit is not None and process.last_exit.is_planned
     assert "is no ledger directory" in job.message, "the bookie of this test stores nothing"
     await remove(platform, delete_volumes=True)

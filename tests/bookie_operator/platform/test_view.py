@@ -161,7 +161,18 @@ def test_a_bookie_that_is_being_stopped_is_not_ready() -> None:
     ending = with_container(running())
     ending["metadata"]["deletionTimestamp"] = ago(1)
     found = process(ending)
-    assert (found.running, found.is_ready, found.is_ending) == (True, False, True)
+    assert (found.running, found.is_ready) == (True, False)
+
+
+@pytest.mark.parametrize(("asked", "is_planned"), [(106, True), (105, True), (104, False)])
+def test_d7_an_end_after_the_pods_deletion_was_asked_for_is_planned(
+    asked: float, is_planned: bool
+) -> None:
+    ending = with_container(ended(137))
+    deletion = {"deletionTimestamp": ago(asked - 300), "deletionGracePeriodSeconds": 300}
+    ending["metadata"] |= deletion
+    found = process(ending).last_exit
+    assert found is not None and (found.is_planned, found.is_graceful) == (is_planned, is_planned)
 
 
 def test_of_an_old_and_a_new_pod_the_new_one_counts() -> None:

@@ -48,7 +48,9 @@ def cause_of(
             moved = f"{gone} node; it ran on {before.node} and now runs on {process.node}"
             return Cause("NodeChanged", moved)
         return Cause("PodReplaced", f"{gone} node")
-    return Cause()
+    # Asked to stop, it may have been killed since it took too long.
+    late = process.last_exit
+    return _ended(late, boot) if late is not None and (late.code or 0) < 0 else Cause()
 
 
 def _ended(ended: Exit | EndStatus | None, boot: BootRecord) -> Cause:

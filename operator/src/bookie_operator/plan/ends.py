@@ -34,7 +34,8 @@ def ends_of(bookie: Bookie, before: BookieStatus | None, *, now: datetime) -> En
     is_new = end is not None and (known.last is None or end.at != known.last.at)
     boot = bookie.health.boot if bookie.health else None
     first_kill = known.first_kill
-    if first_kill is None and is_new and end is not None and _explains(end, process, before, boot):
+    is_kill_seen = is_new and end is not None and _explains(end, process, before, boot)
+    if first_kill is None and is_kill_seen:
         first_kill = end
     last = end or known.last
     return Ends(_in_row(known, process, is_new=is_new, now=now), last, first_kill)
@@ -46,9 +47,7 @@ def _in_row(known: Ends, process: Process, *, is_new: bool, now: datetime) -> in
     ended = process.last_exit
     if is_new and ended is not None:
         row = 1 if (ended.lasted or _NO_TIME) >= STEADY else row + 1
-        row = 0 if ended.code == 0 else row  # it was told to stop, and did
-    if process.is_ending:
-        return 0
+        row = 0 if ended.is_graceful else row
     is_steady = process.started_at is not None and now - process.started_at >= STEADY
     return 0 if process.running and is_steady else row
 
@@ -70,9 +69,10 @@ def _explains(
 ) -> bool:
     """It is a kill of what ran as the last known boot, or after it in the same place.
 
-    What ends in another pod, or with its node, says nothing of how the process before it stopped.
+    What ends as asked for, in another pod, or with its node, says nothing of that.
     """
-    if not is_kill(end):
+    ended = process.last_exit
+    if not is_kill(end) or ended is None or ended.is_planned:
         return False
     if before is None or not before.boot_epoch:
         return True

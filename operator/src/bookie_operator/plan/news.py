@@ -45,7 +45,7 @@ def state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> 
         if before is not None and process is not None and process.restarts > before.restarts:
             ended = process.last_exit
             told = ended.reason if ended is not None else "for a reason not known"
-            is_clean = ended is not None and ended.code == 0
+            is_clean = ended is not None and ended.is_graceful
             event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
             events.append(event)
         if one.state is was:

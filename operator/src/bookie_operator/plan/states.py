@@ -192,8 +192,8 @@ def _not_running(
     ended = process.last_exit
     if ended is not None:
         told = f"process ended: {ended.reason}"
-        is_planned = (process.is_ending or ended.code == 0) and not process.waiting
-        if is_planned and now - ended.at <= STARTING_MAX:
+        is_expected = ended.is_graceful and not process.waiting
+        if is_expected and now - ended.at <= STARTING_MAX:
             return BookieState.STARTING, told
         return BookieState.DOWN, f"{told}; {process.waiting}" if process.waiting else told
     if previous is None or not previous.boot_epoch:

@@ -81,6 +81,8 @@ class Kubelet:
         self._clock = clock
         self._records: dict[BookieId, Record] = {}
         self._held: set[BookieId] = set()
+        self._asked: set[BookieId] = set()
+        """Bookies whose process is being stopped: its end is no failure."""
         self.metadata_url: str | None = None
 
     def adopt(self) -> None:
@@ -102,6 +104,10 @@ class Kubelet:
     def process_of(self, bookie_id: BookieId) -> ProcessId | None:
         record = self._records.get(bookie_id)
         return record.process if record else None
+
+    def expect_end(self, bookie_id: BookieId) -> None:
+        """Its process is being stopped on purpose."""
+        self._asked.add(bookie_id)
 
     def hold(self, bookie_id: BookieId) -> None:
         """Do not start it again: it is to be forgotten, or its disks are worked on."""
@@ -176,10 +182,11 @@ class Kubelet:
         self._children.forget(process)
         now = self._clock()
         lasted = now - record.started_at if record.started_at is not None else None
+        is_planned = bookie_id in self._asked
+        self._asked.discard(bookie_id)
+        ended = Exit(now, code, exit_reason(code), lasted, is_planned)
         row = 1 if lasted is not None and lasted >= STEADY else record.row + 1
-        if code == 0:
-            row = 0  # it was told to stop, and did
-        ended = Exit(at=now, code=code, reason=exit_reason(code), lasted=lasted)
+        row = 0 if ended.is_graceful else row
         self._save(replace(record, process=None, last_exit=ended, row=row))
 
     def _start_if_due(self, bookie_id: BookieId) -> None:
@@ -283,16 +290,18 @@ def _exit_tree(ended: Exit) -> dict[str, Any]:
         "code": ended.code,
         "reason": ended.reason,
         "lasted": lasted,
+        "planned": ended.is_planned,
     }
 
 
 def _exit_of(tree: Mapping[str, Any]) -> Exit:
-    lasted = tree.get("lasted")  # an earlier version did not write it
+    lasted = tree.get("lasted")  # an earlier version wrote neither this nor `planned`
     return Exit(
         at=datetime.fromisoformat(tree["at"]),
         code=tree["code"],
         reason=tree["reason"],
         lasted=timedelta(seconds=lasted) if lasted is not None else None,
+        is_planned=tree.get("planned", False),
     )
 
 

@@ -184,6 +184,8 @@ class LocalPlatform:
         done: Callable[[], None] = lambda: None,
     ) -> None:
         """Stop gracefully in the background, under the bookie's lock, then do `then`."""
+        if process is not None:
+            self._kubelet.expect_end(bookie_id)
 
         def work() -> None:
             with held(self._folders.bookie(bookie_id) / "lock", wait=True):

@@ -5,7 +5,7 @@ how a process probably ended; whether that was clean, the bookie's own boot reco
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
@@ -79,7 +79,6 @@ def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process |
     running = state.get("running")
     restarts = int(container.get("restartCount", 0))
     started_at = moment(running["startedAt"]) if running else None
-    is_ending = "deletionTimestamp" in metadata
     node = str((pod.get("spec") or {}).get("nodeName", ""))
     ip = status.get("podIP")
     return Process(
@@ -88,10 +87,9 @@ def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process |
         revision=str((metadata.get("annotations") or {}).get(names.REVISION, "")),
         restarts=restarts,
         started_at=started_at or moment(metadata.get("creationTimestamp")),
-        last_exit=_last_exit(container),
+        last_exit=_last_exit(container, asked_at=_asked_to_end(metadata)),
         control=f"{ip}:{ADMIN_PORT}" if running and ip else None,
-        is_ready=bool(container.get("ready")) and not is_ending,
-        is_ending=is_ending,
+        is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
         waiting=waiting_reason(pod),
         pod=str(metadata["uid"]),
         node=node,
@@ -128,7 +126,14 @@ def told(reason: str | None, message: str | None) -> str:
     return f"{reason or 'Unknown'}: {message}" if message else str(reason or "Unknown")
 
 
-def _last_exit(container: Mapping[str, Any]) -> Exit | None:
+def _asked_to_end(metadata: Mapping[str, Any]) -> datetime | None:
+    """When the pod's deletion was asked for: its timestamp is when the grace period is over."""
+    end = moment(metadata.get("deletionTimestamp"))
+    grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+    return end - grace if end is not None else None
+
+
+def _last_exit(container: Mapping[str, Any], *, asked_at: datetime | None) -> Exit | None:
     """The last end, of this container or of the one before it in the same pod."""
     for state in (container.get("state"), container.get("lastState")):
         ended = (state or {}).get("terminated")
@@ -143,5 +148,6 @@ def _last_exit(container: Mapping[str, Any]) -> Exit | None:
             reason = str(ended.get("reason") or "Error")
             known = None if reason in LOST else -signal if signal else code
             lasted = at - began if began is not None else None
-            return Exit(at, known, f"{reason} ({how})", lasted)
+            is_planned = asked_at is not None and at >= asked_at
+            return Exit(at, known, f"{reason} ({how})", lasted, is_planned)
     return None
