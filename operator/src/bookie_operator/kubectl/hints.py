@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bookie_operator.kubectl.advice import Hint
 from bookie_operator.kubectl.pending import pending_fixes, undecidable
+from bookie_operator.kubectl.reasons import reason_hints
 from bookie_operator.kubectl.refusals import refusal_hint
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
@@ -26,6 +27,24 @@ from bookie_operator.model.status import (
 
 _GONE: Final = (BookieState.CRASH_LOOP, BookieState.UNRESPONSIVE)
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
+_LOSSES: Final = {
+    "OverlappingUnclean": (
+        "Possible data loss: nothing is disturbed until repairs have cleared limbo and an audit is "
+        "clean. If old disks can come back, bring them back first."
+    ),
+    "AuditMissing": (
+        "Entries have no copy left. Bring back every bookie and disk that can come back; what "
+        'cannot, tell the owners of the ledgers (docs/operating.md, "Possible data loss").'
+    ),
+    "LossRecorded": (
+        "Bookies hold records of entries that are lost for good: tell the owners of the ledgers. "
+        "This stays."
+    ),
+    "LossAccepted": (
+        "A person has closed ledgers at a possible loss: tell their owners. This stays, and holds "
+        "up nothing."
+    ),
+}
 
 
 def hints(cluster: BookieCluster) -> list[Hint]:
@@ -47,6 +66,7 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
     for bookie in status.bookies:
         yield from _bookie(name, bookie)
     yield from _repairs(name, status)
+    yield from reason_hints(name, status)
     yield from _cluster(name, status)
 
 
@@ -102,13 +122,9 @@ def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
 
 
 def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
-    if status.is_true(ConditionType.POSSIBLE_DATA_LOSS):
-        reason = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
-        if reason is not None and reason.reason == "OverlappingUnclean":
-            yield Hint(
-                "Possible data loss: nothing is disturbed until repairs have cleared limbo and an "
-                "audit is clean. If old disks can come back, bring them back first."
-            )
+    loss = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    if loss is not None and loss.status == "True":
+        yield Hint(_LOSSES.get(loss.reason, _LOSSES["AuditMissing"]))
     yield from _metadata(name, status)
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
