@@ -106,6 +106,8 @@ REFUSED: Final[Mapping[str, tuple[Change, str]]] = {
         {DISKS: [JOURNAL, LEDGER_0, LEDGER_0]},
         "storage.disks must have different names",
     ),
+    "no flush interval": ({"flushIntervalSeconds": 0}, "must be at least 0.1"),
+    "a repair's wait of nothing": ({"repair": {"backoffSeconds": 0}}, "must be at least 0.1"),
     "an unknown role": ({DISKS: [JOURNAL, LEDGER_0 | {"role": "index"}]}, '"journal", "ledger"'),
     "a size of nothing": ({DISKS: [JOURNAL, LEDGER_0 | {"size": "0Gi"}]}, "disks[1].size in body"),
     "a disk with a bad name": ({DISKS: [JOURNAL, LEDGER_0 | {"name": "L_0"}]}, "disks[1].name"),
@@ -188,6 +190,10 @@ REFUSED_UPDATES: Final[Mapping[str, tuple[Change, str]]] = {
     "another metadata store": (
         {"metadata": {"connect": CONNECT}},
         "metadata cannot change: the ledgers are known there",
+    ),
+    "another size of the embedded ZooKeeper": (
+        {"metadata": {"embedded": {"size": "2Gi"}}},
+        "metadata.embedded.size and storageClass count when its volume is made",
     ),
 }
 ACCEPTED_TASKS: Final[Mapping[str, Change]] = {

@@ -90,6 +90,8 @@ class Volume:
     uid: str
     size: str = ""
     is_terminating: bool = False
+    storage_class: str = ""
+    """Empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)

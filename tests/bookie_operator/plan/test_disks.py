@@ -1,6 +1,6 @@
 """What was left to a person stays with a person, until one decides or the old disks are back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from bookie.protocol.ids import BookieId
@@ -9,7 +9,7 @@ from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import ApproveCookieFix
-from operator_scenes import at, bookie, cluster, fix_request, observed, task
+from operator_scenes import DISKS, at, bookie, cluster, fix_request, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 LATE = 700.0
@@ -100,3 +100,28 @@ def test_d6_what_was_never_held_is_decided_once_the_window_has_passed() -> None:
     fleet = Fleet()
     fleet.seen(5)
     assert approvals(fleet.seen(LATE, asking(B1))) == ["bookie-operator"]
+
+
+def of_class(name: str) -> Plan:
+    """All volumes are of class `slow`, and the spec has `name`."""
+    disks = [disk | {"storageClass": name} for disk in DISKS]
+    seen = observed()
+    fleet = {
+        one.id: replace(
+            one,
+            volumes={k: replace(v, storage_class="slow") for k, v in one.volumes.items()},
+        )
+        for one in seen.bookies.values()
+    }
+    return plan(cluster(storage={"disks": disks}), replace(seen, bookies=fleet), ClusterStatus())
+
+
+def test_d10_a_class_that_old_volumes_do_not_have_is_told_once() -> None:
+    [told] = [one for one in of_class("fast").refusals if one.action == "ChangeClass"]
+    assert told.predicate == "NewVolumesOnly"
+    assert "bookie-0 journal (slow)" in told.message and "and 7 more" in told.message
+
+
+@pytest.mark.parametrize("name", ["slow", ""])
+def test_d10_a_class_that_they_have_or_nobody_names_is_not(name: str) -> None:
+    assert not [one for one in of_class(name).refusals if one.action == "ChangeClass"]

@@ -51,7 +51,13 @@ from bookie_operator.plan.report import (
     replicas,
 )
 from bookie_operator.plan.rereplications import Rereplications, rereplications
-from bookie_operator.plan.restarts import Steps, expansions, provision, restarts
+from bookie_operator.plan.restarts import (
+    Steps,
+    expansions,
+    other_classes,
+    provision,
+    restarts,
+)
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
 from bookie_operator.plan.states import Judged, judge_all
@@ -142,7 +148,8 @@ def _brought_up(
     made = rebuilds(cluster, judged, observed)
     kept = kept_up(cluster, judged)
     actions, refusals = provision(cluster.spec, observed, previous, kept=kept, away=made.away)
-    return [*actions, *made.actions], [*refusals, *made.refusals]
+    refusals += [*made.refusals, *other_classes(cluster.spec, observed)]
+    return [*actions, *made.actions], refusals
 
 
 def _weighed(

@@ -6,6 +6,7 @@ platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s conce
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -26,6 +27,8 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.states import Judged
 
+NAMED_MAX: Final = 5
+"""Volumes that a message names."""
 Steps = tuple[list[Action], list[Refusal]]
 
 
@@ -81,6 +84,29 @@ def expansions(spec: ClusterSpec, observed: Observed) -> list[Action]:
         and not volume.is_terminating
         and _is_smaller(volume.size, disk.size)
     ]
+
+
+def other_classes(spec: ClusterSpec, observed: Observed) -> list[Refusal]:
+    """Volumes of another class than the spec has by now: a volume keeps the one it was made with.
+
+    Told in one sentence, whatever their number; a class that nobody names may be any.
+    """
+    found = [
+        f"{bookie_id} {disk.name} ({volume.storage_class})"
+        for bookie_id in spec.bookie_ids
+        for disk in template_of(spec, bookie_id).disks
+        if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
+        and disk.storage_class
+        and volume.storage_class not in ("", disk.storage_class)
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    why = (
+        f"{', '.join(found[:NAMED_MAX])}{more}: of another class than the spec's, which counts for "
+        "new volumes; replace-disk makes one at a time anew"
+    )
+    return [Refusal("ChangeClass", "NewVolumesOnly", why)]
 
 
 def _is_smaller(size: str, wanted: str) -> bool:

@@ -65,6 +65,7 @@ def volume_of(claim: Object) -> Volume:
         uid=str(metadata["uid"]),
         size=str(claim["spec"]["resources"]["requests"].get("storage", "")),
         is_terminating="deletionTimestamp" in metadata,
+        storage_class=str(claim["spec"].get("storageClassName") or ""),
     )
 
 
