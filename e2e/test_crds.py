@@ -199,6 +199,7 @@ REFUSED_UPDATES: Final[Mapping[str, tuple[Change, str]]] = {
 ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "audit": {},
     "repair": {"type": "repair", "bookie": "bookie-1"},
+    "repair of every ledger": {"type": "repair"},
     "replace-disk": {"type": "replace-disk", "bookie": "bookie-1", "disk": "ledger-0"},
     "approve-cookie-fix": {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "p1"},
     "index-rebuild": {"type": "index-rebuild", "bookie": "bookie-1", "disk": "ledger-0"},
@@ -210,7 +211,7 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
 }
 REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
     "an unknown type": ({"type": "explode"}, '"repair"'),
-    "repair of no bookie": ({"type": "repair"}, "bookie is needed by every task but"),
+    "index-rebuild of no bookie": ({"type": "index-rebuild"}, "bookie is needed by"),
     "replace no disk": ({"type": "replace-disk", "bookie": "bookie-1"}, "disk is needed"),
     "approve no plan": (
         {"type": "approve-cookie-fix", "bookie": "bookie-1"},
