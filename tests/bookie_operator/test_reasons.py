@@ -41,7 +41,7 @@ ROWS = [
 TOLD = {word for row in ROWS for cell in row[:2] for word in re.findall(r"[A-Z][A-Za-z]+", cell)}
 GOOD = {
     *("AsWanted", "NoLimbo", "NonePending", "NoJob", "NotStalled", "NothingFound", "NotWanted"),
-    *("NotSeen", "NotHeld", "NotPaused"),
+    *("NotSeen", "NotHeld", "NotPaused", "EnoughSpace"),
 }
 """Of conditions that are False in a healthy cluster."""
 NO_REASONS = {"True", "False", "Unknown", "Restart", "CookieFix", "Failed", "Running"}

@@ -261,7 +261,7 @@ def test_alerts_ask_for_figures_that_the_operator_shows() -> None:
 
 def test_alerts_ask_for_conditions_that_there_are() -> None:
     asked = {kind for alert in alerts() for kind in re.findall(r'type="(\w+)"', alert["expr"])}
-    told = {"PossibleDataLoss", "RepairStalled", "MetadataRolledBack", "CollectionHeld"}
+    told = {"PossibleDataLoss", "RepairStalled", "MetadataRolledBack", "CollectionHeld", "SpaceLow"}
     assert asked == told <= {kind.value for kind in ConditionType}
 
 

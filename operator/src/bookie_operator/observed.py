@@ -118,6 +118,8 @@ class DiskHealth:
     verdict: str
     volume_uid: str
     total_bytes: int = 0
+    """0 = the file system did not answer."""
+    free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

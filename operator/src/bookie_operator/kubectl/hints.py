@@ -126,6 +126,12 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
     if loss is not None and loss.status == "True":
         yield Hint(_LOSSES.get(loss.reason, _LOSSES["AuditMissing"]))
     yield from _metadata(name, status)
+    if status.is_true(ConditionType.SPACE_LOW):
+        yield Hint(
+            "Disks fill up; their bookies will take no new entries. Delete ledgers, add a bookie, "
+            "or give the disks larger volumes:",
+            ("edit", "bookiecluster", name),
+        )
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
     is_unproven = verified is not None and verified.reason in _AUDIT_HELPS

@@ -51,6 +51,7 @@ class ConditionType(StrEnum):
     MIXED_DURABILITY = "MixedDurability"
     METADATA_ROLLED_BACK = "MetadataRolledBack"
     COLLECTION_HELD = "CollectionHeld"
+    SPACE_LOW = "SpaceLow"
     PAUSED = "Paused"
 
 

@@ -21,6 +21,7 @@ from bookie_operator.plan.collection import collection_held, metadata_rolled_bac
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
+from bookie_operator.plan.space import space_low
 from bookie_operator.plan.states import Judged, marks_total
 
 _COMING_UP: Final = (
@@ -49,6 +50,7 @@ def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...
         ConditionType.MIXED_DURABILITY: _mixed_durability(found),
         ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.judged),
         ConditionType.COLLECTION_HELD: collection_held(found.judged),
+        ConditionType.SPACE_LOW: space_low(found.judged, previous),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(

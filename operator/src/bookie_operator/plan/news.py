@@ -32,6 +32,7 @@ _WARNINGS: Final = (
     ConditionType.MIXED_DURABILITY,
     ConditionType.METADATA_ROLLED_BACK,
     ConditionType.COLLECTION_HELD,
+    ConditionType.SPACE_LOW,
 )
 
 
