@@ -154,6 +154,11 @@ class TestCleanAfterKill:
         assert "CleanAfterKill" not in [event.reason for event in made.events]
 
 
+def test_d8_an_index_built_anew_is_no_word_about_how_its_pod_stopped() -> None:
+    [incident] = back("IndexRebuilt", pod="pod-2").status.incidents
+    assert (incident.kind, incident.cause) == ("IndexRebuilt", "")
+
+
 def test_a_replaced_disk_is_no_word_about_how_its_pod_stopped() -> None:
     [incident] = back("DiskReplaced", pod="pod-2").status.incidents
     assert (incident.kind, incident.cause) == ("DiskReplaced", "PodReplaced")

@@ -18,6 +18,8 @@ from bookie_operator.plan.ends import is_kill, is_moved, is_rebooted
 from bookie_operator.plan.states import Judged
 
 CLEAN_AFTER_KILL: Final = "CleanAfterKill"
+INDEX_REBUILT: Final = "IndexRebuilt"
+"""A boot that doubts what it has for a reason of its own: its bookie may have stopped cleanly."""
 DISK_REASONS: Final = frozenset({"DiskReplaced", "DiskStale"})
 
 
@@ -36,7 +38,8 @@ def cause_of(
     with what was known of that one.
     """
     first = _ended(killed, boot)
-    if first.word or before is None or not before.boot_epoch:
+    is_explained = bool(first.word) or boot.reason == INDEX_REBUILT
+    if is_explained or before is None or not before.boot_epoch:
         return first
     if is_rebooted(process, before):
         return Cause("NodeRestarted", f"node {process.node} was restarted")
