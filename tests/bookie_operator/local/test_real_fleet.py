@@ -107,7 +107,7 @@ class Fleet:
         return status
 
     def incident(self, name: str, epoch: int) -> dict[str, Any]:
-        for incident in self.status["incidents"]:
+        for incident in self.status.get("incidents", ()):
             if (incident["bookie"], incident["bootEpochAfter"]) == (name, epoch):
                 found: dict[str, Any] = incident
                 return found
