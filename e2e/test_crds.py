@@ -106,6 +106,8 @@ REFUSED: Final[Mapping[str, tuple[Change, str]]] = {
         {DISKS: [JOURNAL, LEDGER_0, LEDGER_0]},
         "storage.disks must have different names",
     ),
+    "no flush interval": ({"flushIntervalSeconds": 0}, "must be at least 0.1"),
+    "a repair's wait of nothing": ({"repair": {"backoffSeconds": 0}}, "must be at least 0.1"),
     "an unknown role": ({DISKS: [JOURNAL, LEDGER_0 | {"role": "index"}]}, '"journal", "ledger"'),
     "a size of nothing": ({DISKS: [JOURNAL, LEDGER_0 | {"size": "0Gi"}]}, "disks[1].size in body"),
     "a disk with a bad name": ({DISKS: [JOURNAL, LEDGER_0 | {"name": "L_0"}]}, "disks[1].name"),
@@ -189,12 +191,19 @@ REFUSED_UPDATES: Final[Mapping[str, tuple[Change, str]]] = {
         {"metadata": {"connect": CONNECT}},
         "metadata cannot change: the ledgers are known there",
     ),
+    "another size of the embedded ZooKeeper": (
+        {"metadata": {"embedded": {"size": "2Gi"}}},
+        "metadata.embedded.size and storageClass count when its volume is made",
+    ),
 }
 ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "audit": {},
     "repair": {"type": "repair", "bookie": "bookie-1"},
+    "repair of every ledger": {"type": "repair"},
     "replace-disk": {"type": "replace-disk", "bookie": "bookie-1", "disk": "ledger-0"},
     "approve-cookie-fix": {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "p1"},
+    "index-rebuild": {"type": "index-rebuild", "bookie": "bookie-1", "disk": "ledger-0"},
+    "index-rebuild of all disks": {"type": "index-rebuild", "bookie": "bookie-1"},
     "rereplicate": {"type": "rereplicate"},
     "rereplicate a bookie of others": {"type": "rereplicate", "bookie": "10.0.0.7:3181"},
     "accept-loss": LOSS,
@@ -202,7 +211,7 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
 }
 REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
     "an unknown type": ({"type": "explode"}, '"repair"'),
-    "repair of no bookie": ({"type": "repair"}, "bookie is needed by every task but"),
+    "index-rebuild of no bookie": ({"type": "index-rebuild"}, "bookie is needed by"),
     "replace no disk": ({"type": "replace-disk", "bookie": "bookie-1"}, "disk is needed"),
     "approve no plan": (
         {"type": "approve-cookie-fix", "bookie": "bookie-1"},

@@ -124,7 +124,7 @@ class Fleet:
         return next(item for item in self.status()["bookies"] if item["id"] == bookie)
 
     def open_incidents(self) -> list[Status]:
-        return [item for item in self.status()["incidents"] if item["outcome"] == "Open"]
+        return [item for item in self.status().get("incidents", ()) if item["outcome"] == "Open"]
 
     def condition(self, name: str) -> str:
         for condition in self.status()["conditions"]:

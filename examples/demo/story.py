@@ -97,7 +97,7 @@ class Story:
 
         def found() -> Status | None:
             self._load.check()
-            incidents = self._fleet.status()["incidents"]
+            incidents = self._fleet.status().get("incidents", [])
             fitting = [
                 i for i in incidents if i["bookie"] == bookie and i["bootEpochAfter"] > epoch_before
             ]

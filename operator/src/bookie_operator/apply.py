@@ -106,8 +106,9 @@ class Applier:
             wish = job.decision
             told = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
             return Event("AcceptLossStarted", told, type="Warning")
-        name = f"{job.kind.value.capitalize()}Started"
-        return Event(name, f"{job.name} with engine {job.engine}", job.bookie_id or "")
+        name = "".join(word.capitalize() for word in job.kind.value.split("-"))
+        told = f"{job.name} with engine {job.engine}" if job.engine else job.name
+        return Event(f"{name}Started", told, job.bookie_id or "")
 
 
 def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:

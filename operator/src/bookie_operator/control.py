@@ -127,6 +127,7 @@ def health_of(told: pb.Health, meant: Identity) -> Health | None:
                 verdict=disk.verdict,
                 volume_uid=disk.volume_uid,
                 total_bytes=disk.total_bytes,
+                free_bytes=disk.free_bytes,
             )
             for disk in told.disks
         ),

@@ -6,13 +6,17 @@ means "not known", and is never read as "not there".
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.status import LastCopies, QuorumsStatus
 from bookie_operator.model.task import BookieTask
+
+STEADY: Final = timedelta(seconds=60)
+"""A process that runs this long is no longer counted as ending in a row."""
 
 
 class Phase(StrEnum):
@@ -37,12 +41,20 @@ class Phase(StrEnum):
 class Exit:
     """How the last process of a bookie ended, as far as the platform knows; raises suspicion only.
 
-    `code` is negative for a signal, None when nobody could collect it.
+    `code` is negative for a signal, None when nobody could collect it. `lasted`: how long it ran.
     """
 
     at: datetime
     code: int | None
     reason: str
+    lasted: timedelta | None = None
+    is_planned: bool = False
+    """Somebody had asked for it: the operator, an eviction, a person."""
+
+    @property
+    def is_graceful(self) -> bool:
+        """No failure: it was told to stop, and did."""
+        return self.is_planned or self.code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +68,6 @@ class Process:
     running: bool
     revision: str
     restarts: int = 0
-    failures: int = 0
-    """Ends in a row, without a steady run between them."""
     started_at: datetime | None = None
     last_exit: Exit | None = None
     control: str | None = None
@@ -80,6 +90,8 @@ class Volume:
     uid: str
     size: str = ""
     is_terminating: bool = False
+    storage_class: str = ""
+    """Empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +118,8 @@ class DiskHealth:
     verdict: str
     volume_uid: str
     total_bytes: int = 0
+    """0 = the file system did not answer."""
+    free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +178,8 @@ class JobKind(StrEnum):
     REREPLICATE = "rereplicate"
     MEND = "mend"
     """A repair of every ledger, also of those that nobody has in limbo."""
+    INDEX_REBUILD = "index-rebuild"
+    """On the disks of one bookie, which is away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,8 @@ def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
             return replace(job, mend=mend_report(tree))
         case JobKind.ACCEPT_LOSS:
             return replace(job, loss=loss_report(tree))
+        case JobKind.INDEX_REBUILD:
+            return job
 
 
 def drain_report(tree: Mapping[str, Any]) -> DrainReport:

@@ -1,5 +1,6 @@
 """What a person is told to do about the metadata store and what it lost."""
 
+import pytest
 from bookie_operator.kubectl.hints import Hint, hints
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Phase
@@ -31,3 +32,45 @@ def test_d4_what_to_do_about_a_bookie_that_takes_no_entries() -> None:
     [told] = hints_for(bookie("bookie-1", phase=Phase.READ_ONLY, message="too little space: x"))[:1]
     assert "too little space: x" in told.text and "larger volumes" in told.text
     assert " ".join(told.command) == "exec demo-bookie-1-0 -c bookie -- df -h"
+
+
+def refusing(message: str, **verdicts: str) -> str:
+    """The command for a bookie that refuses to boot with these words."""
+    disks = {name.replace("_", "-"): verdict for name, verdict in verdicts.items()}
+    one = bookie("bookie-1", phase=Phase.REFUSED, message=message, verdicts=disks)
+    return " ".join(hints_for(one)[0].command)
+
+
+@pytest.mark.parametrize(
+    ("message", "command"),
+    [
+        (
+            "/data/ledger-1/index.sqlite is missing: run `bookie index rebuild` for /data/ledger-1",
+            "bookie index-rebuild bookie-1 ledger-1 --cluster demo",
+        ),
+        (
+            "a fact of the index is unreadable: x; run `bookie index rebuild`",
+            "bookie index-rebuild bookie-1 --cluster demo",
+        ),
+        (
+            "/data/ledger-0: log file 3 is missing; treat the directory as lost",
+            "bookie replace-disk bookie-1 ledger-0 --cluster demo",
+        ),
+        (
+            "the metadata store has no cookie of bookie-1",
+            "exec demo-bookie-1-0 -c bookie -- bookie cookie show",
+        ),
+        ("bookie bookie-1 is registered and alive at x:1", "delete pod demo-bookie-1-0"),
+        ("something new", "logs demo-bookie-1-0 -c bookie"),
+    ],
+)
+def test_d5_a_refused_boot_has_the_command_that_mends_it(message: str, command: str) -> None:
+    assert refusing(message) == command
+
+
+def test_d5_a_disk_of_others_is_bound_again_by_its_claim() -> None:
+    assert refusing("is another bookie's volume", ledger_0="foreign").startswith("get pvc -l")
+
+
+def test_d5_a_stamp_that_cannot_be_read_is_of_the_disk_that_has_it() -> None:
+    assert "replace-disk bookie-1 ledger-1" in refusing("STAMP is no stamp", ledger_1="torn")

@@ -199,6 +199,25 @@ class TestReplaceDisk:
         assert done.exit_code == 2 and "expected one of journal, ledger-0" in done.stderr
 
 
+class TestIndexRebuild:
+    def test_d5_the_disk_is_handed_in(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.end_tasks("index-rebuild", {"phase": "Succeeded", "message": "built anew"})
+        done = lab.run("index-rebuild", "bookie-3", "ledger-1")
+        assert done.exit_code == 0 and "Nothing is deleted" in done.stderr
+        assert lab.created()[0]["disk"] == "ledger-1"
+
+    def test_without_a_disk_all_are_meant(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.run("index-rebuild", "bookie-3", "--no-wait")
+        assert lab.created() == [{"cluster": "demo", "type": "index-rebuild", "bookie": "bookie-3"}]
+
+    def test_a_disk_without_an_index_is_a_usage_error(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        done = lab.run("index-rebuild", "bookie-3", "journal")
+        assert done.exit_code == 2 and "expected one of ledger-0" in done.stderr
+
+
 class TestAcceptLoss:
     def test_ledger_entry_reason_and_person_are_handed_in(self, lab: FakeLab) -> None:
         lab.put_cluster("blocked")

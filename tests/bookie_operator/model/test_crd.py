@@ -79,6 +79,21 @@ def test_quorum_rules_are_in_the_schema() -> None:
     assert any("oldSelf.map" in rule for rule in rules)
 
 
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_d10_bounds_that_are_no_whole_numbers_are_rules_too(name: str) -> None:
+    """An API server compares a whole number with the bound's whole part: 0 passed for 0.1."""
+    bounded = [schema for schema in schemas(whole(name)) if schema.get("minimum", 0) % 1]
+    assert bool(bounded) == (name == "bookiecluster.yaml")
+    for schema in bounded:
+        assert f"self >= {schema['minimum']}" in [rule["rule"] for rule in cel(schema)]
+
+
+def test_d10_the_embedded_stores_volume_cannot_change() -> None:
+    spec = whole("bookiecluster.yaml")["properties"]["spec"]
+    [rule] = [rule for rule in cel(spec["properties"]["metadata"]) if "size" in rule["rule"]]
+    assert "grow its claim" in rule["message"]
+
+
 def test_names_are_limited_in_the_schema() -> None:
     for name in documents():
         rules = [rule["rule"] for rule in cel(whole(name))]

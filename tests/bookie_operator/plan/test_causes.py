@@ -60,6 +60,62 @@ def test_an_incident_names_what_the_platform_saw(facts: dict[str, object], cause
     assert f"; {cause}: " in told.message if cause else told.message.endswith("unchecked")
 
 
+class TestTheFirstStrongEvidence:
+    """What is seen after the end of a boot says nothing of how that boot ended."""
+
+    KILLED = ended("Error (signal 9)", -9)
+
+    def cause(self, *steps: dict[str, object], **facts: object) -> str:
+        """bookie-0 was at home, then was down in these ways, and is back with `facts`."""
+        status = plan(cluster(), observed(at_home()), ClusterStatus()).status
+        for step in steps:
+            down = bookie(B0, phase=None, running=False, process_facts=HOME | step)
+            status = plan(cluster(), observed(down, seconds=9), status).status
+        seen = bookie(B0, epoch=2, reason="UncleanShutdown", boot_at=20, process_facts=HOME | facts)
+        return plan(cluster(), observed(seen, seconds=21), status).status.incidents[0].cause
+
+    def test_d8_a_kill_stays_the_cause_when_the_pod_is_replaced_later(self) -> None:
+        assert self.cause(self.KILLED, pod="pod-2") == "Signal"
+
+    def test_d8_a_kill_stays_the_cause_when_boots_fail_after_it(self) -> None:
+        failed = ended("Error (exit code 1)", 1, seconds=15)
+        assert self.cause(self.KILLED, failed, **failed) == "Signal"
+
+    def test_d8_a_kill_stays_the_cause_when_the_node_is_restarted_later(self) -> None:
+        assert self.cause(self.KILLED, node_boot_id="boot-2") == "Signal"
+
+    def test_d8_a_container_that_went_with_its_node_was_not_killed_alone(self) -> None:
+        rebooted = {"node_boot_id": "boot-2"} | ended("Unknown (exit code 255)", None)
+        assert self.cause(rebooted, **rebooted) == "NodeRestarted"
+        killed = {"node_boot_id": "boot-2"} | self.KILLED
+        assert self.cause(killed, **killed) == "NodeRestarted"
+
+    def test_d8_what_ends_in_the_next_pod_is_not_the_cause(self) -> None:
+        assert self.cause({"pod": "pod-2"} | self.KILLED, pod="pod-2") == "PodReplaced"
+
+    def test_d8_a_stop_that_was_asked_for_is_no_kill(self) -> None:
+        late = {"last_exit": Exit(at(8), -9, "signal 9", is_planned=True)}
+        assert self.cause(late, pod="pod-2") == "PodReplaced"
+        assert self.cause(late, **late) == "Signal", "in the same place it was, after its grace"
+
+    def test_d8_a_refusal_that_was_ended_is_no_kill(self) -> None:
+        refused = {"last_exit": Exit(at(8), 3, "exit code 3", is_planned=True)}
+        assert self.cause(refused, **refused) == ""
+
+    def test_d8_a_kill_explains_one_boot_only(self) -> None:
+        self.status = ClusterStatus()
+        killed = bookie(B0, phase=None, running=False, process_facts=HOME | self.KILLED)
+        back_again = bookie(
+            B0, epoch=2, reason="UncleanShutdown", boot_at=20, process_facts=HOME | self.KILLED
+        )
+        replaced = bookie(
+            B0, epoch=3, reason="UncleanShutdown", boot_at=40, process_facts=HOME | {"pod": "pod-2"}
+        )
+        for seconds, one in ((0, at_home()), (9, killed), (21, back_again), (41, replaced)):
+            self.status = plan(cluster(), observed(one, seconds=seconds), self.status).status
+        assert [one.cause for one in self.status.incidents] == ["Signal", "PodReplaced"]
+
+
 def test_a_pod_that_boots_for_long_is_compared_with_the_boot_before() -> None:
     before = plan(cluster(), observed(at_home()), ClusterStatus()).status
     silent = bookie(B0, phase=None, process_facts=HOME | {"pod": "pod-2"})
@@ -96,6 +152,11 @@ class TestCleanAfterKill:
     def test_a_pod_moved_gracefully_is_no_suspicion(self) -> None:
         made = back("CleanStop", pod="pod-2", **ended("Error (exit code 1)", 1))
         assert "CleanAfterKill" not in [event.reason for event in made.events]
+
+
+def test_d8_an_index_built_anew_is_no_word_about_how_its_pod_stopped() -> None:
+    [incident] = back("IndexRebuilt", pod="pod-2").status.incidents
+    assert (incident.kind, incident.cause) == ("IndexRebuilt", "")
 
 
 def test_a_replaced_disk_is_no_word_about_how_its_pod_stopped() -> None:

@@ -88,7 +88,7 @@ class TestRefusedBoots:
             ("foreign", "ForeignDisk"),
             ("reshaped", "ReshapedDisks"),
             ("torn", "TornStamp"),
-            ("ok", "RefusedCookie"),
+            ("ok", "RefusedBoot"),
             ("empty", "RefusedBoot"),
         ],
     )
@@ -97,6 +97,10 @@ class TestRefusedBoots:
         assert reason(made) == expected
         degraded = made.status.condition(ConditionType.DEGRADED)
         assert degraded is not None and degraded.message == "bookie-0: not mine"
+
+    def test_d5_a_lost_index_is_no_matter_of_cookies(self) -> None:
+        lost = "/data/ledger-1/index.sqlite is missing: run `bookie index rebuild`"
+        assert reason(seen(bookie(B0, phase=Phase.REFUSED, message=lost))) == "IndexLost"
 
     def test_every_disk_of_several_bookies_is_another_clusters(self) -> None:
         all_foreign = {"journal": "foreign", "ledger-0": "foreign", "ledger-1": "foreign"}

@@ -15,7 +15,7 @@ from bookie_operator.platform.kubernetes.api import JOB, POD
 from bookie_operator.platform.kubernetes.jobs import SUMMARY, SUMMARY_BYTES, command, job_of
 from fake_bookies import CLEAN_AUDIT, REPAIRED
 from fake_controllers import unscheduled
-from kubernetes_lab import Lab, repair_job
+from kubernetes_lab import POD_0, Lab, repair_job
 from operator_scenes import at
 
 NAME = "demo-bookie-0-2-1"
@@ -224,3 +224,50 @@ async def test_spark_is_told_by_its_pod_what_the_spec_says(kind: JobKind) -> Non
     assert (driver.image, driver.executors) == (repair.image, repair.executors)
     assert (driver.start_deadline_s, driver.cluster) == (repair.start_deadline_seconds, "demo")
     assert driver.service_account == "demo-repair"
+
+
+# An index is built anew on the bookie's own volumes, which one pod at a time may mount
+
+
+REBUILD = repair_job("demo-index-1", kind=JobKind.INDEX_REBUILD, engine="", disks=("ledger-1",))
+
+
+async def test_d5_the_bookie_is_gone_before_its_index_is_built_anew() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    lab.controllers.clings.add(POD_0)
+    for _ in range(2):
+        assert not await lab.platform.start_job(REBUILD)
+        lab.controllers.settle()
+    assert not lab.api.all(JOB), "its pod still ends"
+    lab.controllers.clings.clear()
+    lab.controllers.settle()
+    assert await lab.platform.start_job(REBUILD)
+
+
+async def test_d5_the_job_has_the_bookies_image_and_that_volume_alone() -> None:
+    lab = Lab(image="mine:1", scheduling={"nodeSelector": {"disk": "fast"}})
+    await lab.reach_metadata()
+    assert await lab.platform.start_job(REBUILD)
+    [pod] = [one["spec"]["template"]["spec"] for one in lab.api.all(JOB)]
+    [container] = pod["containers"]
+    assert container["image"] == "mine:1" and pod["nodeSelector"] == {"disk": "fast"}
+    assert container["args"] == ["bookie", "index", "rebuild", "--yes", "/data/ledger-1"]
+    claims = [one["persistentVolumeClaim"] for one in pod["volumes"] if one["name"] != "tmp"]
+    assert claims == [{"claimName": "demo-bookie-0-ledger-1"}]
+    assert not pod["automountServiceAccountToken"]
+
+
+async def test_d5_the_bookie_runs_again_after_it() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    for _ in range(4):
+        await lab.platform.start_job(REBUILD)
+        lab.controllers.settle()
+    lab.controllers.end_job("demo-index-1", code=1, text="/data/ledger-1 is no ledger directory")
+    [job] = await lab.platform.jobs()
+    assert (job.kind, job.exit_code) == (JobKind.INDEX_REBUILD, 1)
+    assert job.message == "/data/ledger-1 is no ledger directory"
+    await lab.platform.start_bookie(lab.template())
+    lab.controllers.settle()
+    assert (await lab.process()).running

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.errors import PreconditionError
-from bookie_operator.observed import Process
-from bookie_operator.plan.actions import Event, template_of
+from bookie_operator.observed import JobKind, Process
+from bookie_operator.plan.actions import Event, StartJob, template_of
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
 from fake_processes import bookie_like
@@ -93,4 +93,25 @@ async def test_volumes_grow(platform: LocalPlatform) -> None:
     assert await platform.expand_volume(B0, bigger)
     assert not await platform.expand_volume(B0, bigger)
     assert (await platform.bookies())[B0].volumes[bigger.name].size == "20Gi"
+    await remove(platform, delete_volumes=True)
+
+
+async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    before = await start(platform)
+    wish = StartJob("j", JobKind.INDEX_REBUILD, "", 1, bookie_id=B0, disks=("ledger-0",))
+    assert await platform.start_job(wish) and not await platform.start_job(wish)
+    while not await platform.jobs():
+        await platform.wait(0.1)
+    process = (await platform.bookies())[B0].process
+    assert process is not None and not process.running
+    while not process.running:
+        [job] = await platform.jobs()
+        await platform.wait(0.1)
+        process = (await platform.bookies())[B0].process
+        assert process is not None
+    assert process.instance != before.instance and not job.running
+    assert process.last_exit is not None and process.last_exit.is_planned
+    assert "is no ledger directory" in job.message, "the bookie of this test stores nothing"
     await remove(platform, delete_volumes=True)

@@ -1,16 +1,20 @@
 """Pods, claims and sets as the planner sees them, from what Kubernetes writes into their status."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from bookie.protocol.ids import BookieId
-from bookie_operator.observed import Bookie, Process
+from bookie_operator.model.status import BookieState, ClusterStatus
+from bookie_operator.observed import STEADY, Bookie, Process
+from bookie_operator.plan import plan
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
-from bookie_operator.platform.kubernetes.view import STEADY, bookies_of, moment, waiting_reason
+from bookie_operator.platform.kubernetes.view import bookies_of, moment, waiting_reason
 from fake_api import stamp
+from operator_scenes import cluster, observed
 
 B0 = BookieId("bookie-0")
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -55,7 +59,7 @@ def claim(disk: str = "ledger-0", **metadata: Any) -> Object:
 def seen(
     *pods: Object, claims: Sequence[Object] = (), sets: Sequence[Object] = ()
 ) -> dict[BookieId, Bookie]:
-    return bookies_of(pods=pods, claims=claims, sets=sets, node_boots={"node-1": "b"}, now=NOW)
+    return bookies_of(pods=pods, claims=claims, sets=sets, node_boots={"node-1": "b"})
 
 
 def process(*pods: Object) -> Process:
@@ -95,11 +99,16 @@ def test_no_pod_is_no_process() -> None:
         (1, 1, "Error (exit code 1)"),
         (4, 4, "Error (exit code 4)"),
         (128, 128, "Error (exit code 128)"),
+        (192, -64, "Error (signal 64)"),
+        (193, 193, "Error (exit code 193)"),
+        (255, 255, "Error (exit code 255)"),
         (137, -9, "Error (signal 9)"),
         (143, -15, "Error (signal 15)"),
     ],
 )
-def test_exit_codes_above_128_are_signals(code: int, told: int, reason: str) -> None:
+def test_d8_exit_codes_above_128_are_signals_if_there_is_one(
+    code: int, told: int, reason: str
+) -> None:
     last = ended(code, "Completed" if code == 0 else "Error")
     found = process(with_container(running(), restarts=1, last=last)).last_exit
     assert found is not None
@@ -118,6 +127,11 @@ def test_the_newest_end_counts() -> None:
     assert not found.running
 
 
+def test_d8_the_end_of_a_container_that_its_node_lost_has_no_code() -> None:
+    lost = process(with_container(running(), restarts=1, last=ended(255, "Unknown"))).last_exit
+    assert lost is not None and (lost.code, lost.reason) == (None, "Unknown (exit code 255)")
+
+
 def test_an_end_without_a_time_is_none() -> None:
     """As a node that was lost leaves it: `ContainerStatusUnknown`."""
     lost = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": None}}
@@ -130,12 +144,17 @@ def test_a_restart_is_another_instance_of_the_same_pod() -> None:
     assert process(first).pod == process(second).pod
 
 
-@pytest.mark.parametrize(
-    ("age", "failures"), [(STEADY.total_seconds(), 0), (STEADY.total_seconds() - 1, 4)]
-)
-def test_a_steady_run_ends_the_row_of_failures(age: float, failures: int) -> None:
-    found = process(with_container(running(age), restarts=4))
-    assert (found.restarts, found.failures) == (4, failures)
+def test_d7_restarts_of_a_pods_whole_life_are_no_crash_loop() -> None:
+    booting = with_container(running(5), restarts=4, last=ended(0, "Completed"))
+    made = plan(cluster(), replace(observed(), bookies=seen(booting), now=NOW), ClusterStatus())
+    assert made.status.bookies[0].state is BookieState.STARTING
+
+
+def test_how_long_the_process_ran_that_ended_is_known() -> None:
+    last = ended(137)
+    last["terminated"]["startedAt"] = ago(165)
+    for_a_minute = process(with_container(running(), restarts=1, last=last)).last_exit
+    assert for_a_minute is not None and for_a_minute.lasted == STEADY
 
 
 def test_a_bookie_that_is_being_stopped_is_not_ready() -> None:
@@ -143,6 +162,17 @@ def test_a_bookie_that_is_being_stopped_is_not_ready() -> None:
     ending["metadata"]["deletionTimestamp"] = ago(1)
     found = process(ending)
     assert (found.running, found.is_ready) == (True, False)
+
+
+@pytest.mark.parametrize(("asked", "is_planned"), [(106, True), (105, True), (104, False)])
+def test_d7_an_end_after_the_pods_deletion_was_asked_for_is_planned(
+    asked: float, is_planned: bool
+) -> None:
+    ending = with_container(ended(137))
+    deletion = {"deletionTimestamp": ago(asked - 300), "deletionGracePeriodSeconds": 300}
+    ending["metadata"] |= deletion
+    found = process(ending).last_exit
+    assert found is not None and (found.is_planned, found.is_graceful) == (is_planned, is_planned)
 
 
 def test_of_an_old_and_a_new_pod_the_new_one_counts() -> None:

@@ -200,6 +200,23 @@ def replace_disk(
     return asking.ask(kubectl, wish, **how)
 
 
+@plugin.command("index-rebuild")
+@click.argument("bookie")
+@click.argument("disk", default="")
+@cluster_option
+@following
+@output_option("text")
+@with_kubectl
+def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **how: Any) -> int:
+    """Build the index of BOOKIE's DISK anew from its log, or all of its indexes.
+
+    For a bookie that refuses to boot since an index is lost or damaged. Nothing that is in the log
+    is lost; the next boot puts into limbo what only the index knew, and a repair follows.
+    """
+    wish = asking.rebuild(the_cluster(kubectl, name), bookie, disk)
+    return asking.ask(kubectl, wish, **how)
+
+
 @plugin.command("accept-loss")
 @click.argument("ledger", type=int)
 @click.argument("reason")

@@ -22,7 +22,7 @@ from bookie_operator.kubectl.tasks import (
     rereplication_after,
     scrub_after,
 )
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, DiskRole
 from bookie_operator.model.status import BookieState
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 
@@ -82,6 +82,19 @@ def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
         "until the repair has ended, other copies serve."
     )
     return made
+
+
+def rebuild(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
+    made = wish(cluster, TaskType.INDEX_REBUILD, bookie=bookie)
+    disks = cluster.spec.storage.disks
+    names = [one.name for one in disks if one.role is DiskRole.LEDGER]
+    if disk and disk not in names:
+        raise ManifestError(f"found disk {disk}, expected one of {', '.join(names)}, or none")
+    screen.tell(
+        f"{bookie} is stopped, a job scans the logs of {disk or 'all its ledger disks'}, and it "
+        "boots again. Nothing is deleted."
+    )
+    return made | ({"disk": disk} if disk else {})
 
 
 def rereplication(cluster: BookieCluster, bookie: str) -> Wish:

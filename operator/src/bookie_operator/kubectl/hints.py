@@ -6,12 +6,14 @@ does by itself needs no hint.
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
 
+from bookie_operator.kubectl.advice import Hint
 from bookie_operator.kubectl.pending import pending_fixes, undecidable
+from bookie_operator.kubectl.reasons import reason_hints
+from bookie_operator.kubectl.refusals import refusal_hint
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     LAST_COPY,
@@ -24,14 +26,24 @@ from bookie_operator.model.status import (
 )
 
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """`command`: words after `kubectl`, without the flags of this call."""
-
-    text: str
-    command: tuple[str, ...] = ()
+_LOSSES: Final = {
+    "OverlappingUnclean": (
+        "Possible data loss: nothing is disturbed until repairs have cleared limbo and an audit is "
+        "clean. If old disks can come back, bring them back first."
+    ),
+    "AuditMissing": (
+        "Entries have no copy left. Bring back every bookie and disk that can come back; what "
+        'cannot, tell the owners of the ledgers (docs/operating.md, "Possible data loss").'
+    ),
+    "LossRecorded": (
+        "Bookies hold records of entries that are lost for good: tell the owners of the ledgers. "
+        "This stays."
+    ),
+    "LossAccepted": (
+        "A person has closed ledgers at a possible loss: tell their owners. This stays, and holds "
+        "up nothing."
+    ),
+}
 
 
 def hints(cluster: BookieCluster) -> list[Hint]:
@@ -53,6 +65,7 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
     for bookie in status.bookies:
         yield from _bookie(name, bookie)
     yield from _repairs(name, status)
+    yield from reason_hints(name, status)
     yield from _cluster(name, status)
 
 
@@ -81,11 +94,7 @@ def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
 def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
     pod = f"{name}-{bookie.id}-0"
     if bookie.state is BookieState.REFUSED:
-        yield Hint(
-            f"{bookie.id} refuses its disks and has changed nothing: put them back in their place "
-            "(never copy stamps or delete cookies). What it found:",
-            ("logs", pod, "-c", "bookie"),
-        )
+        yield refusal_hint(name, bookie)
     elif bookie.state is BookieState.UNRESPONSIVE:
         yield Hint(f"{bookie.id}: {bookie.message}. Its log:", ("logs", pod, "-c", "bookie"))
     elif bookie.state is BookieState.CRASH_LOOP:
@@ -114,14 +123,16 @@ def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
 
 
 def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
-    if status.is_true(ConditionType.POSSIBLE_DATA_LOSS):
-        reason = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
-        if reason is not None and reason.reason == "OverlappingUnclean":
-            yield Hint(
-                "Possible data loss: nothing is disturbed until repairs have cleared limbo and an "
-                "audit is clean. If old disks can come back, bring them back first."
-            )
+    loss = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    if loss is not None and loss.status == "True":
+        yield Hint(_LOSSES.get(loss.reason, _LOSSES["AuditMissing"]))
     yield from _metadata(name, status)
+    if status.is_true(ConditionType.SPACE_LOW):
+        yield Hint(
+            "Disks fill up; their bookies will take no new entries. Delete ledgers, add a bookie, "
+            "or give the disks larger volumes:",
+            ("edit", "bookiecluster", name),
+        )
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     is_calm = not any(i.outcome is IncidentOutcome.OPEN for i in status.incidents)
     is_unproven = verified is not None and verified.reason in _AUDIT_HELPS

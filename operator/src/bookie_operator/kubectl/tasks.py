@@ -38,6 +38,7 @@ ACTIONS: Final = {
     TaskType.REREPLICATE: "Rereplicate",
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
     TaskType.REPLACE_DISK: "ReplaceDisk",
+    TaskType.INDEX_REBUILD: "RebuildIndex",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
 }
 """As `status.blocked` names what a task asks for."""

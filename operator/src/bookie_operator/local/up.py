@@ -21,10 +21,10 @@ from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
 from bookie_operator.model.cluster import BookieCluster, check_transition
 from bookie_operator.model.manifest import load_cluster, load_task
+from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import Event
-from bookie_operator.plan.degraded import REFUSED_REASONS
 from bookie_operator.platform.folders import (
     LocalFolders,
     operator_lock,

@@ -167,7 +167,8 @@ class Disk(Resource):
     role: DiskRole
     size: Size = "10Gi"
     storage_class: ShortText = ""
-    """Empty: the cluster's default class."""
+    """Empty: the cluster's default class. Changed, it counts for volumes that are made from then
+    on; status.blocked names those of another class."""
 
 
 class Storage(Resource):
@@ -220,7 +221,9 @@ class EmbeddedMetadata(Resource):
     """A ZooKeeper of the cluster's own, run by the platform: one server, not an ensemble."""
 
     size: Size = "1Gi"
+    """Fixed once the volume is made; afterwards its claim is grown by hand."""
     storage_class: ShortText = ""
+    """Empty: the cluster's default class. Fixed as the size is."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
 
 
@@ -238,6 +241,13 @@ class Metadata(Resource):
                     "has(self.connect) == has(oldSelf.connect) && "
                     "(!has(self.connect) || self.connect == oldSelf.connect)",
                     "metadata cannot change: the ledgers are known there",
+                ),
+                rule(
+                    "!has(self.embedded) || !has(oldSelf.embedded) || "
+                    "(self.embedded.size == oldSelf.embedded.size && "
+                    "self.embedded.storageClass == oldSelf.embedded.storageClass)",
+                    "metadata.embedded.size and storageClass count when its volume is made, and "
+                    "cannot change: grow its claim itself (kubectl edit pvc NAME-zookeeper-data)",
                 ),
             ]
         }
@@ -445,6 +455,12 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
                     f"spec.storage.disks[{index}].size: found {wanted.size}, expected at least "
                     f"{was.size}: a disk can only grow"
                 )
+    was_own, own = old.metadata.embedded, new.metadata.embedded
+    if was_own is not None and own is not None and _volume(was_own) != _volume(own):
+        mistakes.append(
+            f"spec.metadata.embedded: found {_volume(own)}, expected {_volume(was_own)} as its "
+            "volume was made: size and class cannot change; grow its claim itself"
+        )
     if old.metadata.connect != new.metadata.connect:
         mistakes.append(
             "spec.metadata: found another metadata store than the cluster was created with; "
@@ -452,3 +468,7 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
         )
     if mistakes:
         raise ManifestError("\n".join(mistakes))
+
+
+def _volume(embedded: EmbeddedMetadata) -> str:
+    return f"{embedded.size} of class {embedded.storage_class or '(default)'}"

@@ -198,6 +198,9 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
         rest = {k: v for k, v in node.items() if k not in ("anyOf", "default")}
         return _structural({**present[0], **rest}, definitions)
     kept = {key: node[key] for key in node if key in _KEPT and node[key] is not None}
+    least = kept.get("minimum", 0)
+    if least % 1:  # an API server compares a whole number with the bound's whole part
+        kept["x-kubernetes-validations"] = [rule(f"self >= {least}", f"must be at least {least}")]
     if "default" in kept:
         kept["default"] = _without_nulls(kept["default"])
     if "const" in node:

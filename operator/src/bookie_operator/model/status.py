@@ -52,6 +52,7 @@ class ConditionType(StrEnum):
     MIXED_DURABILITY = "MixedDurability"
     METADATA_ROLLED_BACK = "MetadataRolledBack"
     COLLECTION_HELD = "CollectionHeld"
+    SPACE_LOW = "SpaceLow"
     PAUSED = "Paused"
 
 
@@ -70,7 +71,8 @@ class BookieState(StrEnum):
     PENDING = "Pending"
     """No process yet."""
     STARTING = "Starting"
-    """The process runs, its control plane does not answer yet."""
+    """Its control plane does not answer yet; or another process is to come, since the last one was
+    told to stop or its pod is away, for a minute at most."""
     BOOTING = "Booting"
     MARKING = "Marking"
     AWAITING_APPROVAL = "AwaitingApproval"
@@ -134,9 +136,20 @@ class RepairStatus(EngineUse):
     message: LongText = ""
 
 
+class EndStatus(Told):
+    """How a process of a bookie ended, as the platform saw it."""
+
+    at: AwareDatetime
+    code: int | None = None
+    """Negative for a signal; absent when nobody could collect it."""
+    reason: ShortText = ""
+    pod: ShortText = ""
+
+
 class BookieStatus(Told):
     id: ShortText
     state: BookieState
+    state_since: AwareDatetime | None = None
     message: LongText = ""
     boot_epoch: Count = 0
     last_shutdown: LastShutdown | None = None
@@ -145,6 +158,11 @@ class BookieStatus(Told):
     unchecked_ledgers: Count = 0
     losses_recorded: Count = 0
     restarts: Count = 0
+    failures: Count = 0
+    """Ends in a row: no steady run between them, and none of them planned."""
+    last_end: EndStatus | None = None
+    first_kill: EndStatus | None = None
+    """The first that was seen since the boot above: what came after it explains nothing."""
     instance: ShortText = ""
     """Which process or container: compared as a whole, never counted."""
     control: ShortText = ""
@@ -168,6 +186,8 @@ class BookieStatus(Told):
         ),
     ] = ()
     repair: RepairStatus | None = None
+    fix_held: LongText = ""
+    """Why only a person decides on its changed disks: once so, until it has booted."""
 
 
 class IncidentOutcome(StrEnum):

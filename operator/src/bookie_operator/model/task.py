@@ -1,5 +1,6 @@
 """BookieTask: one operation that a person asks of a cluster, once, with its outcome kept."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
@@ -22,6 +23,7 @@ from bookie_operator.model.base import (
     ShortText,
     rule,
 )
+from bookie_operator.model.status import whole_milliseconds
 
 
 class TaskType(StrEnum):
@@ -31,6 +33,7 @@ class TaskType(StrEnum):
     REREPLICATE = "rereplicate"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
+    INDEX_REBUILD = "index-rebuild"
     ACCEPT_LOSS = "accept-loss"
 
 
@@ -78,7 +81,7 @@ class TaskSpec(Resource):
                     "self.type in "
                     "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
                     "self.bookie != ''",
-                    "bookie is needed by approve-cookie-fix and replace-disk",
+                    "bookie is needed by approve-cookie-fix, replace-disk and index-rebuild",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",
@@ -156,6 +159,10 @@ class TaskStatus(Resource):
     finished_at: AwareDatetime | None = None
     target: ShortText = ""
     """What the task acts on: the job's name, or the uid of the volume that goes."""
+
+    def ended(self, phase: TaskPhase, message: str, *, at: datetime) -> Self:
+        told = {"phase": phase, "message": message[:1024], "finished_at": whole_milliseconds(at)}
+        return self.model_copy(update=told)
 
 
 class BookieTask(Resource):

@@ -32,7 +32,7 @@ from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
-from bookie_operator.plan.disks import cookie_fixes
+from bookie_operator.plan.disks import Fixes, cookie_fixes
 from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.failures import (
@@ -47,6 +47,7 @@ from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import Mends, last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
+from bookie_operator.plan.rebuilds import rebuilds
 from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
@@ -55,9 +56,16 @@ from bookie_operator.plan.report import (
     limbo_totals,
     metadata_status,
     phase,
+    replicas,
 )
 from bookie_operator.plan.rereplications import Rereplications, rereplications
-from bookie_operator.plan.restarts import expansions, provision, restarts
+from bookie_operator.plan.restarts import (
+    Steps,
+    expansions,
+    other_classes,
+    provision,
+    restarts,
+)
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
 from bookie_operator.plan.states import Judged, judge_all
@@ -87,8 +95,11 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += suspected
     loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
 
-    provided, refusals = provision(spec, observed, previous, kept=kept_up(cluster, judged))
-    wanted, refused = _disruptions(spec, judged, observed, incidents=incidents, budget=budget)
+    provided, refusals = _brought_up(cluster, judged, observed, previous)
+    fixes = cookie_fixes(
+        spec, judged, observed, incidents=incidents, budget=budget, previous=previous
+    )
+    wanted, refused = _disruptions(spec, judged, observed, fixes=fixes, budget=budget)
     refusals += refused
     accepting, not_accepted = acceptances(cluster, observed, rolled_back=budget.rolled_back)
     refusals += not_accepted
@@ -132,7 +143,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         failures=failures,
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
-    status = _status(found, budget=budget, previous=previous)
+    status = _status(found, budget=budget, held=fixes.held, previous=previous)
     events += [*state_events(judged, previous), *condition_events(status, previous)]
     tasks = task_statuses(
         spec, judged, observed,
@@ -140,6 +151,20 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     )  # fmt: skip
     due, waiting = split(actions, wanted, observed)
     return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)
+
+
+def _brought_up(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+) -> Steps:
+    """What bookies need to run, and those that can; an index that is lost is a need, too."""
+    made = rebuilds(cluster, judged, observed)
+    kept = kept_up(cluster, judged)
+    actions, refusals = provision(cluster.spec, observed, previous, kept=kept, away=made.away)
+    refusals += [*made.refusals, *other_classes(cluster.spec, observed)]
+    return [*actions, *made.actions], refusals
 
 
 def _weighed(
@@ -228,14 +253,13 @@ def _disruptions(
     judged: Mapping[BookieId, Judged],
     observed: Observed,
     *,
-    incidents: Sequence[Incident],
+    fixes: Fixes,
     budget: Budget,
 ) -> tuple[list[Destructive], list[Refusal]]:
     """Destructive actions that are allowed, most useful first, and those that are not.
 
     Each was weighed alone, so only the first may be carried out before the next observation.
     """
-    fixes = cookie_fixes(spec, judged, observed, incidents=incidents, budget=budget)
     replaced, not_replaced = replacements(spec, observed, budget)
     restarted, not_restarted = restarts(spec, judged, budget, now=observed.now)
     allowed: list[Destructive] = [
@@ -257,7 +281,9 @@ def _word(action: Destructive) -> str:
     return "ReplaceDisk" if isinstance(action, ReplaceVolume) else "Restart"
 
 
-def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> ClusterStatus:
+def _status(
+    found: Findings, *, budget: Budget, held: Mapping[BookieId, str], previous: ClusterStatus
+) -> ClusterStatus:
     spec, judged, observed = found.cluster.spec, found.judged, found.observed
     current = conditions(found, previous)
     bookies = tuple(
@@ -266,6 +292,8 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
             one,
             before=previous.bookie(bookie_id),
             repair=found.repairs.statuses.get(bookie_id),
+            fix_held=held.get(bookie_id, ""),
+            now=observed.now,
         )
         for bookie_id, one in judged.items()
     )
@@ -273,7 +301,7 @@ def _status(found: Findings, *, budget: Budget, previous: ClusterStatus) -> Clus
         observed_generation=found.cluster.metadata.generation,
         generation_since=generation_since(found.cluster, observed, previous),
         phase=phase(current, bookies),
-        replicas=len([one for one in judged.values() if one.bookie.process is not None]),
+        replicas=replicas(judged, previous),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
         selector=f"{GROUP}/cluster={found.cluster.metadata.name},{GROUP}/component=bookie",
         disruptions_allowed=budget.disruptions_allowed,

@@ -185,7 +185,7 @@ class StartJob:
     """Create-only: a job of this name that exists already is left as it is.
 
     `decision`: of a job that accepts a loss, which needs no `engine`. `options`: more words for the
-    engine's command line.
+    engine's command line. `disks`: of one that builds indexes anew: its bookie is stopped before.
     """
 
     name: str
@@ -196,6 +196,7 @@ class StartJob:
     boot_epoch: int = 0
     decision: LossDecision | None = None
     options: tuple[str, ...] = ()
+    disks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

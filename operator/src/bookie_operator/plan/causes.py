@@ -11,12 +11,15 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.status import BookieStatus, ClusterStatus
+from bookie_operator.model.status import BookieStatus, ClusterStatus, EndStatus
 from bookie_operator.observed import BootRecord, Exit, Process
 from bookie_operator.plan.actions import Event
+from bookie_operator.plan.ends import is_kill, is_moved, is_rebooted
 from bookie_operator.plan.states import Judged
 
 CLEAN_AFTER_KILL: Final = "CleanAfterKill"
+INDEX_REBUILT: Final = "IndexRebuilt"
+"""A boot that doubts what it has for a reason of its own: its bookie may have stopped cleanly."""
 DISK_REASONS: Final = frozenset({"DiskReplaced", "DiskStale"})
 
 
@@ -28,14 +31,19 @@ class Cause:
     message: str = ""
 
 
-def cause_of(process: Process, before: BookieStatus | None, boot: BootRecord) -> Cause:
-    """Why the boot before `boot` ended, by comparing with what was known of that one."""
-    if before is None or not before.boot_epoch:
-        return _ended(process.last_exit, boot)
-    boots = {before.node_boot_id, process.node_boot_id} - {""}
-    if before.node == process.node and len(boots) == 2:
+def cause_of(
+    process: Process, before: BookieStatus | None, boot: BootRecord, *, killed: EndStatus | None
+) -> Cause:
+    """Why the boot before `boot` ended: by the first kill that was seen of it, else by comparing
+    with what was known of that one.
+    """
+    first = _ended(killed, boot)
+    is_explained = bool(first.word) or boot.reason == INDEX_REBUILT
+    if is_explained or before is None or not before.boot_epoch:
+        return first
+    if is_rebooted(process, before):
         return Cause("NodeRestarted", f"node {process.node} was restarted")
-    if before.pod and process.pod and before.pod != process.pod:
+    if is_moved(process, before):
         if boot.reason in DISK_REASONS:  # which says nothing of how the old pod stopped
             return Cause("PodReplaced", "another pod came up, on a disk that is not the one known")
         gone = "the pod was deleted without time to flush: force-deleted, evicted or lost with its"
@@ -43,21 +51,19 @@ def cause_of(process: Process, before: BookieStatus | None, boot: BootRecord) ->
             moved = f"{gone} node; it ran on {before.node} and now runs on {process.node}"
             return Cause("NodeChanged", moved)
         return Cause("PodReplaced", f"{gone} node")
-    return _ended(process.last_exit, boot)
+    # Asked to stop, it may have been killed since it took too long.
+    late = process.last_exit
+    return _ended(late, boot) if late is not None and (late.code or 0) < 0 else Cause()
 
 
-def _ended(ended: Exit | None, boot: BootRecord) -> Cause:
+def _ended(ended: Exit | EndStatus | None, boot: BootRecord) -> Cause:
     """Only an end before this boot explains it."""
-    if ended is None or ended.at > boot.started_at or not _is_kill(ended):
+    if ended is None or ended.at > boot.started_at or not is_kill(ended):
         return Cause()
     if "OOMKilled" in ended.reason:
         return Cause("OOMKilled", f"it used more memory than its limit: {ended.reason}")
     assert ended.code is not None
     return Cause("Signal" if ended.code < 0 else "ExitCode", ended.reason)
-
-
-def _is_kill(ended: Exit) -> bool:
-    return "OOMKilled" in ended.reason or (ended.code is not None and ended.code != 0)
 
 
 def suspicions(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:

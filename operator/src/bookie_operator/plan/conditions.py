@@ -23,7 +23,8 @@ from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.restarts import ROLLOUT_HALTED
-from bookie_operator.plan.states import marks_total
+from bookie_operator.plan.space import space_low
+from bookie_operator.plan.states import Judged, marks_total
 
 BLOCKED: Final = "Blocked"
 BLOCKED_AFTER: Final = timedelta(seconds=60)
@@ -37,6 +38,8 @@ _COMING_UP: Final = (
     BookieState.MARKING,
     BookieState.STOPPING,
 )
+LEASE_WAIT: Final = "former process"
+"""In the words of a boot that cannot prove that its predecessor is gone, and waits it out."""
 
 
 def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...]:
@@ -54,6 +57,7 @@ def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...
         ConditionType.MIXED_DURABILITY: _mixed_durability(found),
         ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.judged),
         ConditionType.COLLECTION_HELD: collection_held(found.judged),
+        ConditionType.SPACE_LOW: space_low(found.judged, previous),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(
@@ -93,13 +97,17 @@ def _progressing(found: Findings, previous: ClusterStatus) -> Verdict:
     halted = found.refused(ROLLOUT_HALTED)
     if halted:
         return "False", ROLLOUT_HALTED, halted[0].message
-    if found.is_restarting:
-        return "True", "Rolling", "a bookie is restarted with new settings"
+    starting = [found.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
+    wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
+    if found.is_restarting or (starting and wants_more):
+        told = ["bookies are restarted with new settings, one by one", *map(_coming_up, starting)]
+        return "True", "Rolling", "; ".join(told)
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
         return "True", "Draining", drain_text(found.drain)
-    coming = found.in_states(*_COMING_UP)
-    if coming:
-        return "True", "BookiesStarting", ", ".join(coming)
+    if starting:
+        is_waiting = any(LEASE_WAIT in one.message for one in starting)
+        reason = "WaitingForLease" if is_waiting else "BookiesStarting"
+        return "True", reason, ", ".join(map(_coming_up, starting))
     waiting = found.in_states(BookieState.AWAITING_APPROVAL)
     if waiting:
         return "True", "FixingCookie", ", ".join(waiting)
@@ -125,6 +133,11 @@ def _refused(found: Findings, previous: ClusterStatus) -> Verdict | None:
     moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
     is_old = any(m is not None and found.observed.now - m >= BLOCKED_AFTER for m in moments)
     return ("False", BLOCKED, told[0]) if is_old else ("True", "Waiting", told[0])
+
+
+def _coming_up(one: Judged) -> str:
+    word = f"{one.state}: {one.message}" if one.message else str(one.state)
+    return f"{one.bookie.id} ({word})"
 
 
 def _limbo_present(found: Findings) -> Verdict:

@@ -19,7 +19,8 @@ def backoff(attempt: int, repair: Repair) -> timedelta:
 
 def deadline_s(spec: ClusterSpec, kind: JobKind) -> float:
     """How long a job of this kind may run, in seconds."""
-    return spec.scrub.deadline_seconds if kind is JobKind.SCRUB else spec.repair.deadline_seconds
+    is_whole_disk = kind in (JobKind.SCRUB, JobKind.INDEX_REBUILD)  # reads all there is
+    return spec.scrub.deadline_seconds if is_whole_disk else spec.repair.deadline_seconds
 
 
 def overdue(job: Job, spec: ClusterSpec, now: datetime) -> str | None:

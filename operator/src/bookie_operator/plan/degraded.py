@@ -1,7 +1,6 @@
 """Degraded: time or a person is needed. One reason, the most pressing of all that apply.
 
-Of what the platform says about containers that do not start, only the first word is read; of a
-refused boot, the bookie's verdict on each of its disks.
+Of what the platform says about containers that do not start, only the first word is read.
 """
 
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED, refusal_reason
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
 from bookie_operator.plan.failures import NAME_TAKEN, is_told
@@ -27,7 +27,6 @@ from bookie_operator.plan.states import Judged
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
 UNSCHEDULABLE: Final = "Unschedulable"
 CONTAINER_CONFIG: Final = "ContainerConfig"
-LINEAGE_MISMATCH: Final = "LineageMismatch"
 
 _WAITS: Final = {
     "ImagePullBackOff": IMAGE_UNAVAILABLE,
@@ -43,21 +42,9 @@ _WAITS: Final = {
     "PreCreateHookError": CONTAINER_CONFIG,
     "PreStartHookError": CONTAINER_CONFIG,
 }
-_REFUSALS: Final = {
-    "swapped": "SwappedDisk",
-    "foreign": "ForeignDisk",
-    "reshaped": "ReshapedDisks",
-    "torn": "TornStamp",
-}
-"""The bookie's verdict on a disk -> why its boot is refused; the most telling one first."""
-REFUSED_COOKIE: Final = "RefusedCookie"
-"""All disks are its own, yet the metadata does not know this bookie as they do."""
 READ_ONLY: Final = "BookieReadOnly"
 NAMED_MAX: Final = 3
 """Bookies whose own words a message has."""
-REFUSED_REASONS: Final = frozenset(
-    {"RefusedBoot", REFUSED_COOKIE, LINEAGE_MISMATCH, *_REFUSALS.values()}
-)
 _BROKEN: Final = {
     BookieState.CRASH_LOOP: "BookieCrashLoop",
     BookieState.UNRESPONSIVE: "BookieUnresponsive",
@@ -120,28 +107,18 @@ def _refused_boots(found: Findings) -> _Reason:
     names = found.in_states(BookieState.REFUSED)
     if not names:
         return None
-    reasons = {name: refusal_reason(found.judged[name]) for name in names}
+    reasons = {name: _refusal(found.judged[name]) for name in names}
     if len(names) > 1 and all(_is_all_foreign(found.judged[name]) for name in names):
         reason = LINEAGE_MISMATCH  # nobody mixes up every volume of several bookies
     else:
-        reason = min(reasons.values(), key=_rank)
+        reason = min(reasons.values(), key=RANKED.index)
         names.sort(key=lambda name: reasons[name] != reason)
     return reason, f"{', '.join(names)}: {found.judged[names[0]].message}"
 
 
-def refusal_reason(one: Judged) -> str:
-    """Why one bookie refuses to boot, by its verdicts on its disks."""
+def _refusal(one: Judged) -> str:
     disks = one.bookie.health.disks if one.bookie.health else ()
-    verdicts = {disk.verdict for disk in disks}
-    for verdict, reason in _REFUSALS.items():
-        if verdict in verdicts:
-            return reason
-    return REFUSED_COOKIE if verdicts == {"ok"} else "RefusedBoot"
-
-
-def _rank(reason: str) -> int:
-    order = [*_REFUSALS.values(), REFUSED_COOKIE]
-    return order.index(reason) if reason in order else len(order)
+    return refusal_reason({disk.verdict for disk in disks}, one.message)
 
 
 def _is_all_foreign(one: Judged) -> bool:

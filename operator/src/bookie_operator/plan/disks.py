@@ -6,7 +6,8 @@ only then stamps the disks (docs/decisions/2026-11-21-consent-before-marks.md).
 The operator answers in the bookies' place under policy Auto, because it alone sees the fleet: not
 beyond the loss budget, one at a time, and not when disks of several bookies changed within the
 window (that is a storage incident, and the old disks may come back). A stale, foreign or swapped
-disk is a person's decision under every policy; so is everything under Approve.
+disk is a person's decision under every policy; so is everything under Approve. What was left to a
+person once stays so, however late it gets: the status remembers it until the bookie has booted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, FixPolicy
-from bookie_operator.model.status import Incident
+from bookie_operator.model.status import ClusterStatus, Incident
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import CookieFixRequest, Observed, Phase
 from bookie_operator.plan.actions import ApproveCookieFix, Refusal
@@ -32,10 +33,11 @@ _ACTION: Final = "CookieFix"
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """Approvals to give now, and why the others wait."""
+    """Approvals to give now, why the others wait, and which of them wait for a person for good."""
 
     approvals: list[ApproveCookieFix]
     refusals: list[Refusal]
+    held: Mapping[BookieId, str]
 
 
 def cookie_fixes(
@@ -45,9 +47,10 @@ def cookie_fixes(
     *,
     incidents: Sequence[Incident],
     budget: Budget,
+    previous: ClusterStatus,
 ) -> Fixes:
-    fixes = Fixes([], [])
     changed = bookies_with_changed_disks(spec, observed, incidents)
+    fixes = Fixes([], [], _held(spec, judged, changed=changed, previous=previous))
     for bookie_id, one in judged.items():
         request = pending_fix(one)
         if request is None:
@@ -58,7 +61,8 @@ def cookie_fixes(
             # would never be met, and a bookie that waits holds nothing for anybody either.
             fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, person))
             continue
-        refusal = None if budget.rolled_back else _persons_decision(spec, one, changed=changed)
+        held = fixes.held.get(bookie_id, "")
+        refusal = None if budget.rolled_back else _persons_decision(spec, one, held=held)
         if refusal is None and (not_now := budget.refusal(_ACTION, bookie_id)) is not None:
             refusal = replace(not_now, message=f"{not_now.message}; {_how(request)}")
         if refusal is None:
@@ -66,6 +70,24 @@ def cookie_fixes(
         else:
             fixes.refusals.append(refusal)
     return fixes
+
+
+def _held(
+    spec: ClusterSpec,
+    judged: Mapping[BookieId, Judged],
+    *,
+    changed: set[str],
+    previous: ClusterStatus,
+) -> dict[BookieId, str]:
+    """Bookies whose changed disks came with others': as told when it was seen first."""
+    now = f"disks of {', '.join(sorted(changed))} changed within {spec.cookie_fix.window_seconds} s"
+    held = {}
+    for bookie_id, one in judged.items():
+        before = previous.bookie(bookie_id)
+        known = before.fix_held if before is not None and not one.is_booted else ""
+        if known or (len(changed) > 1 and pending_fix(one) is not None):
+            held[bookie_id] = known or now
+    return held
 
 
 def pending_fix(one: Judged) -> CookieFixRequest | None:
@@ -93,7 +115,7 @@ def bookies_with_changed_disks(
     return recent | asking
 
 
-def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> Refusal | None:
+def _persons_decision(spec: ClusterSpec, one: Judged, *, held: str) -> Refusal | None:
     """The reason why the operator may not decide, or None."""
     health = one.bookie.health
     assert health is not None and health.cookie_fix is not None
@@ -104,11 +126,7 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, changed: set[str]) -> R
         return _wait(one, "SuspectDisk", why)
     if spec.cookie_fix.policy is not FixPolicy.AUTO:
         return _wait(one, "AwaitingApproval", f"policy {spec.cookie_fix.policy.value}; {approve}")
-    if len(changed) > 1:
-        window = spec.cookie_fix.window_seconds
-        why = f"disks of {', '.join(sorted(changed))} changed within {window} s; {approve}"
-        return _wait(one, "MultipleBookiesChanged", why)
-    return None
+    return _wait(one, "MultipleBookiesChanged", f"{held}; {approve}") if held else None
 
 
 def _how(request: CookieFixRequest) -> str:

@@ -100,9 +100,9 @@ def _incident(
         epoch_before = boot.epoch - 1
     process = one.bookie.process
     assert process is not None, "a boot record is told by a running one"
-    ended = process.last_exit
-    stopped_at = ended.at if ended and ended.at <= boot.started_at else None
-    cause = cause_of(process, before, boot)
+    ends = [end.at for end in (one.ends.first_kill, process.last_exit) if end is not None]
+    stopped_at = next((at for at in ends if at <= boot.started_at), None)
+    cause = cause_of(process, before, boot, killed=one.ends.first_kill)
     return Incident(
         kind=kind,
         cause=cause.word,

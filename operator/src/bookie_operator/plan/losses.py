@@ -58,13 +58,12 @@ def job_name(task: BookieTask) -> str:
 
 def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
     """The task's status from its job, to the job's end."""
-    now = whole_milliseconds(observed.now)
     job = next((job for job in observed.jobs if job.name == job_name(task)), None)
     if job is None:
         if not task.status.target:
             return task.status
         told = f"job {task.status.target} is gone; see the ledger's metadata for what it did"
-        return _ended(task.status, now, TaskPhase.FAILED, told)
+        return task.status.ended(TaskPhase.FAILED, told, at=observed.now)
     status = task.status
     if not status.target:
         started = whole_milliseconds(job.started_at)
@@ -72,8 +71,10 @@ def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
     if job.running:
         return status
     if job.loss is None or job.exit_code not in (0, None):
-        return _ended(status, now, TaskPhase.FAILED, job.message or "the job left no result")
-    return _ended(status, now, TaskPhase.SUCCEEDED, outcome(job.loss))
+        return status.ended(
+            TaskPhase.FAILED, job.message or "the job left no result", at=observed.now
+        )
+    return status.ended(TaskPhase.SUCCEEDED, outcome(job.loss), at=observed.now)
 
 
 def outcome(loss: LossReport) -> str:
@@ -121,8 +122,3 @@ def _start(task: BookieTask) -> StartJob:
     assert wish.ledger is not None, "the model asks for it"
     decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
     return StartJob(job_name(task), JobKind.ACCEPT_LOSS, engine="", attempt=1, decision=decision)
-
-
-def _ended(status: TaskStatus, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
-    told = {"phase": phase, "message": message[:1024], "finished_at": now}
-    return status.model_copy(update=told)

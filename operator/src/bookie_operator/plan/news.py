@@ -8,9 +8,9 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
 from bookie_operator.plan.actions import Event
-from bookie_operator.plan.degraded import REFUSED_REASONS
 from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.plan.report import READY_STATES
 from bookie_operator.plan.states import GONE, Judged
@@ -34,6 +34,7 @@ _WARNINGS: Final = (
     ConditionType.MIXED_DURABILITY,
     ConditionType.METADATA_ROLLED_BACK,
     ConditionType.COLLECTION_HELD,
+    ConditionType.SPACE_LOW,
 )
 
 
@@ -47,7 +48,7 @@ def state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> 
         if before is not None and process is not None and process.restarts > before.restarts:
             ended = process.last_exit
             told = ended.reason if ended is not None else "for a reason not known"
-            is_clean = ended is not None and ended.code == 0
+            is_clean = ended is not None and ended.is_graceful
             event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
             events.append(event)
         if one.state is was:

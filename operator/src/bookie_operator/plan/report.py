@@ -36,6 +36,12 @@ READY_STATES = (
     BookieState.READ_ONLY,
     BookieState.DRAINING,
 )
+_COMING_WORDS: Final = {
+    "Rolling": "Rolling",
+    "BookiesStarting": "Starting",
+    "WaitingForLease": "WaitingForLease",
+}
+"""Reason of Progressing -> the phase of a cluster that takes entries, and not all of it serves."""
 
 
 def bookie_status(
@@ -44,6 +50,8 @@ def bookie_status(
     *,
     before: BookieStatus | None,
     repair: RepairStatus | None,
+    fix_held: str,
+    now: datetime,
 ) -> BookieStatus:
     """One bookie's entry; what it does not say now is kept from the previous status."""
     health = one.bookie.health
@@ -53,11 +61,14 @@ def bookie_status(
     shutdown = facts.last_shutdown
     if boot is not None:
         shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
+    ends = one.ends
+    is_told = boot is not None and ends.first_kill is not None and boot.epoch > facts.boot_epoch
     # As with the volumes below: an incident is told from where the boot before it ran.
     host = process if process is not None and boot is not None else None
     return BookieStatus(
         id=one.bookie.id,
         state=one.state,
+        state_since=_since(one, before, now=now),
         message=one.message[:1024],
         boot_epoch=boot.epoch if boot else facts.boot_epoch,
         last_shutdown=shutdown,
@@ -66,6 +77,9 @@ def bookie_status(
         unchecked_ledgers=one.unchecked,
         losses_recorded=health.losses_recorded if health else facts.losses_recorded,
         restarts=process.restarts if process else facts.restarts,
+        failures=ends.in_row,
+        last_end=ends.last,
+        first_kill=None if is_told else ends.first_kill,
         instance=process.instance if process else "",
         control=(process.control or "") if process else "",
         silent_since=one.silent_since,
@@ -75,6 +89,23 @@ def bookie_status(
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         disks=_disks(spec, one, before=facts, health=health),
         repair=repair,
+        fix_held=fix_held[:1024],
+    )
+
+
+def _since(one: Judged, before: BookieStatus | None, *, now: datetime) -> datetime:
+    if before is not None and before.state is one.state and before.state_since is not None:
+        return before.state_since
+    return whole_milliseconds(now)
+
+
+def replicas(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> int:
+    """Bookies that run, or did and are to run again: a pod that is replaced is away a moment."""
+    known = {one.id for one in previous.bookies if one.boot_epoch}
+    return sum(
+        one.bookie.process is not None
+        or (bookie_id in known and one.state is not BookieState.LEAVING)
+        for bookie_id, one in judged.items()
     )
 
 
@@ -183,10 +214,10 @@ def phase(conditions: Sequence[Condition], bookies: Sequence[BookieStatus]) -> s
     ):
         if kind.value in true:
             return word
-    progressing = next((c for c in conditions if c.type == ConditionType.PROGRESSING.value), None)
-    if progressing is not None and progressing.reason in _PHASES:
-        return _PHASES[progressing.reason]
+    doing = next((c.reason for c in conditions if c.type == ConditionType.PROGRESSING.value), "")
+    if doing in _PHASES:
+        return _PHASES[doing]
     if ConditionType.AVAILABLE.value not in true:
         has_booted = any(status.boot_epoch for status in bookies)
         return "Unavailable" if has_booted else "Creating"
-    return "Running"
+    return _COMING_WORDS.get(doing, "Running")

@@ -94,7 +94,7 @@ def follow_rereplication(
         return _answered(task, job.rereplication, observed.now)
     why = found.status.message or f"job {task.status.target} is gone"
     if found.status.failures >= attempts_max:
-        return _ended(task, observed.now, TaskPhase.FAILED, why)
+        return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
     return task.status.model_copy(update={"message": f"{why}; it is begun again"[:MESSAGE_MAX]})
 
 
@@ -153,15 +153,10 @@ def _figures(job: Job, previous: RereplicationStatus) -> dict[str, Any] | None:
 
 def _answered(task: BookieTask, report: RereplicationReport, now: datetime) -> TaskStatus:
     if report.refused:
-        return _ended(task, now, TaskPhase.FAILED, report.message or report.refused)
+        return task.status.ended(TaskPhase.FAILED, report.message or report.refused, at=now)
     word = (
         f"{report.ledgers_moved} ledgers moved, {report.ledgers_left} left, "
         f"{report.marks_cleared} of {report.marks_found} marks cleared"
     )
     why = f": {report.message}" if report.message else ""
-    return _ended(task, now, TaskPhase.SUCCEEDED, word + why)
-
-
-def _ended(task: BookieTask, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
-    end = {"phase": phase, "message": message[:MESSAGE_MAX], "finished_at": whole_milliseconds(now)}
-    return task.status.model_copy(update=end)
+    return task.status.ended(TaskPhase.SUCCEEDED, word + why, at=now)

@@ -5,7 +5,7 @@ anything is in limbo or anybody else is out, and within the loss budget. Dead pr
 platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s concern.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -29,6 +29,8 @@ from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.states import GONE, Judged
 
+NAMED_MAX: Final = 5
+"""Volumes that a message names."""
 Steps = tuple[list[Action], list[Refusal]]
 SETTINGS_CHANGED: Final = "SettingsChanged"
 ROLLOUT_HALTED: Final = "RolloutHalted"
@@ -43,10 +45,12 @@ def provision(
     previous: ClusterStatus,
     *,
     kept: Sequence[BookieId] = (),
+    away: Collection[BookieId] = (),
 ) -> Steps:
     """What must exist before a bookie can run, and then the bookie. Destroys nothing.
 
-    `kept`: bookies that must run although they are not wanted any more.
+    `kept`: bookies that must run although they are not wanted any more; `away`: those that must not
+    now, since a job works on their disks.
     """
     names = (*spec.bookie_ids, *kept)
     if spec.paused:
@@ -70,7 +74,7 @@ def provision(
         template = template_of(spec, bookie_id)
         usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
         complete = usable >= {disk.name for disk in template.disks}
-        if complete and _needs_start(bookie, template):
+        if complete and bookie_id not in away and _needs_start(bookie, template):
             actions.append(StartBookie(template))
     return actions, []
 
@@ -87,6 +91,29 @@ def expansions(spec: ClusterSpec, observed: Observed) -> list[Action]:
         and not volume.is_terminating
         and is_smaller(volume.size, disk.size)
     ]
+
+
+def other_classes(spec: ClusterSpec, observed: Observed) -> list[Refusal]:
+    """Volumes of another class than the spec has by now: a volume keeps the one it was made with.
+
+    Told in one sentence, whatever their number; a class that nobody names may be any.
+    """
+    found = [
+        f"{bookie_id} {disk.name} ({volume.storage_class})"
+        for bookie_id in spec.bookie_ids
+        for disk in template_of(spec, bookie_id).disks
+        if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
+        and disk.storage_class
+        and volume.storage_class not in ("", disk.storage_class)
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    why = (
+        f"{', '.join(found[:NAMED_MAX])}{more}: of another class than the spec's, which counts for "
+        "new volumes; replace-disk makes one at a time anew"
+    )
+    return [Refusal("ChangeClass", "NewVolumesOnly", why)]
 
 
 def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:
@@ -152,7 +179,7 @@ def _halted(
     """A bookie that serves keeps its old settings while one fails with the new ones, also when
     that one serves between two ends."""
     for one in _renewed(spec, judged):
-        ends = one.bookie.process.failures if one.bookie.process is not None else 0
+        ends = one.ends.in_row
         if one.state not in FAILING and not ends:
             continue
         told = f"{ends} ends in a row" if ends else one.state.value

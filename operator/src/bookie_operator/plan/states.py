@@ -6,7 +6,7 @@ the previous status for as long as the bookie itself says nothing newer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,16 +19,18 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainStatus,
 )
-from bookie_operator.observed import Bookie, Observed, Phase, Process
+from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase, Process
+from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 from bookie_operator.plan.hung import silence, words
 
 CRASH_LOOP_MIN: Final = 3
-"""Ends in a row, none of them after a first answer, that make a crash loop."""
+"""Ends in a row that make a crash loop, until a process answers or runs on."""
 STARTING_MAX: Final = timedelta(seconds=60)
-"""A process whose control plane does not answer for longer is called unresponsive."""
+"""A process whose control plane does not answer for longer is called unresponsive; one that is to
+come and is not there for longer, down."""
 
 GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
-"""No process to believe."""
+"""No process whose word can be taken: none there, or none that has answered between its ends."""
 _BY_BROKENNESS: Final = (
     BookieState.UNRESPONSIVE,
     BookieState.REFUSED,
@@ -59,6 +61,7 @@ class Judged:
     impairment: str | None
     silent_since: datetime | None = None
     hung_restarts: int = 0
+    ends: Ends = NO_ENDS
 
     @property
     def is_booted(self) -> bool:
@@ -87,7 +90,7 @@ def judge_all(
         *observed.bookies,
         *(BookieId(one.id) for one in previous.bookies if not _has_left(one, previous.drain)),
     }
-    return {
+    judged = {
         bookie_id: _left_alone(observed.bookie(bookie_id))
         if bookie_id not in wanted and _is_leaving(observed.bookie(bookie_id), previous.drain)
         else judge(
@@ -95,6 +98,19 @@ def judge_all(
         )
         for bookie_id in sorted(known, key=_numeric)
     }
+    for job in observed.jobs:
+        if job.kind is JobKind.INDEX_REBUILD and job.running and job.bookie in judged:
+            judged[job.bookie] = _while_rebuilt(judged[job.bookie], job)
+    return judged
+
+
+def _while_rebuilt(one: Judged, job: Job) -> Judged:
+    """It is away for a reason of ours, for as long as that takes."""
+    if one.bookie.process is not None and one.bookie.process.running:
+        return one
+    told = job.waiting or job.progress or f"by job {job.name}"
+    state, message = BookieState.STARTING, f"its index is built anew: {told}"
+    return replace(one, state=state, message=message)
 
 
 def _has_left(one: BookieStatus, drain: DrainStatus | None) -> bool:
@@ -123,7 +139,8 @@ def _left_alone(bookie: Bookie) -> Judged:
 
 
 def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Judged:
-    state, message = _state(bookie, previous=previous, now=now)
+    ends = ends_of(bookie, previous, now=now)
+    state, message = _state(bookie, previous=previous, in_row=ends.in_row, now=now)
     since, restarts = silence(bookie, previous, now)
     if state is BookieState.UNRESPONSIVE:
         message = words(bookie, since, restarts)
@@ -148,20 +165,20 @@ def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Ju
         impairment=_impairment(bookie, state=state, marks=limbo + unchecked),
         silent_since=since,
         hung_restarts=restarts,
+        ends=ends,
     )
 
 
 def _state(
-    bookie: Bookie, *, previous: BookieStatus | None, now: datetime
+    bookie: Bookie, *, previous: BookieStatus | None, in_row: int, now: datetime
 ) -> tuple[BookieState, str]:
     process = bookie.process
-    if process is not None and bookie.health is None and process.failures >= CRASH_LOOP_MIN:
+    if process is not None and bookie.health is None and in_row >= CRASH_LOOP_MIN:
         ended = process.last_exit
         told = ended.reason if ended else "no reason known"
-        return BookieState.CRASH_LOOP, f"{process.failures} ends in a row: {told}"
+        return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {told}"
     if process is None:
-        was_known = previous is not None and previous.boot_epoch > 0
-        return (BookieState.DOWN, "no process") if was_known else (BookieState.PENDING, "")
+        return _absent(previous, now=now)
     if not process.running:
         return _not_running(process, previous, now=now)
     health = bookie.health
@@ -172,6 +189,17 @@ def _state(
     return BookieState.UNRESPONSIVE, ""
 
 
+def _absent(previous: BookieStatus | None, *, now: datetime) -> tuple[BookieState, str]:
+    """No pod: for a moment that is how one takes the place of another."""
+    if previous is None or not previous.boot_epoch:
+        return BookieState.PENDING, ""
+    since = previous.state_since if previous.state is BookieState.STARTING else None
+    is_late = since is not None and now - since > STARTING_MAX
+    if is_late or previous.state is BookieState.DOWN:
+        return BookieState.DOWN, "no process"
+    return BookieState.STARTING, "its process is not there yet"
+
+
 def _not_running(
     process: Process, previous: BookieStatus | None, *, now: datetime
 ) -> tuple[BookieState, str]:
@@ -179,6 +207,9 @@ def _not_running(
     ended = process.last_exit
     if ended is not None:
         told = f"process ended: {ended.reason}"
+        is_expected = ended.is_graceful and not process.waiting
+        if is_expected and now - ended.at <= STARTING_MAX:
+            return BookieState.STARTING, told
         return BookieState.DOWN, f"{told}; {process.waiting}" if process.waiting else told
     if previous is None or not previous.boot_epoch:
         return BookieState.PENDING, process.waiting

@@ -26,6 +26,9 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
+from bookie_operator.plan.rebuilds import begun, follow_rebuild
+from bookie_operator.plan.rebuilds import job_name as rebuild_name
+from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
 from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
 from bookie_operator.plan.states import Judged
@@ -92,6 +95,8 @@ def mistake(spec: ClusterSpec, task: BookieTask) -> str:
     """Why a task can never be carried out on this cluster; empty = it can."""
     if task.spec.type is TaskType.REREPLICATE:
         return mistaken_rereplication(spec, task)
+    if task.spec.type is TaskType.INDEX_REBUILD:
+        return mistaken_rebuild(spec, task)
     if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
         return f"the cluster has no bookie {task.spec.bookie}"
     disks = [disk.name for disk in spec.storage.disks]
@@ -142,6 +147,10 @@ def _follow(
         return _follow_replacement(task, observed, actions)
     if task.spec.type is TaskType.ACCEPT_LOSS:
         return follow_acceptance(task, observed)
+    if task.spec.type is TaskType.INDEX_REBUILD:
+        if any(isinstance(one, StartJob) and one.name == rebuild_name(task) for one in actions):
+            return begun(task, observed)
+        return follow_rebuild(spec, task, judged[BookieId(task.spec.bookie)], observed)
     if task.spec.type is TaskType.REREPLICATE:
         limit = spec.repair.max_attempts
         return follow_rereplication(task, observed, replicating, attempts_max=limit)
@@ -270,6 +279,4 @@ def _started(task: BookieTask, now: datetime, target: str) -> TaskStatus:
 
 
 def _ended(task: BookieTask, now: datetime, phase: TaskPhase, message: str) -> TaskStatus:
-    return task.status.model_copy(
-        update={"phase": phase, "message": message, "finished_at": whole_milliseconds(now)}
-    )
+    return task.status.ended(phase, message, at=now)

@@ -60,7 +60,8 @@ class Platform(Protocol):
         """
 
     async def start_job(self, job: StartJob) -> bool:
-        """Create-only; False = a job of this name exists."""
+        """Create-only; False = a job of this name exists, or not now: the bookie whose disks it
+        works on still stops."""
 
     async def stop_job(self, name: str) -> None: ...
 

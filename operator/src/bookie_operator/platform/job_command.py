@@ -1,9 +1,10 @@
 """What a job runs: the words behind the interpreter, the same on every platform. Pure.
 
-The platform adds where the result goes. A loss is accepted by the command line that people use too;
-all else is done by the repair library's own (`python -m bookie.repair`).
+The platform adds where the result goes. A loss is accepted, and an index built anew, by the command
+line that people use too; all else is done by the repair library's own (`python -m bookie.repair`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from bookie_operator.observed import JobKind
@@ -22,7 +23,7 @@ _WORDS: Final = {
 
 
 def engine_words(job: StartJob, metadata_url: str) -> list[str]:
-    """Of every job but one that accepts a loss."""
+    """Of every job but those that are commands of people."""
     words = ["-m", ENGINE_MODULE, *_WORDS[job.kind], "--metadata", metadata_url]
     if job.bookie_id is not None:
         words += ["--bookie", job.bookie_id]
@@ -37,3 +38,8 @@ def accept_loss_words(wish: LossDecision, metadata_url: str) -> list[str]:
     if wish.entry_id is not None:
         words += ["--entry", str(wish.entry_id)]
     return [*words, "--yes", "--output", "json", "--metadata", metadata_url]
+
+
+def rebuild_words(directories: Iterable[str]) -> list[str]:
+    """Behind `bookie`, whose other processes are away; it locks these folders nevertheless."""
+    return ["index", "rebuild", "--yes", *directories]

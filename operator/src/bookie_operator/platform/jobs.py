@@ -21,7 +21,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
-from bookie_operator.platform.job_command import accept_loss_words, engine_words
+from bookie_operator.platform.job_command import accept_loss_words, engine_words, rebuild_words
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
 from bookie_operator.reports import message_of, with_report
 
@@ -86,7 +86,7 @@ class JobProcesses:
         folder = self._folders.jobs / wanted.name
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
-        command = self._command(wanted, metadata_url, result)
+        command = self._rebuild(wanted) or self._command(wanted, metadata_url, result)
         answer = result if wanted.kind is JobKind.ACCEPT_LOSS else None
         process = self._children.spawn(
             command, log=folder / "log.txt", folder=folder, answer=answer
@@ -102,6 +102,13 @@ class JobProcesses:
         )
         self._save(_Record(job, process))
         return True
+
+    def _rebuild(self, wanted: StartJob) -> list[str]:
+        """Of a job on disks of a bookie; empty for any other."""
+        if wanted.kind is not JobKind.INDEX_REBUILD or wanted.bookie_id is None:
+            return []
+        folders = (str(self._folders.volume(wanted.bookie_id, disk)) for disk in wanted.disks)
+        return [sys.executable, "-m", "bookie", *rebuild_words(folders)]
 
     def stop(self, name: str) -> None:
         """End it with all it started; its end shows in the next look at jobs."""

@@ -17,7 +17,7 @@ import yaml
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, DiskRole
-from bookie_operator.observed import Bookie, Exit, Process, Volume
+from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -31,8 +31,7 @@ from bookie_operator.platform.volumes import volumes_of
 
 HOST: Final = "127.0.0.1"
 BACKOFF_MAX: Final = timedelta(seconds=60)
-STEADY: Final = timedelta(seconds=60)
-"""A process that ran this long starts the back-off anew: its next restart is immediate."""
+"""Of the waits between ends in a row; after a steady run the next restart is immediate."""
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 """A larger log is set aside as log.old.txt at the next start."""
 
@@ -82,6 +81,8 @@ class Kubelet:
         self._clock = clock
         self._records: dict[BookieId, Record] = {}
         self._held: set[BookieId] = set()
+        self._asked: set[BookieId] = set()
+        """Bookies whose process is being stopped: its end is no failure."""
         self.metadata_url: str | None = None
 
     def adopt(self) -> None:
@@ -104,9 +105,17 @@ class Kubelet:
         record = self._records.get(bookie_id)
         return record.process if record else None
 
+    def expect_end(self, bookie_id: BookieId) -> None:
+        """Its process is being stopped on purpose."""
+        self._asked.add(bookie_id)
+
     def hold(self, bookie_id: BookieId) -> None:
-        """Do not start it again: it is to be forgotten."""
+        """Do not start it again: it is to be forgotten, or its disks are worked on."""
         self._held.add(bookie_id)
+
+    def release(self, bookie_id: BookieId) -> None:
+        """Start it again when it is due."""
+        self._held.discard(bookie_id)
 
     def forget(self, bookie_id: BookieId) -> None:
         """It is not to run any more, and does not; its volumes are left."""
@@ -148,7 +157,6 @@ class Kubelet:
             running=record.process is not None,
             revision=record.revision if record.process else record.template.revision,
             restarts=record.restarts,
-            failures=record.row,
             started_at=record.started_at,
             last_exit=record.last_exit,
             control=control,
@@ -173,11 +181,12 @@ class Kubelet:
         code = self._children.exit_code(process)
         self._children.forget(process)
         now = self._clock()
-        steady = record.started_at is not None and now - record.started_at >= STEADY
-        row = 1 if steady else record.row + 1
-        if code == 0:
-            row = 0  # it was told to stop, and did
-        ended = Exit(at=now, code=code, reason=exit_reason(code))
+        lasted = now - record.started_at if record.started_at is not None else None
+        is_planned = bookie_id in self._asked
+        self._asked.discard(bookie_id)
+        ended = Exit(now, code, exit_reason(code), lasted, is_planned)
+        row = 1 if lasted is not None and lasted >= STEADY else record.row + 1
+        row = 0 if ended.is_graceful else row
         self._save(replace(record, process=None, last_exit=ended, row=row))
 
     def _start_if_due(self, bookie_id: BookieId) -> None:
@@ -270,12 +279,30 @@ def record_tree(record: Record) -> dict[str, Any]:
         "startedAt": record.started_at.isoformat() if record.started_at else None,
         "restarts": record.restarts,
         "row": record.row,
-        "lastExit": (
-            {"at": ended.at.isoformat(), "code": ended.code, "reason": ended.reason}
-            if ended
-            else None
-        ),
+        "lastExit": _exit_tree(ended) if ended else None,
     }
+
+
+def _exit_tree(ended: Exit) -> dict[str, Any]:
+    lasted = ended.lasted.total_seconds() if ended.lasted is not None else None
+    return {
+        "at": ended.at.isoformat(),
+        "code": ended.code,
+        "reason": ended.reason,
+        "lasted": lasted,
+        "planned": ended.is_planned,
+    }
+
+
+def _exit_of(tree: Mapping[str, Any]) -> Exit:
+    lasted = tree.get("lasted")  # an earlier version wrote neither this nor `planned`
+    return Exit(
+        at=datetime.fromisoformat(tree["at"]),
+        code=tree["code"],
+        reason=tree["reason"],
+        lasted=timedelta(seconds=lasted) if lasted is not None else None,
+        is_planned=tree.get("planned", False),
+    )
 
 
 def record_of(tree: Mapping[str, Any]) -> Record:
@@ -292,9 +319,5 @@ def record_of(tree: Mapping[str, Any]) -> Record:
         started_at=datetime.fromisoformat(started) if started else None,
         restarts=tree["restarts"],
         row=tree["row"],
-        last_exit=(
-            Exit(datetime.fromisoformat(ended["at"]), ended["code"], ended["reason"])
-            if ended
-            else None
-        ),
+        last_exit=_exit_of(ended) if ended else None,
     )

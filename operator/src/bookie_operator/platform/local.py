@@ -18,7 +18,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
-from bookie_operator.observed import Bookie, Job
+from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
@@ -63,6 +63,8 @@ class LocalPlatform:
         self._on_event = on_event
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}
+        self._rebuilt: dict[str, BookieId] = {}
+        """Job -> the bookie whose indexes it builds anew, and which is held meanwhile."""
         self._told: dict[tuple[str, str, str], float] = {}
         self._told_once: set[str] = set()
 
@@ -72,6 +74,10 @@ class LocalPlatform:
         self._told_once = {str(told["once"]) for told in self._folders.events() if "once" in told}
         self._kubelet.adopt()
         self._jobs.adopt()
+        for job in self._jobs.jobs():
+            if job.kind is JobKind.INDEX_REBUILD and job.running and job.bookie is not None:
+                self._rebuilt[job.name] = job.bookie
+                self._kubelet.hold(job.bookie)
 
     async def close(self) -> None:
         """Leave; bookies, jobs and ZooKeeper run on."""
@@ -92,7 +98,11 @@ class LocalPlatform:
         return self._kubelet.bookies()
 
     async def jobs(self) -> Sequence[Job]:
-        return self._jobs.jobs()
+        jobs = self._jobs.jobs()
+        for job in jobs:
+            if job.name in self._rebuilt and not job.running:
+                self._kubelet.release(self._rebuilt.pop(job.name))
+        return jobs
 
     async def tasks(self) -> Sequence[BookieTask]:
         tasks = []
@@ -174,6 +184,8 @@ class LocalPlatform:
         done: Callable[[], None] = lambda: None,
     ) -> None:
         """Stop gracefully in the background, under the bookie's lock, then do `then`."""
+        if process is not None:
+            self._kubelet.expect_end(bookie_id)
 
         def work() -> None:
             with held(self._folders.bookie(bookie_id) / "lock", wait=True):
@@ -196,7 +208,23 @@ class LocalPlatform:
     async def start_job(self, job: StartJob) -> bool:
         if self._kubelet.metadata_url is None:
             raise UnavailableError("the metadata store's address is not known yet")
-        return self._jobs.start(job, metadata_url=self._kubelet.metadata_url)
+        url = self._kubelet.metadata_url
+        if job.kind is JobKind.INDEX_REBUILD and job.bookie_id is not None:
+            return self._start_without(job.bookie_id, job, metadata_url=url)
+        return self._jobs.start(job, metadata_url=url)
+
+    def _start_without(self, bookie_id: BookieId, job: StartJob, *, metadata_url: str) -> bool:
+        """Start the job once this bookie has stopped; it is held until the job has ended."""
+        if bookie_id in self._stopping or job.name in self._rebuilt:
+            return False
+        self._rebuilt[job.name] = bookie_id
+        self._kubelet.hold(bookie_id)
+
+        def start() -> None:
+            self._jobs.start(job, metadata_url=metadata_url)
+
+        self._begin(bookie_id, self._kubelet.process_of(bookie_id), lambda: None, done=start)
+        return True
 
     async def stop_job(self, name: str) -> None:
         self._jobs.stop(name)

@@ -141,15 +141,7 @@ def _pod(
     tmp, tmp_mount = scratch(size="64Mi")
     volumes = [
         {"name": "settings", "configMap": {"name": settings}},
-        *(
-            {
-                "name": f"disk-{disk.name}",
-                "persistentVolumeClaim": {
-                    "claimName": names.claim_name(name, template.bookie_id, disk.name)
-                },
-            }
-            for disk in template.disks
-        ),
+        *(disk_volume(name, template.bookie_id, disk.name) for disk in template.disks),
         tmp,
     ]
     return {
@@ -163,6 +155,12 @@ def _pod(
         **_placed(spec.scheduling, name),
         **pull_secrets(spec.image_pull_secrets),
     }
+
+
+def disk_volume(cluster: str, bookie_id: BookieId, disk: str) -> Part:
+    """A volume of a pod: the bookie's claim of this disk."""
+    claimed = {"claimName": names.claim_name(cluster, bookie_id, disk)}
+    return {"name": f"disk-{disk}", "persistentVolumeClaim": claimed}
 
 
 def _container(
@@ -229,6 +227,15 @@ def _placed(scheduling: Scheduling, cluster: str) -> Part:
             }
         ],
     }
+    placed |= where_bookies_run(scheduling)
+    if scheduling.priority_class_name:
+        placed["priorityClassName"] = scheduling.priority_class_name
+    return placed
+
+
+def where_bookies_run(scheduling: Scheduling) -> Part:
+    """Nodes that a bookie's pod may be on, and so its volumes."""
+    placed: Part = {}
     if scheduling.node_selector:
         placed["nodeSelector"] = dict(scheduling.node_selector)
     if scheduling.tolerations:
@@ -236,6 +243,4 @@ def _placed(scheduling: Scheduling, cluster: str) -> Part:
             {key: value for key, value in toleration.as_dict().items() if value != ""}
             for toleration in scheduling.tolerations
         ]
-    if scheduling.priority_class_name:
-        placed["priorityClassName"] = scheduling.priority_class_name
     return placed

@@ -18,9 +18,10 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.deadlines import deadline_s
-from bookie_operator.platform.job_command import accept_loss_words, engine_words
+from bookie_operator.platform.job_command import accept_loss_words, engine_words, rebuild_words
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -63,6 +64,10 @@ def job_manifest(
     cluster: BookieCluster, job: StartJob, *, metadata_url: str, now: datetime
 ) -> Object:
     name, spec = cluster.metadata.name, cluster.spec
+    if job.kind is JobKind.INDEX_REBUILD:
+        pod = _pod_with_disks(cluster, job)
+    else:
+        pod = _pod(cluster, job, command(job, metadata_url))
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
     if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
         more = {}
@@ -78,10 +83,7 @@ def job_manifest(
             "backoffLimit": 0,  # the planner tries again, with its own waits and a new name
             "ttlSecondsAfterFinished": TTL_S,
             "activeDeadlineSeconds": int(deadline_s(spec, job.kind)) + DEADLINE_SLACK_S,
-            "template": {
-                "metadata": {"labels": own},
-                "spec": _pod(cluster, job, command(job, metadata_url)),
-            },
+            "template": {"metadata": {"labels": own}, "spec": pod},
         },
     }
 
@@ -143,6 +145,39 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
         "securityContext": pod_security(),
         "containers": [container],
         "volumes": [tmp],
+        **pull_secrets(spec.image_pull_secrets),
+    }
+
+
+def _pod_with_disks(cluster: BookieCluster, job: StartJob) -> Part:
+    """With the bookie's image and volumes, where it could run itself; it needs no network."""
+    spec, name = cluster.spec, cluster.metadata.name
+    assert job.bookie_id is not None, "its disks are somebody's"
+    tmp, tmp_mount = scratch()
+    folders = {disk: f"{DATA}/{disk}" for disk in job.disks}
+    container = {
+        "name": CONTAINER,
+        **image_of(spec, spec.image),
+        "args": ["bookie", *rebuild_words(folders.values())],
+        "env": value_env({"HOME": "/tmp"}),
+        "resources": resources(spec.resources),
+        "securityContext": container_security(),
+        "terminationMessagePath": SUMMARY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            tmp_mount,
+            *({"name": f"disk-{disk}", "mountPath": path} for disk, path in folders.items()),
+        ],
+    }
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": names.bookie_account(name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(),
+        "containers": [container],
+        "volumes": [tmp, *(disk_volume(name, job.bookie_id, disk) for disk in job.disks)],
+        **where_bookies_run(spec.scheduling),
         **pull_secrets(spec.image_pull_secrets),
     }
 

@@ -145,7 +145,6 @@ class KubernetesPlatform:
             claims=claims,
             sets=sets,
             node_boots=await self._node_boots(pods),
-            now=self._clock(),
         )
 
     async def _node_boots(self, pods: Sequence[Object]) -> dict[str, str]:
@@ -381,6 +380,10 @@ class KubernetesPlatform:
 
     async def start_job(self, job: StartJob) -> bool:
         url = self._known_url()
+        # A volume may be mounted by one pod only; the next pass looks whether that has gone.
+        owner = job.bookie_id if job.disks else None
+        if owner is not None and not await self._is_fenced(owner):
+            return False
         await self._prune_jobs()
         await self._keeper.keep(accounts(self._cluster))
         body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())

@@ -15,10 +15,11 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, CONTAINER
 
-STEADY: Final = timedelta(seconds=60)
-"""A container that runs this long is no longer counted as ending in a row."""
 SIGNALLED: Final = 128
-"""Exit codes above it are signals."""
+SIGNALS_MAX: Final = 64
+"""Exit codes above the one are signals, as far as there are so many; 255 is none."""
+LOST: Final = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Reasons of ends that nobody saw, as with a node that was restarted: their code is made up."""
 
 
 def moment(text: str | None) -> datetime | None:
@@ -32,7 +33,6 @@ def bookies_of(
     claims: Sequence[Object],
     sets: Sequence[Object],
     node_boots: Mapping[str, str],
-    now: datetime,
 ) -> dict[BookieId, Bookie]:
     """Every bookie that has a StatefulSet, a pod, or a volume that was not kept after it left."""
     live = [claim for claim in claims if names.RETAINED_LABEL not in claim["metadata"]["labels"]]
@@ -44,7 +44,7 @@ def bookies_of(
         BookieId(bookie_id): Bookie(
             id=BookieId(bookie_id),
             volumes={volume.disk: volume for volume in map(volume_of, live_of(live, bookie_id))},
-            process=_process(mine, node_boots, now=now),
+            process=_process(mine, node_boots),
         )
         for bookie_id, mine in by_bookie.items()
     }
@@ -65,12 +65,11 @@ def volume_of(claim: Object) -> Volume:
         uid=str(metadata["uid"]),
         size=str(claim["spec"]["resources"]["requests"].get("storage", "")),
         is_terminating="deletionTimestamp" in metadata,
+        storage_class=str(claim["spec"].get("storageClassName") or ""),
     )
 
 
-def _process(
-    pods: Sequence[Object], node_boots: Mapping[str, str], *, now: datetime
-) -> Process | None:
+def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process | None:
     """Of the newest pod; an older one that is still ending is not asked any more."""
     if not pods:
         return None
@@ -81,7 +80,6 @@ def _process(
     running = state.get("running")
     restarts = int(container.get("restartCount", 0))
     started_at = moment(running["startedAt"]) if running else None
-    steady = started_at is not None and now - started_at >= STEADY
     node = str((pod.get("spec") or {}).get("nodeName", ""))
     ip = status.get("podIP")
     return Process(
@@ -89,9 +87,8 @@ def _process(
         running=running is not None,
         revision=str((metadata.get("annotations") or {}).get(names.REVISION, "")),
         restarts=restarts,
-        failures=0 if steady else restarts,
         started_at=started_at or moment(metadata.get("creationTimestamp")),
-        last_exit=_last_exit(container),
+        last_exit=_last_exit(container, asked_at=_asked_to_end(metadata)),
         control=f"{ip}:{ADMIN_PORT}" if running and ip else None,
         is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
         waiting=waiting_reason(pod),
@@ -130,7 +127,14 @@ def told(reason: str | None, message: str | None) -> str:
     return f"{reason or 'Unknown'}: {message}" if message else str(reason or "Unknown")
 
 
-def _last_exit(container: Mapping[str, Any]) -> Exit | None:
+def _asked_to_end(metadata: Mapping[str, Any]) -> datetime | None:
+    """When the pod's deletion was asked for: its timestamp is when the grace period is over."""
+    end = moment(metadata.get("deletionTimestamp"))
+    grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+    return end - grace if end is not None else None
+
+
+def _last_exit(container: Mapping[str, Any], *, asked_at: datetime | None) -> Exit | None:
     """The last end, of this container or of the one before it in the same pod."""
     for state in (container.get("state"), container.get("lastState")):
         ended = (state or {}).get("terminated")
@@ -139,8 +143,12 @@ def _last_exit(container: Mapping[str, Any]) -> Exit | None:
             at = moment(ended.get("finishedAt"))
             if at is None:
                 continue
-            signal = code - SIGNALLED if code > SIGNALLED else 0
+            began = moment(ended.get("startedAt"))
+            signal = code - SIGNALLED if 0 < code - SIGNALLED <= SIGNALS_MAX else 0
             how = f"signal {signal}" if signal else f"exit code {code}"
             reason = str(ended.get("reason") or "Error")
-            return Exit(at, -signal if signal else code, f"{reason} ({how})")
+            known = None if reason in LOST else -signal if signal else code
+            lasted = at - began if began is not None else None
+            is_planned = asked_at is not None and at >= asked_at
+            return Exit(at, known, f"{reason} ({how})", lasted, is_planned)
     return None

@@ -1,0 +1,154 @@
+"""Indexes of entries that are built anew on request, while their bookie is away.
+
+A bookie whose index is lost refuses to boot: what it holds is still in its log. The job scans that,
+and the next boot counts as one after an unclean stop, so that what the index knew alone is doubted
+and repaired. It takes no copy away and the bookie is out anyhow: no loss budget is asked. One job
+per task, named after it; the platform stops the bookie before, and nothing starts it meanwhile.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec, DiskRole
+from bookie_operator.model.status import BookieState, whole_milliseconds
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
+from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.states import Judged
+
+_ACTION = "RebuildIndex"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilds:
+    """What to do now, why the others wait, and the bookies that are not to be started meanwhile."""
+
+    actions: list[Action]
+    refusals: list[Refusal]
+    away: set[BookieId]
+
+
+def rebuilds(
+    cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
+) -> Rebuilds:
+    jobs = {job.name: job for job in observed.jobs if job.kind is JobKind.INDEX_REBUILD}
+    made = Rebuilds([], [], {job.bookie for job in jobs.values() if job.running and job.bookie})
+    for job in jobs.values():
+        reason = overdue(job, cluster.spec, observed.now) if job.running else None
+        if reason is not None:
+            made.actions.append(StopJob(job.name, reason))
+    for task in observed.tasks:
+        if task.spec.type is not TaskType.INDEX_REBUILD or task.status.phase.is_final:
+            continue
+        if job_name(task) in jobs or mistake(cluster.spec, task):
+            continue
+        if _is_given_up(cluster.spec, task, observed.now):
+            continue
+        one = judged[BookieId(task.spec.bookie)]
+        refusal = _refusal(cluster, task, one, is_busy=one.bookie.id in made.away)
+        if refusal is None:
+            made.actions.append(_start(cluster.spec, task, one))
+            made.away.add(one.bookie.id)
+        else:
+            made.refusals.append(refusal)
+    return made
+
+
+def job_name(task: BookieTask) -> str:
+    """Of the only job that this very task ever gets."""
+    facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
+    return f"{task.spec.cluster}-index-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+
+
+def mistake(spec: ClusterSpec, task: BookieTask) -> str:
+    """Why it can never be carried out on this cluster; empty = it can."""
+    if task.spec.bookie not in spec.bookie_ids:
+        return f"the cluster has no bookie {task.spec.bookie}"
+    disks = _ledger_disks(spec)
+    if task.spec.disk and task.spec.disk not in disks:
+        named = ", ".join(disks)
+        return f"{task.spec.disk} is no disk with an index: expected one of {named}, or none"
+    return ""
+
+
+def _is_given_up(spec: ClusterSpec, task: BookieTask, now: datetime) -> bool:
+    """Begun so long ago that its bookie has stopped and its job has been there, and was stopped."""
+    began = task.status.started_at
+    seconds = spec.grace_period_seconds + spec.repair.start_deadline_seconds
+    return began is not None and now - began > timedelta(seconds=seconds)
+
+
+def follow_rebuild(
+    spec: ClusterSpec, task: BookieTask, one: Judged, observed: Observed
+) -> TaskStatus:
+    """The task's status from its job, to the job's end."""
+    job = next((job for job in observed.jobs if job.name == job_name(task)), None)
+    if job is None:
+        if one.is_booted:
+            why = f"{one.bookie.id} has booted: only an index that keeps it from that is built anew"
+            return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
+        if _is_given_up(spec, task, observed.now):
+            why = f"job {task.status.target} did not start in time, or took too long"
+            return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
+        return task.status
+    status = task.status
+    if not status.target:
+        started = whole_milliseconds(job.started_at)
+        status = TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job.name)
+    if job.running:
+        return status
+    return status.ended(*_outcome(task, job), at=observed.now)
+
+
+def begun(task: BookieTask, observed: Observed) -> TaskStatus:
+    """From the pass that wants the job on: the bookie is on its way out already."""
+    if task.status.phase is not TaskPhase.PENDING:
+        return task.status
+    started = whole_milliseconds(observed.now)
+    return TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job_name(task))
+
+
+def _outcome(task: BookieTask, job: Job) -> tuple[TaskPhase, str]:
+    if job.exit_code not in (0, None):
+        return TaskPhase.FAILED, job.message or f"exit code {job.exit_code}"
+    what = f"the index of {task.spec.disk}" if task.spec.disk else "every index"
+    return TaskPhase.SUCCEEDED, f"{what} is built anew; {task.spec.bookie} boots, a repair follows"
+
+
+def _refusal(
+    cluster: BookieCluster, task: BookieTask, one: Judged, *, is_busy: bool
+) -> Refusal | None:
+    if cluster.spec.paused:
+        return _wait(one, "Paused", "spec.paused is true")
+    if is_busy:
+        return _wait(one, "OneActionAtATime", "another job builds an index of it")
+    # Once begun its bookie is away, and says nothing of itself.
+    if one.state is not BookieState.REFUSED and not task.status.target:
+        state = f"{one.bookie.id} is {one.state}"
+        return _wait(one, "NotRefused", f"{state}: its boot does not say that an index is lost")
+    return None
+
+
+def _wait(one: Judged, predicate: str, message: str) -> Refusal:
+    return Refusal(_ACTION, predicate, message, bookie=one.bookie.id)
+
+
+def _start(spec: ClusterSpec, task: BookieTask, one: Judged) -> StartJob:
+    disks = (task.spec.disk,) if task.spec.disk else _ledger_disks(spec)
+    return StartJob(
+        job_name(task),
+        JobKind.INDEX_REBUILD,
+        engine="",
+        attempt=1,
+        bookie_id=one.bookie.id,
+        disks=disks,
+    )
+
+
+def _ledger_disks(spec: ClusterSpec) -> tuple[str, ...]:
+    return tuple(disk.name for disk in spec.storage.disks if disk.role is DiskRole.LEDGER)

@@ -1,0 +1,127 @@
+"""What was left to a person stays with a person, until one decides or the old disks are back."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.task import BookieTask
+from bookie_operator.observed import Bookie, Phase
+from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.actions import ApproveCookieFix
+from operator_scenes import DISKS, at, bookie, cluster, fix_request, observed, task
+
+B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
+LATE = 700.0
+"""Beyond the window of 600 s."""
+
+
+def asking(name: BookieId, *, plan_id: str = "plan-1") -> Bookie:
+    return bookie(
+        name,
+        phase=Phase.AWAITING_APPROVAL,
+        epoch=2,
+        reason="DiskReplaced",
+        fix=fix_request(plan_id),
+        verdicts={"ledger-0": "empty"},
+    )
+
+
+def back_at_home(name: BookieId, *, epoch: int = 2, reason: str = "CleanStop") -> Bookie:
+    return bookie(name, epoch=epoch, reason=reason)
+
+
+@dataclass
+class Fleet:
+    """One fleet, pass by pass; bookie-0's disk was replaced and fixed at 5 s."""
+
+    status: ClusterStatus = field(
+        default_factory=lambda: plan(cluster(), observed(), ClusterStatus()).status
+    )
+
+    def seen(self, seconds: float, *special: Bookie, tasks: tuple[BookieTask, ...] = ()) -> Plan:
+        fixed = bookie(B0, epoch=2, reason="DiskReplaced")
+        look = observed(fixed, *special, seconds=seconds, tasks=tasks)
+        made = plan(cluster(), look, self.status)
+        # As a restarted operator has it: the object as the API server keeps it.
+        self.status = ClusterStatus.model_validate(made.status.as_dict())
+        return made
+
+    def held(self) -> "Fleet":
+        self.seen(5)
+        assert not approvals(self.seen(300, asking(B1)))
+        return self
+
+
+def approvals(made: Plan) -> list[str]:
+    return [one.approved_by for one in made.actions if isinstance(one, ApproveCookieFix)]
+
+
+def predicates(made: Plan) -> list[str]:
+    return [refusal.predicate for refusal in made.refusals if refusal.action == "CookieFix"]
+
+
+def test_d6_a_persons_decision_is_not_made_when_the_window_has_passed() -> None:
+    late = Fleet().held().seen(LATE, asking(B1))
+    assert not approvals(late) and predicates(late) == ["MultipleBookiesChanged"]
+    assert "approve plan plan-1" in late.refusals[0].message
+    assert late.status.is_true(ConditionType.DEGRADED)
+    assert late.status.blocked[0].since == at(300)
+
+
+def test_d6_it_outlasts_restarts_of_the_bookie_and_other_plans() -> None:
+    fleet = Fleet().held()
+    fleet.seen(400, bookie(B1, phase=None, running=False))
+    fleet.seen(500, bookie(B1, phase=Phase.BOOTING, epoch=2))
+    late = fleet.seen(LATE, asking(B1, plan_id="plan-2"))
+    assert not approvals(late) and "approve plan plan-2" in late.refusals[0].message
+
+
+def test_d6_it_outlasts_what_is_in_the_way_for_a_while() -> None:
+    fleet = Fleet().held()
+    fleet.seen(400, bookie(B0, epoch=2, metadata_rolled_back="older"), asking(B1))
+    assert predicates(fleet.seen(LATE, asking(B1))) == ["MultipleBookiesChanged"]
+
+
+def test_d6_a_person_decides() -> None:
+    yes = task("approve-cookie-fix", bookie=B1, planId="plan-1", approvedBy="ann")
+    assert approvals(Fleet().held().seen(LATE, asking(B1), tasks=(yes,))) == ["ann"]
+
+
+@pytest.mark.parametrize("reason", ["CleanStop", "UncleanShutdown", "DiskReplaced"])
+def test_d6_a_bookie_that_has_booted_is_held_no_more(reason: str) -> None:
+    """On its old disks, or on the new ones by a person's word."""
+    fleet = Fleet().held()
+    fleet.seen(LATE, back_at_home(B1, reason=reason))
+    assert approvals(fleet.seen(5000, asking(B1, plan_id="plan-9"))) == ["bookie-operator"]
+
+
+def test_d6_what_was_never_held_is_decided_once_the_window_has_passed() -> None:
+    fleet = Fleet()
+    fleet.seen(5)
+    assert approvals(fleet.seen(LATE, asking(B1))) == ["bookie-operator"]
+
+
+def of_class(name: str) -> Plan:
+    """All volumes are of class `slow`, and the spec has `name`."""
+    disks = [disk | {"storageClass": name} for disk in DISKS]
+    seen = observed()
+    fleet = {
+        one.id: replace(
+            one,
+            volumes={k: replace(v, storage_class="slow") for k, v in one.volumes.items()},
+        )
+        for one in seen.bookies.values()
+    }
+    return plan(cluster(storage={"disks": disks}), replace(seen, bookies=fleet), ClusterStatus())
+
+
+def test_d10_a_class_that_old_volumes_do_not_have_is_told_once() -> None:
+    [told] = [one for one in of_class("fast").refusals if one.action == "ChangeClass"]
+    assert told.predicate == "NewVolumesOnly"
+    assert "bookie-0 journal (slow)" in told.message and "and 7 more" in told.message
+
+
+@pytest.mark.parametrize("name", ["slow", ""])
+def test_d10_a_class_that_they_have_or_nobody_names_is_not(name: str) -> None:
+    assert not [one for one in of_class(name).refusals if one.action == "ChangeClass"]
