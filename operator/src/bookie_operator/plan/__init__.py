@@ -114,18 +114,13 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         wanted.append(draining.removal)
     first = _pressing(repairing, draining, budget)
     auditing, mending = _looked_after(
-        cluster,
-        judged,
-        observed,
-        incidents=incidents,
-        previous=previous,
+        cluster, judged, observed, incidents=incidents, previous=previous,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
         is_asked=bool(suspected) or is_disturbed(judged, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
-        is_taking_out=bool(wanted),
-        gives_way_to=first,
-    )
+        is_taking_out=bool(wanted), gives_way_to=first,
+    )  # fmt: skip
     refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")
     replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
