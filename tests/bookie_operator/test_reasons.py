@@ -26,8 +26,9 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
-from bookie_operator.observed import Bookie, Exit, Job, JobKind, MetadataView, Phase
+from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView, Phase
 from bookie_operator.plan import degraded, plan
+from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN
 from bookie_operator.plan.invalid import INVALID_SPEC, invalid_status
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed
 
@@ -99,6 +100,7 @@ OF_DEGRADED = {
     *degraded._WAITS.values(),
     *degraded._BROKEN.values(),
     *RANKED,
+    ACTION_FAILED,
     INVALID_SPEC,
 }
 
@@ -157,6 +159,12 @@ def with_status(**parts: object) -> ClusterStatus:
     return told(before=settled.model_copy(update=parts))
 
 
+def not_kept(reason: str) -> ClusterStatus:
+    """An object that cannot be written, twice in a row."""
+    failure = Failure("service", KEEP, "refused", at(200), count=2, reason=reason)
+    return told(failures=(failure,))
+
+
 def at_once() -> ClusterStatus:
     lost = [bookie(n, epoch=2, reason="UncleanShutdown", limbo=3) for n in (B0, B1)]
     return told(*lost)
@@ -172,6 +180,8 @@ SCENES: dict[str, Callable[[], ClusterStatus]] = {
     "LineageMismatch": lambda: told(metadata=replace(HEALTHY, instance_id="other")),
     "MetadataRolledBack": lambda: told(bookie(B0, metadata_rolled_back="older")),
     "Forbidden": lambda: told(forbidden="jobs is forbidden"),
+    "NameTaken": lambda: not_kept(NAME_TAKEN),
+    "ActionFailed": lambda: not_kept(ACTION_FAILED),
     "MetadataUnreachable": lambda: told(metadata=MetadataView(url="zk://x/l", message="no")),
     "SwappedDisk": lambda: refusing("swapped", "swapped"),
     "ForeignDisk": lambda: refusing("another bookie's", "foreign"),

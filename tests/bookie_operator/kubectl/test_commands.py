@@ -27,7 +27,7 @@ class TestWhichCluster:
 
     def test_an_unknown_one_is_told_with_those_that_are_there(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
-        done = lab.run("status", "dmeo", "-n", "shelf")
+        done = lab.run("status", "--cluster", "dmeo", "-n", "shelf")
         assert done.exit_code == 1
         assert "no BookieCluster dmeo in namespace shelf; there: demo" in done.stderr
 
@@ -42,7 +42,7 @@ class TestWhichCluster:
 class TestTheWayToTheServer:
     def test_flags_of_kubectl_are_handed_on_from_either_place(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
-        lab.run("--context", "east", "status", "demo", "-n", "books", "--as", "ann")
+        lab.run("--context", "east", "status", "--cluster", "demo", "-n", "books", "--as", "ann")
         words = lab.calls()[0]["words"]
         assert words[-3:] == ["--context=east", "--namespace=books", "--as=ann"]
 

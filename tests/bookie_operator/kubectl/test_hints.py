@@ -16,7 +16,12 @@ def hints_for(*special: Bookie) -> list[Hint]:
 
 def test_a5_a_store_that_went_back_is_to_be_mended_before_anything_else_happens() -> None:
     told = hints_for(bookie("bookie-0", metadata_rolled_back="older"))[0]
-    assert "looks rolled back" in told.text and told.command == ("bookie", "pause", "demo")
+    assert "looks rolled back" in told.text and told.command == (
+        "bookie",
+        "pause",
+        "--cluster",
+        "demo",
+    )
 
 
 def test_a5_a_held_collection_names_the_bookie_and_the_command_of_its_approval() -> None:

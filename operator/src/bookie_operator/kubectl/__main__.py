@@ -23,7 +23,6 @@ from bookie_operator.kubectl.limbo import wait as wait_for_none
 from bookie_operator.kubectl.options import (
     Exit,
     by_option,
-    cluster_argument,
     cluster_option,
     following,
     kubectl_flags,
@@ -45,7 +44,7 @@ def plugin() -> None:
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @click.option("--watch", "-w", is_flag=True, help="Go on showing it as it changes.")
 @output_option("tree", "wide")
 @with_kubectl
@@ -91,7 +90,7 @@ def _changes(kubectl: Kubectl, name: str) -> Iterator[Tree]:
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @click.option("--wait", is_flag=True, help="Wait until nothing is in limbo.")
 @timeout_option("Of --wait, such as 90s or 5m; default: for ever.")
 @output_option("table")
@@ -119,7 +118,7 @@ def limbo(
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @output_option("table")
 @with_kubectl
 def events(kubectl: Kubectl, name: str | None, output: str) -> None:
@@ -135,7 +134,7 @@ def events(kubectl: Kubectl, name: str | None, output: str) -> None:
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @output_option("table")
 @with_kubectl
 def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
@@ -266,7 +265,7 @@ def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @following
 @output_option("text")
 @with_kubectl
@@ -279,7 +278,7 @@ def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @following
 @output_option("text")
 @with_kubectl
@@ -313,7 +312,7 @@ def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **ho
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @with_kubectl
 def pause(kubectl: Kubectl, name: str | None) -> None:
     """Keep the operator from changing anything.
@@ -324,7 +323,7 @@ def pause(kubectl: Kubectl, name: str | None) -> None:
 
 
 @plugin.command()
-@cluster_argument
+@cluster_option
 @with_kubectl
 def resume(kubectl: Kubectl, name: str | None) -> None:
     """Let the operator go on."""

@@ -194,7 +194,7 @@ def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> Non
     if limbo.ledgers or limbo.unchecked:
         click.echo(
             f"  limbo:    {count(limbo.ledgers, 'ledger')} in limbo and {limbo.unchecked} "
-            f"unchecked stay so until: kubectl bookie resume {name}"
+            f"unchecked stay so until: kubectl bookie resume --cluster {name}"
         )
 
 

@@ -59,7 +59,7 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
         return
     name = cluster.metadata.name
     if cluster.spec.paused:
-        yield Hint("Paused by spec.paused; to go on:", ("bookie", "resume", name))
+        yield Hint("Paused by spec.paused; to go on:", ("bookie", "resume", "--cluster", name))
     yield from _consents(name, status)
     yield from _losses(name, status)
     for bookie in status.bookies:
@@ -143,12 +143,12 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
             ("bookie", "repair", "--cluster", name),
         )
     if is_unproven and is_calm and not status.audit.running:
-        yield Hint("To have every copy checked now:", ("bookie", "audit", name))
+        yield Hint("To have every copy checked now:", ("bookie", "audit", "--cluster", name))
     if any(item.predicate == LAST_COPY for item in status.blocked):
         yield Hint(
             "Copies are missing, and a bookie that may hold the last ones is left alone. A scrub "
             "brings back what can be, and an audit looks again after it:",
-            ("bookie", "scrub", name),
+            ("bookie", "scrub", "--cluster", name),
         )
     drain = status.drain
     if drain is not None and (drain.phase is DrainPhase.HELD or drain.failures):
@@ -166,7 +166,7 @@ def _metadata(name: str, status: ClusterStatus) -> Iterator[Hint]:
             "The metadata store looks rolled back to an earlier state: nothing is collected, "
             "repaired or taken away meanwhile. Put its newest state back, or accept this one "
             '(docs/operating.md, "A metadata store that went back"). To stop all else:',
-            ("bookie", "pause", name),
+            ("bookie", "pause", "--cluster", name),
         )
     held = status.condition(ConditionType.COLLECTION_HELD)
     if held is not None and held.status == "True":

@@ -85,7 +85,6 @@ def _taken(kwargs: dict[str, Any]) -> list[str]:
     return [f"{long}={value}" for long, value in values if value is not None]
 
 
-cluster_argument = click.argument("name", required=False)
 cluster_option = click.option(
     "--cluster", "name", help="The BookieCluster; may be left out where there is only one."
 )

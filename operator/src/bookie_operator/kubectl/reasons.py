@@ -21,6 +21,7 @@ _ROLES: Final = (
     "-o",
     "yaml",
 )
+_EVENTS: Final = ("bookie", "events", "--cluster", "{name}")
 _STORE: Final = ("get", "bookiecluster", "{name}", "-o", "jsonpath={{.spec.metadata}}")
 BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "InvalidSpec": ("The spec cannot be carried out; what ran runs on. To correct it:", _EDIT),
@@ -28,6 +29,16 @@ BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "The operator lacks the permission that the message names: upgrade the chart, or grant it. "
         "What it has:",
         _ROLES,
+    ),
+    "NameTaken": (
+        "Somebody else's object has a name that this cluster needs, and is left as it is: delete "
+        "it, or make the cluster under another name. What the operator was refused:",
+        _EVENTS,
+    ),
+    "ActionFailed": (
+        "The operator was refused what it wants to do, and tries again by itself: mend what the "
+        "message names (a quota, a policy, a storage class). What it was refused:",
+        _EVENTS,
     ),
     "LineageMismatch": (
         "Another metadata store answers than the one that the disks are of: give back the right "
@@ -45,7 +56,7 @@ BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ScrubFindings": (
         "A scrub left corrupt copies without a good one, or ledgers that it could not finish. To "
         "have it tried again:",
-        ("bookie", "scrub", "{name}"),
+        ("bookie", "scrub", "--cluster", "{name}"),
     ),
     "RereplicationFindings": (
         "A re-replication left ledgers or marks, as the message says. To have it tried again:",
