@@ -30,6 +30,8 @@ class HostedBookie(SimBookie):
         self._clock = clock
         self._keeps_claims = keeps_claims
         self.template: BookieTemplate | None = None
+        self.hired_at: datetime | None = None
+        """When it was first told what to run, or again after it had left."""
         self.volumes: dict[str, Volume] = {}
         self.retained: dict[str, Volume] = {}
         """Volumes of a bookie that has left, for the day it comes back."""
@@ -70,6 +72,11 @@ class HostedBookie(SimBookie):
         """The process of now; empty = none."""
         return f"{self.name}/{self.lives}" if self.is_up else ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Who is told to run nothing owes nothing to anybody."""
+        return self.template is None or super().is_whole
+
     # Volumes
     def make_volume(self, disk: str, size: str) -> bool:
         """An empty one, or the one that was left behind; False: it has one."""
@@ -98,6 +105,8 @@ class HostedBookie(SimBookie):
     # Lives
     def told(self, template: BookieTemplate) -> None:
         """It is to run so from its next start on, and runs."""
+        if self.template is None:
+            self.hired_at = self._clock()
         self.template, self._disks = template, tuple(disk.name for disk in template.disks)
         self.start()
 

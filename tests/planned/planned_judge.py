@@ -4,15 +4,15 @@ The judge's own repair comes after: what it would find missing by then is a viol
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.ids import BookieId
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.judge import Judge
 from bookie_operator.model.status import ClusterStatus, ConditionType
-from bookie_operator.model.task import BookieTask
+from planned_person import Person
 from planned_platform import SimPlatform
 
 WELL_S: Final = 900.0
@@ -22,30 +22,50 @@ WELL_S: Final = 900.0
 class PlannedJudge(Judge):
     """See the module."""
 
-    def __init__(self, *args: Any, platform: SimPlatform, now: Callable[[], datetime]) -> None:
+    def __init__(self, *args: Any, platform: SimPlatform, person: Person) -> None:
         super().__init__(*args)
         self._platform = platform
-        self._now = now
+        self._person = person
+        self._scrubbed: set[int] = set()
+        self._asked = tuple(BookieId(bookie.name) for bookie in self._bookies)  # others have left
 
     async def run(self, store: MetadataStore) -> None:
         async with clients.cluster_of(self._shared, store) as cluster:
             await self._close_all(cluster)
             await self._until_verified()
+            self._nobody_else_is_named()
             await self._ask_every_replica(cluster)
         self._began = asyncio.get_running_loop().time()
         await super().run(store)
 
     async def _until_verified(self) -> None:
         """Somebody asks for an audit now that all is closed; the rest is the operator's."""
-        asked_at, name = self._now(), "judge-audit"
-        self._platform.hand_in(_audit_task(name))
+        asked_at = self._platform.now()
+        self._person.hand_in("audit")
         while why := self._why_not_well(asked_at):
-            if (self._now() - asked_at).total_seconds() > WELL_S:
+            self._ask_for_another_scrub()
+            if (self._platform.now() - asked_at).total_seconds() > WELL_S:
                 self._history.violate(f"not well {WELL_S:.0f} s after healing: {why}")
                 return
             await asyncio.sleep(1.0)
-        waited = (self._now() - asked_at).total_seconds()
+        waited = (self._platform.now() - asked_at).total_seconds()
         self._history.note(f"the operator says that all is well after {waited:.1f} s")
+
+    def _ask_for_another_scrub(self) -> None:
+        """One that was cut off by a fault stays Degraded until somebody asks for another."""
+        scrub = self._platform.cluster.status.scrub
+        if scrub.clean is False and scrub.attempt not in self._scrubbed:
+            self._scrubbed.add(scrub.attempt)
+            self._person.hand_in("scrub")
+
+    def _nobody_else_is_named(self) -> None:
+        """Who left was emptied before."""
+        there = {bookie.name for bookie in self._bookies}
+        for ledger_id, known in self._history.ledgers.items():
+            fragments = known.metadata.fragments if known.metadata is not None else ()
+            gone = {one for fragment in fragments for one in fragment.ensemble} - there
+            if gone:
+                self._history.violate(f"ledger {ledger_id} names {gone}, which have left")
 
     def _why_not_well(self, asked_at: datetime) -> str:
         cluster = self._platform.cluster
@@ -75,10 +95,4 @@ def _conditions(status: ClusterStatus) -> str:
         f"{one.type}={one.status} {one.reason} {one.message}"
         for one in status.conditions
         if one.status != "False" or one.type == ConditionType.DURABILITY_VERIFIED.value
-    )
-
-
-def _audit_task(name: str) -> BookieTask:
-    return BookieTask.model_validate(
-        {"metadata": {"name": name}, "spec": {"cluster": "sim", "type": "audit"}}
     )

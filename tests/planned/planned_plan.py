@@ -5,7 +5,7 @@ Drawn whole before anything runs, as the simulation's own plans are.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bookie.testing.simulation.plan import Fault, Plan, Scale
@@ -26,6 +26,23 @@ KINDS: Final = tuple(sorted(WEIGHTS))
 QUORUMS: Final = ((3, 3, 2), (3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (4, 2, 2), (3, 3, 3))
 
 
+WISHES: Final = (
+    "settings", "settings", "settings", "mode", "scale", "scale", "scale", "replace-disk",
+    "replace-disk", "pause", "sleep", "repair", "repair-of-one", "audit", "scrub", "rereplicate",
+)  # fmt: skip
+"""What people ask for (`planned_person`); `sleep` is of the operator's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`who`: number of a bookie, or of replicas beyond the ensemble; `size`: 0..1."""
+
+    at_s: float
+    kind: str
+    who: int = 0
+    size: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedPlan:
     """`plan`: what the simulation itself does. `spec`: as a person first writes it."""
@@ -36,7 +53,7 @@ class PlannedPlan:
     """Between two passes of the operator."""
     keeps_claims: bool = False
     """A new disk comes under the volume that was."""
-    wishes: tuple[()] = field(default=())
+    wishes: tuple[Wish, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -50,8 +67,33 @@ def plan_of(seed: int) -> PlannedPlan:
     kinds = [kind for kind in KINDS if rng.random() < 0.4] or [rng.choice(KINDS)]
     faults = [_fault(rng, kinds, scale) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))]
     plan = Plan(seed, scale, tuple(sorted(faults, key=lambda fault: fault.at_s)))
-    spec = spec_of(scale, audit_s=rng.choice((5, 20, 3600)), window_s=rng.choice((0, 2, 600)))
-    return PlannedPlan(plan, spec, rng.choice((0.2, 0.5, 1.0)), rng.random() < 0.5)
+    spec = spec_of(
+        scale,
+        replicas=rng.randint(scale.ensemble, scale.bookies),
+        audit_s=rng.choice((5, 20, 3600)),
+        fixes={
+            "policy": rng.choice(("Auto",) * 4 + ("Approve",)),
+            "windowSeconds": rng.choice((0, 2, 600)),
+        },
+    )
+    spec["retention"] = {"whenScaled": rng.choice(("Retain", "Delete"))}
+    wishes = [_wish(rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    return PlannedPlan(
+        plan,
+        spec,
+        rng.choice((0.2, 0.5, 1.0)),
+        keeps_claims=rng.random() < 0.5,
+        wishes=tuple(sorted(wishes, key=lambda wish: wish.at_s)),
+    )
+
+
+def _wish(rng: random.Random) -> Wish:
+    return Wish(
+        round(FIRST_S + rng.random() * (LOAD_S - FIRST_S), 3),
+        rng.choice(WISHES),
+        rng.randrange(12),
+        round(rng.random(), 4),
+    )
 
 
 def _scale(rng: random.Random) -> Scale:
@@ -93,13 +135,13 @@ def _fault(rng: random.Random, kinds: list[str], scale: Scale) -> Fault:
 
 
 def spec_of(
-    scale: Scale, *, replicas: int | None = None, audit_s: int = 20, window_s: int = 0
+    scale: Scale, *, replicas: int, audit_s: int, fixes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A BookieCluster's spec for such a cluster; waits are short, as the simulation is."""
     disks = [{"name": "journal", "role": "journal"}]
     disks += [{"name": f"ledger-{n}", "role": "ledger"} for n in range(scale.ledger_dirs)]
     return {
-        "replicas": replicas or scale.bookies,
+        "replicas": replicas,
         "quorum": {
             "ensemble": scale.ensemble, "write": scale.write_quorum, "ack": scale.ack_quorum,
         },
@@ -107,7 +149,7 @@ def spec_of(
         "ack": "sync" if scale.mode == "sync" else "memory",
         "flushIntervalSeconds": scale.flush_s,
         "storage": {"disks": disks},
-        "cookieFix": {"policy": "Auto", "windowSeconds": window_s},
+        "cookieFix": dict(fixes),
         "repair": {
             "engine": "inline", "backoffSeconds": 1.0, "backoffMaxSeconds": 8.0,
             "deadlineSeconds": 60,

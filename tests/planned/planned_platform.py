@@ -37,6 +37,8 @@ class Hands:
     begin_job: Callable[[StartJob], str]
     """The name of the process that does it."""
     end_process: Callable[[str], None]
+    give_up: Callable[[str], None]
+    """A bookie's disk is taken from it: PreconditionError when somebody has forgotten just now."""
 
 
 class SimPlatform:
@@ -53,7 +55,7 @@ class SimPlatform:
         self.cluster = cluster
         self._bookies = {BookieId(bookie.name): bookie for bookie in bookies}
         self._hands = hands
-        self._clock = clock
+        self.now = clock
         self._jobs: dict[str, Job] = {}
         self._processes: dict[str, str] = {}
         self._tasks: dict[str, BookieTask] = {}
@@ -124,6 +126,7 @@ class SimPlatform:
             found = volume.uid if volume is not None else "none"
             raise PreconditionError(f"volume {disk} is {found}, planned for {uid}")
         self.watch_action("replace a disk of", bookie_id)
+        self._hands.give_up(bookie_id)
         self._begin(bookie, lambda: bookie.delete_volume(disk))
         return True
 
@@ -186,7 +189,7 @@ class SimPlatform:
             kind=wanted.kind,
             attempt=wanted.attempt,
             running=True,
-            started_at=self._clock(),
+            started_at=self.now(),
             bookie=wanted.bookie_id,
             boot_epoch=wanted.boot_epoch,
         )
@@ -204,7 +207,7 @@ class SimPlatform:
         job = self._jobs[name]
         if not job.running:
             return
-        job = replace(job, running=False, ended_at=self._clock(), exit_code=code)
+        job = replace(job, running=False, ended_at=self.now(), exit_code=code)
         if result is None:
             told = f"{exit_reason(code)}: {last_words}" if last_words else exit_reason(code)
             job = replace(job, message=told[:1024])

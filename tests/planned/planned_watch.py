@@ -71,9 +71,14 @@ class Watch:
         return {one: why[1] for one, why in self._before.items() if now.get(one) == why}
 
     def _takes(self, what: str, candidate: BookieId) -> None:
-        """Nobody is taken out of service while anybody is in limbo or, if it serves, down."""
+        """Nobody is taken out of service while anybody is in limbo or, if it serves, down. Of the
+        candidate itself the operator must have been told that it is in limbo.
+        """
         out = self._still_out()
-        marked = [one for one, why in out.items() if why == IN_LIMBO and one != candidate]
+        told = self._platform.cluster.status.bookie(candidate)
+        is_known = told is not None and told.limbo_ledgers + told.unchecked_ledgers > 0
+        limbo = [one for one, why in out.items() if why == IN_LIMBO]
+        marked = [one for one in limbo if one != candidate or is_known]
         others = [one for one in out if one != candidate]
         if marked or (others and candidate not in out):
             self._history.violate(f"the operator came to {what} {candidate} while out is {out}")
@@ -92,16 +97,31 @@ class Watch:
 
     # What the status says
     def _judge_status(self, status: ClusterStatus) -> None:
-        """Verified is what no bookie that has been up since before the audit gives the lie to."""
+        """Verified is what no bookie gives the lie to that the operator knows, in its life of now
+        or since before the audit."""
         began = status.audit.started_at
         if began is None or not status.is_true(ConditionType.DURABILITY_VERIFIED):
             return
+        self._check_restarts(status, began)
         ledgers = [i for i, closed_at in self._closed_at.items() if closed_at < began]
+        known = {one.instance for one in status.bookies}
         for bookie in self._bookies:
-            since = bookie.started_at
-            if bookie.is_serving and since is not None and since < began:
+            is_old = bookie.started_at is not None and bookie.started_at < began
+            if bookie.is_serving and (is_old or bookie.instance in known):
                 for ledger_id in ledgers:
                     self._check_share(bookie, ledger_id)
+
+    def _check_restarts(self, status: ClusterStatus, began: datetime) -> None:
+        """However clean a restart was: an audit from before it says nothing."""
+        booted = {one.instance for one in status.bookies if one.boot_epoch > 1}
+        for bookie in self._bookies:
+            was_there = bookie.hired_at is not None and bookie.hired_at < began
+            is_new = bookie.started_at is not None and bookie.started_at > began
+            if was_there and is_new and bookie.instance in booted:
+                self._history.violate(
+                    f"the status says DurabilityVerified by an audit of {began}, and "
+                    f"{bookie.instance} was restarted at {bookie.started_at}"
+                )
 
     def _check_share(self, bookie: HostedBookie, ledger_id: LedgerId) -> None:
         metadata = self._history.ledger(ledger_id).metadata

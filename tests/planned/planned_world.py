@@ -22,6 +22,7 @@ from bookie.testing.simulation.plan import Plan
 from bookie.testing.simulation.surroundings import EPOCH_S
 from bookie.testing.simulation.world import REPAIR, Role, Verdict, World, simulate
 from bookie_operator.control import GrpcControl
+from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import Action, StartJob
@@ -29,6 +30,7 @@ from bookie_operator.reconcile import Reconciler
 from planned_bookie import HostedBookie
 from planned_jobs import Tree, process_name, run_job
 from planned_judge import PlannedJudge
+from planned_person import Person
 from planned_plan import PlannedPlan, plan_of
 from planned_platform import KILLED, Hands, SimPlatform
 from planned_watch import Watch
@@ -42,11 +44,18 @@ class PlannedWorld(World):
     def __init__(self, planned: PlannedPlan, plan: Plan, loop: SimLoop, network: Network) -> None:
         self._planned = planned
         super().__init__(plan, loop, network)
-        hands = Hands(self.history.note, self._begin_job, self._end_process)
+        hands = Hands(self.history.note, self._begin_job, self._end_process, self._give_up)
         cluster = BookieCluster.model_validate(_manifest(planned.spec))
         self.platform = SimPlatform(cluster, self._hosted, hands, clock=self._now)
         self._watch_operator = Watch(self.platform, self._hosted, self.history, self._now)
         self._jobs: set[str] = set()
+        self._person = Person(
+            self.platform,
+            self.history,
+            planned.spec,
+            machines=plan.scale.bookies,
+            sleep=partial(self._sleep, REPAIR),
+        )
 
     def _now(self) -> datetime:
         """The operator's clock: it never jumps, as those of bookies may."""
@@ -62,6 +71,26 @@ class PlannedWorld(World):
             name,
             partial(HostedBookie, clock=self._now, keeps_claims=self._planned.keeps_claims),
         )
+
+    def _begin_all(self) -> None:
+        super()._begin_all()
+        self._wishing = self._loop.create_task(self._person.wish(self._planned.wishes))
+        self._loop.create_task(self._person.look_after_refusals())
+
+    def _heal(self) -> None:
+        self._wishing.cancel()
+        super()._heal()
+        self._person.be_content()
+
+    def _give_up(self, bookie: str) -> None:
+        """What the operator cannot know yet: somebody else has forgotten since it looked. Else
+        both would be gone at once, which no operator could help."""
+        forgetful = self._scene.forgetful
+        if self._wishing.done():  # no fault is to come, and whoever has forgotten shows it
+            return
+        if others := forgetful.keys() - {bookie}:
+            raise PreconditionError(f"{', '.join(sorted(others))} may have forgotten just now")
+        forgetful.setdefault(bookie, False)
 
     def _repairer(self) -> Role:
         return self._operate
@@ -80,6 +109,9 @@ class PlannedWorld(World):
                 await reconciler.run_pass(self.platform.cluster)
             except BookieError as error:
                 self.history.note(f"{name}: the pass failed: {error}")
+            except Exception as defect:
+                self.history.violate(f"a defect of the operator: {defect!r}")
+                raise
             await self.platform.wait(self._planned.tick_s)
 
     def _did(self, action: Action) -> None:
@@ -127,7 +159,7 @@ class PlannedWorld(World):
             self._shared,
             self._scene.counts,
             platform=self.platform,
-            now=self._now,
+            person=self._person,
         )
 
 
