@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.judge import Judge
 from bookie_operator.model.status import ClusterStatus, ConditionType
@@ -27,7 +26,6 @@ class PlannedJudge(Judge):
         self._platform = platform
         self._person = person
         self._scrubbed: set[int] = set()
-        self._asked = tuple(BookieId(bookie.name) for bookie in self._bookies)  # others have left
 
     async def run(self, store: MetadataStore) -> None:
         async with clients.cluster_of(self._shared, store) as cluster:

@@ -65,8 +65,6 @@ class Judge:
         self._shared = shared
         self._history = shared.history
         self._faults = faults
-        self._asked: tuple[BookieId, ...] = ()
-        """Whose marks its repair of everything asks for; empty = of all that have an identity."""
         self._began = asyncio.get_running_loop().time()
 
     async def run(self, store: MetadataStore) -> None:
@@ -330,9 +328,7 @@ class Judge:
         digests = DigestSettings() if LASTING & self._faults.keys() else None
         settings = replace(REPAIR, digests=digests)
         while self._plan.keeps_budget:
-            request = RepairRequest(
-                self._asked, engine="inline", every_ledger=True, settings=settings
-            )
+            request = RepairRequest(engine="inline", every_ledger=True, settings=settings)
             done = await repair(cluster, request)
             found = await audit(cluster, digests=digests)
             counts: dict[str, Any] = found["audit"]
