@@ -53,6 +53,8 @@ class PlannedPlan:
     """Between two passes of the operator."""
     keeps_claims: bool = False
     """A new disk comes under the volume that was."""
+    job_start_s: float = 0.0
+    """From a job's start until it works, as a pod takes its time: limbo lasts as long."""
     wishes: tuple[Wish, ...] = ()
 
     @property
@@ -66,6 +68,10 @@ def plan_of(seed: int) -> PlannedPlan:
     scale = _scale(rng)
     kinds = [kind for kind in KINDS if rng.random() < 0.4] or [rng.choice(KINDS)]
     faults = [_fault(rng, kinds, scale) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))]
+    wishes = [_wish(rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    if rng.random() < 0.5:
+        rolled, struck = _disturbed_roll(rng, scale)
+        wishes, faults = [*wishes, rolled], [*faults, *struck]
     plan = Plan(seed, scale, tuple(sorted(faults, key=lambda fault: fault.at_s)))
     spec = spec_of(
         scale,
@@ -77,12 +83,12 @@ def plan_of(seed: int) -> PlannedPlan:
         },
     )
     spec["retention"] = {"whenScaled": rng.choice(("Retain", "Delete"))}
-    wishes = [_wish(rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
     return PlannedPlan(
         plan,
         spec,
         rng.choice((0.2, 0.5, 1.0)),
         keeps_claims=rng.random() < 0.5,
+        job_start_s=rng.choice((0.0, 0.0, 1.0, 3.0)),
         wishes=tuple(sorted(wishes, key=lambda wish: wish.at_s)),
     )
 
@@ -94,6 +100,22 @@ def _wish(rng: random.Random) -> Wish:
         rng.randrange(12),
         round(rng.random(), 4),
     )
+
+
+def _disturbed_roll(rng: random.Random, scale: Scale) -> tuple[Wish, list[Fault]]:
+    """Settings that restart every bookie, and bookies that go down just before and meanwhile."""
+    at_s = FIRST_S + rng.random() * (LOAD_S - FIRST_S - 4.0)
+    faults = [
+        Fault(
+            round(at_s + 3.0 * rng.random() - 1.0, 3),
+            rng.choice(("kill", "power-cut", "clean-restart", "replace-disk")),
+            rng.randrange(scale.bookies),
+            lasts_s=rng.choice((0.2, 1.0, 4.0)),
+            size=round(rng.random(), 4),
+        )
+        for _ in range(rng.choice((1, 2)))
+    ]
+    return Wish(round(at_s, 3), "settings", size=round(rng.random(), 4)), faults
 
 
 def _scale(rng: random.Random) -> Scale:

@@ -4,6 +4,7 @@ Observe, plan, apply and status are the product's, unmodified, and so are the jo
 because the planner starts them. Faults strike as in every world, the operator included.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -136,6 +137,7 @@ class PlannedWorld(World):
                 self._loop.call_soon(self._end_process, name)
                 return
             has_begun = True
+            await asyncio.sleep(self._planned.job_start_s)
             await run_job(job, shared, store, told=told)
 
         self._jobs.add(name)
