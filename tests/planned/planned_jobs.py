@@ -34,13 +34,15 @@ from bookie_operator.platform.job_command import engine_words
 URL: Final = "memory://simulation"
 MOVERS: Final = {JobKind.DRAIN: "drainer", JobKind.REREPLICATE: "replicator"}
 """What the history calls those who may give closed ledgers other members."""
+REPAIRER: Final = "repair"
+"""What the wiretap calls those who read what they copy."""
 Tree = dict[str, Any]
 Told = Callable[[int, Tree | None, str], None]
 """Hears of the end: exit code, result, last words."""
 
 
 def process_name(job: StartJob) -> str:
-    return f"{MOVERS.get(job.kind, 'job')} {job.name}"
+    return f"{MOVERS.get(job.kind, REPAIRER)} {job.name}"
 
 
 async def run_job(job: StartJob, shared: Shared, store: MetadataStore, *, told: Told) -> None:

@@ -62,6 +62,11 @@ class Watch:
                 found[BookieId(bookie.name)] = (bookie.lives, DOWN)
         return found
 
+    @property
+    def _limit(self) -> int:
+        """How many may be out at most, whatever audits say."""
+        return self._platform.cluster.spec.quorum.ack - 1
+
     def _look(self) -> None:
         self._before = self._out()
 
@@ -71,16 +76,16 @@ class Watch:
         return {one: why[1] for one, why in self._before.items() if now.get(one) == why}
 
     def _takes(self, what: str, candidate: BookieId) -> None:
-        """Nobody is taken out of service while anybody is in limbo or, if it serves, down. Of the
-        candidate itself the operator must have been told that it is in limbo.
+        """Nobody is taken out of service while anybody is in limbo, or beyond the loss budget: one
+        that is out itself, or silent, may go within it. Of the candidate itself the operator must
+        have been told that it is in limbo.
         """
         out = self._still_out()
         told = self._platform.cluster.status.bookie(candidate)
         is_known = told is not None and told.limbo_ledgers + told.unchecked_ledgers > 0
         limbo = [one for one, why in out.items() if why == IN_LIMBO]
         marked = [one for one in limbo if one != candidate or is_known]
-        others = [one for one in out if one != candidate]
-        if marked or (others and candidate not in out):
+        if marked or len({*out, candidate}) > max(1, self._limit):
             self._history.violate(f"the operator came to {what} {candidate} while out is {out}")
 
     def did(self, action: Action) -> None:
@@ -88,11 +93,10 @@ class Watch:
         if not isinstance(action, ApproveCookieFix) or action.approved_by != OPERATOR:
             return
         out = {*self._still_out(), action.bookie_id}
-        limit = self._platform.cluster.spec.quorum.ack - 1
-        if len(out) > limit:
+        if len(out) > self._limit:
             self._history.violate(
                 f"the operator approved a cookie fix of {action.bookie_id} while out is "
-                f"{', '.join(sorted(out))}, and {limit} may be"
+                f"{', '.join(sorted(out))}, and {self._limit} may be"
             )
 
     # What the status says
