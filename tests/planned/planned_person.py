@@ -17,7 +17,7 @@ from planned_platform import SimPlatform
 LOOKS_S: Final = 1.0
 THINKS_S: Final = 3.0
 """How long something is refused before the person decides."""
-PERSONS: Final = frozenset({"MultipleBookiesChanged", "AwaitingApproval"})
+PERSONS: Final = frozenset({"MultipleBookiesChanged", "AwaitingApproval", "PossibleDataLoss"})
 """Refusals of a cookie fix that ask for a person's word; the disks were replaced for good."""
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "memory": {"journalWriteData": False, "ack": "memory"},

@@ -50,6 +50,7 @@ class PlannedWorld(World):
         self.platform = SimPlatform(cluster, self._hosted, hands, clock=self._now)
         self._watch_operator = Watch(self.platform, self._hosted, self.history, self._now)
         self._jobs: set[str] = set()
+        self._is_healed = False
         self._person = Person(
             self.platform,
             self.history,
@@ -79,6 +80,7 @@ class PlannedWorld(World):
         self._loop.create_task(self._person.look_after_refusals())
 
     def _heal(self) -> None:
+        self._is_healed = True
         self._wishing.cancel()
         super()._heal()
         self._person.be_content()
@@ -87,7 +89,7 @@ class PlannedWorld(World):
         """What the operator cannot know yet: somebody else has forgotten since it looked. Else
         both would be gone at once, which no operator could help."""
         forgetful = self._scene.forgetful
-        if self._wishing.done():  # no fault is to come, and whoever has forgotten shows it
+        if self._is_healed:  # no fault is to come, and whoever has forgotten shows it
             return
         if others := forgetful.keys() - {bookie}:
             raise PreconditionError(f"{', '.join(sorted(others))} may have forgotten just now")
