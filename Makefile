@@ -32,6 +32,8 @@ proof: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants && $(MAKE) si
 safety-page: install ; $(BIN)/python tests/safety_page
 sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --json $(RESULTS)/simulation.json $(if $(TOTAL),--total $(TOTAL))
 sim-nightly: install ; $(BIN)/python -m bookie.testing.simulation --nightly --seeds $(SEEDS) --json $(RESULTS)/nightly.json --total $(or $(TOTAL),docs/proof/total.json)
+sim-planned: SEEDS = 100
+sim-planned: install ; $(BIN)/python tests/planned --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --json $(RESULTS)/planned.json
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
@@ -86,4 +88,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test test-java proof safety-page sim sim-nightly shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

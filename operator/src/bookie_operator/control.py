@@ -5,6 +5,7 @@ gone. A bookie that does not answer is None, which nobody reads as healthy; so i
 """
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
@@ -38,6 +39,15 @@ _PHASES: Final = {
 }
 
 
+Dial = Callable[[str], tuple[Any, Any]]
+"""From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
+
+
+def _dial(target: str) -> tuple[Any, Any]:
+    channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    return channel, cast(Any, BookieAdminStub)(channel)  # generated, untyped
+
+
 class Control(Protocol):
     """What observing and acting need; `address` is host:port, `meant` who must answer there."""
 
@@ -55,8 +65,9 @@ class Control(Protocol):
 class GrpcControl:
     """Control planes over gRPC, one channel per address."""
 
-    def __init__(self) -> None:
-        self._channels: dict[str, grpc.aio.Channel] = {}
+    def __init__(self, *, dial: Dial = _dial) -> None:
+        self._dial = dial
+        self._lines: dict[str, tuple[Any, Any]] = {}
 
     async def health(self, address: str, meant: Identity) -> Health | None:
         """None of another process than the one meant, too: LOGGER tells who answered."""
@@ -89,20 +100,17 @@ class GrpcControl:
         return reply
 
     async def close(self) -> None:
-        for channel in self._channels.values():
+        for channel, _stub in self._lines.values():
             await channel.close(None)
-        self._channels.clear()
+        self._lines.clear()
 
-    async def _stub(self, address: str) -> BookieAdminStub:
-        channel = self._channels.get(address)
-        if channel is None:
-            while len(self._channels) >= CHANNELS_MAX:  # ports change with every restart
-                oldest = next(iter(self._channels))
-                await self._channels.pop(oldest).close(None)
-            channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-            self._channels[address] = channel
-        stub: BookieAdminStub = cast(Any, BookieAdminStub)(channel)  # generated, untyped
-        return stub
+    async def _stub(self, address: str) -> Any:
+        if address not in self._lines:
+            while len(self._lines) >= CHANNELS_MAX:  # ports change with every restart
+                oldest, _stub = self._lines.pop(next(iter(self._lines)))
+                await oldest.close(None)
+            self._lines[address] = self._dial(address)
+        return self._lines[address][1]
 
 
 def health_of(told: pb.Health, meant: Identity) -> Health | None:

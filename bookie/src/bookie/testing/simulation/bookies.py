@@ -6,7 +6,7 @@ ends is started again.
 import asyncio
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from bookie.storage.boot import BootSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.simulation.admin import AdminPort, NoProbes
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
+from bookie.testing.simulation.locks import NoLock, OtherMachine
 from bookie.testing.simulation.loop import SimLoop
 from bookie.testing.simulation.metadata import SESSION_S, SimStore
 from bookie.testing.simulation.network import Network
@@ -32,34 +33,10 @@ BOOT_OPERATIONS: Final = 100
 """Of a boot, on disks and metadata store, until one has been counted; of a stop a quarter."""
 RESTART_S: Final = 0.3
 """After an end that nobody asked for; a platform's back-off."""
+KILLED: Final = -9
+"""As the platform sees that exit."""
 _KIB: Final = 1024
 MakeStore = Callable[[Process], SimStore]
-
-
-class NoLock:
-    """No other process ever works on these folders."""
-
-    def __init__(self, directories: Sequence[Path]) -> None:
-        """Takes what the real one takes."""
-        self._directories = directories
-
-    def acquire(self) -> None:
-        """Free, always."""
-
-    def release(self) -> None:
-        """Free, always."""
-
-    def holders(self) -> tuple[str, ...]:
-        """The same of every process on these folders: the one before is gone."""
-        return tuple(map(str, self._directories))
-
-
-class OtherMachine(NoLock):
-    """The locks of a copy, on a machine that knows nothing of where the bookie ran before."""
-
-    def holders(self) -> tuple[str, ...]:
-        """See FolderLock."""
-        return tuple(f"elsewhere {directory}/copy" for directory in self._directories)
 
 
 def settings_of(
@@ -139,6 +116,8 @@ class SimBookie:
         self.is_doomed = False
         """A fault is under way at whose end it will have forgotten."""
         self.lives = 0
+        self.exit_code: int | None = None
+        """Of the last life that has ended; KILLED when it came to no end of its own."""
         self.crashes_at: dict[str, int] = {}
         """Before which operations, and at which named places, power went."""
         self._scale = scale
@@ -325,6 +304,7 @@ class SimBookie:
         )
         self.bookie = Bookie(self.settings, disk=self.disk, host=host, boot=self.boot_settings)
         code = await self.bookie.run()
+        self.exit_code = code.value
         message = self.bookie.state.message
         self._told(f"{self.name} ended {code.name} {message}".rstrip())
         self._gone(process)
@@ -357,6 +337,7 @@ class SimBookie:
                 self._stopped_uncleanly(self.name)
         self.disk = image(self.disk)
         if process is not None:
+            self.exit_code = KILLED
             self._gone(process)
 
     def change_mode(self, mode: str) -> None:

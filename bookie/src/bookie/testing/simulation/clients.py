@@ -6,7 +6,7 @@ into the history at once; an error they are entitled to get is an event, any oth
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -386,11 +386,12 @@ async def repair_marks(shared: Shared, store: MetadataStore, name: str) -> None:
             except BookieError as error:
                 shared.history.note(f"{name}: {type(error).__name__}")
                 continue
-            _note_losses(shared, result)
+            note_losses(shared, result)
             shared.history.note(f"{name} repaired {marked}: exit {result['exit_code']}")
 
 
-def _note_losses(shared: Shared, result: dict[str, object]) -> None:
+def note_losses(shared: Shared, result: Mapping[str, object]) -> None:
+    """What a repair recorded as lost; within the budget nothing may be."""
     losses = result["losses"]
     assert isinstance(losses, list)
     for loss in losses:

@@ -9,7 +9,7 @@ import contextvars
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from bookie.client.log_list import LedgerList
 from bookie.metadata.memory import MemoryCluster
@@ -39,7 +39,10 @@ from bookie.testing.simulation.surroundings import EPOCH_S, replaced
 from bookie.testing.simulation.visitors import ask_replicas
 from bookie.testing.simulation.wiretap import Wiretap
 
+Hosted = TypeVar("Hosted", bound=SimBookie)
 Role = Callable[[Shared, MetadataStore, str], Awaitable[None]]
+REPAIR: Final = "repair"
+"""The process of whoever repairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,20 @@ class Verdict:
         return not self.violations
 
 
-def simulate(plan: Plan, *, with_lines: bool = False) -> Verdict:
-    """Runs the plan. The same plan gives the same verdict and the same hash, always."""
+def simulate(
+    plan: Plan,
+    *,
+    with_lines: bool = False,
+    begin: "Callable[[Plan, SimLoop, Network], World] | None" = None,
+) -> Verdict:
+    """Runs the plan. The same plan gives the same verdict and the same hash, always.
+
+    `begin`: makes another kind of world of it.
+    """
     network = Network(_rng(plan, "network"), Weather(latency_s=plan.scale.latency_s))
     loop = SimLoop(network, _rng(plan, "loop"))
     network.loop = loop
-    world = World(plan, loop, network)
+    world = (begin or World)(plan, loop, network)
     if with_lines:
         world.history.lines = []
     with replaced(loop.time, world.wall, world.passing, plan.seed):
@@ -93,7 +104,7 @@ def _rng(plan: Plan, what: str) -> random.Random:
 
 
 class World:
-    """See the module."""
+    """See the module. Another kind of world says who its bookies, its repairer, its judge are."""
 
     def __init__(self, plan: Plan, loop: SimLoop, network: Network) -> None:
         self.plan = plan
@@ -154,7 +165,10 @@ class World:
 
     # Who is there
     def _bookie(self, name: str) -> SimBookie:
-        return SimBookie(
+        return self._bookie_of(name, SimBookie)
+
+    def _bookie_of(self, name: str, make: Callable[..., Hosted]) -> Hosted:
+        return make(
             name,
             self.plan.scale,
             loop=self._loop,
@@ -310,7 +324,7 @@ class World:
         return role
 
     def _restart_client(self, number: int) -> str:
-        names = [name for name in self._clients if name != "repair"]
+        names = [name for name in self._clients if name != REPAIR]
         if not names:
             return "nobody"
         name = names[number % len(names)]
@@ -318,13 +332,21 @@ class World:
         return name
 
     def _restart_repair(self) -> None:
-        self._begin("repair", self._end_client("repair"))
+        self._begin(REPAIR, self._end_client(REPAIR))
+
+    def _repairer(self) -> Role:
+        """Who brings back what bookies have forgotten, as the process of that name."""
+        return clients.repair_marks
+
+    def _works_on(self, name: str) -> bool:
+        """Of a client: healing does not end it."""
+        return name == REPAIR
 
     def _begin_all(self) -> None:
         scale = self.plan.scale
         for bookie in self._bookies:
             bookie.start()
-        self._begin("repair", clients.repair_marks)
+        self._begin(REPAIR, self._repairer())
         roles: list[tuple[str, Role, int]] = [
             ("writer", clients.write_ledgers, scale.writers),
             ("owner", clients.own_log, scale.logs),
@@ -366,12 +388,15 @@ class World:
             bookie.start()
         for name in list(self._clients):
             self._clients[name][1].wake()
-            if name != "repair":
+            if not self._works_on(name):
                 self._end_client(name)
+
+    def _judge(self) -> Judge:
+        return Judge(self.plan, self._bookies, self._shared, self._scene.counts)
 
     async def _demand_progress(self) -> None:
         process = Process("judge", self._loop, _rng(self.plan, "judge"), work_s=0.001)
-        judge = Judge(self.plan, self._bookies, self._shared, self._scene.counts)
+        judge = self._judge()
         helping = self._loop.create_task(judge.obey_refusals())
         work = process.spawn(judge.run(self._store(process)))
         await asyncio.wait([work])
