@@ -42,7 +42,6 @@ class HostedBookie(SimBookie):
         self._revision = ""
         self.started_at: datetime | None = None
         self._exit: Exit | None = None
-        self._row = 0
         self._volumes_made = 0
 
     # What is there
@@ -61,7 +60,6 @@ class HostedBookie(SimBookie):
             running=self.is_up,
             revision=self._revision if self.is_up else self.template.revision,
             restarts=max(0, self.lives - 1),
-            failures=self._row,
             started_at=self.started_at,
             last_exit=self._exit,
             control=f"{self.name}:{ports['admin']}" if "admin" in ports else None,
@@ -131,8 +129,9 @@ class HostedBookie(SimBookie):
 
     def _gone(self, process: SimProcess) -> None:
         super()._gone(process)
-        self._row = self._row + 1 if self.exit_code else 0
-        self._exit = Exit(self._clock(), self.exit_code, exit_reason(self.exit_code))
+        now, code = self._clock(), self.exit_code
+        lasted = now - self.started_at if self.started_at is not None else None
+        self._exit = Exit(now, code, exit_reason(code), lasted, is_planned=self.is_stopping)
 
     def change_mode(self, mode: str) -> None:
         """Settings are the operator's."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bookie.protocol.errors import UnavailableError
+from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
@@ -238,13 +238,19 @@ class SimPlatform:
         self.cluster = BookieCluster.model_validate(cluster.as_dict())
         self.watch_status(self.cluster.status)
 
-    async def settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
+    async def settle(
+        self, cluster: BookieCluster, status: ClusterStatus
+    ) -> Mapping[str, BookieError]:
         """Nothing surrounds simulated bookies."""
+        return {}
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         if name not in self._tasks:
             raise UnavailableError(f"there is no task {name}")
         self._tasks[name] = self._tasks[name].model_copy(update={"status": status})
+
+    async def delete_task(self, name: str, *, uid: str) -> None:
+        self._tasks.pop(name, None)
 
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(timeout_s)
