@@ -83,7 +83,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a second bookie is taken out while one is",
         stands_for=EXCEEDS,
         file=BUDGET,
-        old="        if others and candidate not in self.impaired:\n",
+        old="        if others and not self._is_most_broken(candidate):\n",
         new="        if others and not self.limit:\n",
         tests=(PLAN + "TestOneAtATime::test_nobody_is_taken_out_while_another_is",),
     ),

@@ -164,8 +164,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "all bookies whose settings changed restart at once",
         stands_for=("planner exceeds the loss budget",),
         file=PLANS,
-        old="*wanted[:1], *accepting",
-        new="*wanted, *accepting",
+        old="*due_first(wanted, observed)[:1], ",
+        new="*due_first(wanted, observed), ",
         tests=(PLAN + "TestRestarts::test_changed_settings_restart_one_bookie",),
     ),
     planted(
@@ -188,8 +188,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "healthy bookies restart before the broken one",
         stands_for=("wrong victim order",),
         file=BUDGET,
-        old="        if others and candidate not in self.impaired:\n",
-        new="        if others and candidate in self.impaired:\n",
+        old="        if others and not self._is_most_broken(candidate):\n",
+        new="        if others and self._is_most_broken(candidate):\n",
         tests=(
             PLAN + "TestRestarts::test_one_that_is_out_anyway_restarts_before_those_that_serve",
         ),
