@@ -11,6 +11,7 @@ STATUS: Final = "operator/src/bookie_operator/model/status.py"
 LAST: Final = "bookie/src/bookie/repair/last_copies.py"
 QUORUMS: Final = "bookie/src/bookie/repair/quorums.py"
 
+ROLLOUTS: Final = "tests/bookie_operator/plan/test_rollouts.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_budget.py::"
 HELD: Final = "tests/bookie/repair/test_last_copies.py::"
 OWN: Final = "tests/bookie/repair/test_quorums.py::"
@@ -85,7 +86,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=BUDGET,
         old="        if others and not self._is_most_broken(candidate):\n",
         new="        if others and not self.limit:\n",
-        tests=(PLAN + "TestOneAtATime::test_nobody_is_taken_out_while_another_is",),
+        tests=(ROLLOUTS + "test_d4_of_two_that_are_out_only_the_most_broken_is_restarted",),
     ),
     planted(
         "memory that is all that has an entry is restarted",
