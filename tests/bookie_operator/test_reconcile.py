@@ -10,13 +10,14 @@ from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
 from bookie.protocol.errors import MetadataFormatError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
+from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ConditionType
 from bookie_operator.observe import Observer
-from bookie_operator.observed import Phase
+from bookie_operator.observed import Health, JobKind, Phase
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
-from operator_scenes import at, bookie, cluster, fix_request
+from operator_scenes import at, bookie, cluster, fix_request, task
 
 B0 = BookieId("bookie-0")
 
@@ -219,3 +220,35 @@ async def test_a7_a_cookie_that_cannot_be_read_hides_nothing_else(loop: Loop) ->
     seen = await observer.observe(fewer)
     assert seen.metadata.reachable and seen.bookies[BookieId("bookie-3")].has_cookie is True
     await observer.close()
+
+
+async def test_events_that_a_quota_refuses_hold_up_no_repair(loop: Loop) -> None:
+    await loop.settle()
+
+    async def refused(event: object) -> None:
+        raise UnavailableError("exceeded quota: count/events")
+
+    loop.platform.record = refused  # type: ignore[method-assign,assignment]
+    loop.control.healths["bookie-0"] = lost_one()
+    await loop.run(3)
+    assert [job.kind for job in loop.platform.jobs_seen.values()] == [JobKind.REPAIR]
+
+
+async def test_a_task_whose_status_cannot_be_written_holds_up_no_repair(loop: Loop) -> None:
+    await loop.settle()
+
+    async def refused(name: str, status: object) -> None:
+        raise ForbiddenError("bookietasks/status")
+
+    loop.platform.publish_task = refused  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task("audit")]
+    loop.control.healths["bookie-0"] = lost_one()
+    await loop.run(3)
+    assert JobKind.REPAIR in [job.kind for job in loop.platform.jobs_seen.values()]
+
+
+def lost_one() -> Health:
+    """It came back from an unclean stop."""
+    health = bookie("bookie-0", limbo=2, reason="UncleanShutdown", epoch=2, boot_at=10).health
+    assert health is not None
+    return health

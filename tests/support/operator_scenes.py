@@ -121,6 +121,7 @@ def bookie(
         process=process,
         health=told if running and phase is not None else None,
         is_writable=running and phase is Phase.SERVING,
+        is_registered=running and phase in (Phase.SERVING, Phase.READ_ONLY, Phase.DRAINING),
         has_cookie=has_cookie,
     )
 

@@ -95,6 +95,7 @@ class Observer:
                     bookie,
                     health=healths.get(bookie_id),
                     is_writable=_is_writable(registered.get(bookie_id)),
+                    is_registered=bookie_id in registered,
                     has_cookie=cookies.get(bookie_id),
                 )
                 for bookie_id, bookie in hosted.items()

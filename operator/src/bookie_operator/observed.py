@@ -165,6 +165,8 @@ class Bookie:
     process: Process | None = None
     health: Health | None = None
     is_writable: bool = False
+    is_registered: bool = False
+    """With the metadata store, writable or read-only: clients hear of it."""
     has_cookie: bool | None = None
     """Whether metadata knows it, asked of bookies that are to leave; None = not known."""
 

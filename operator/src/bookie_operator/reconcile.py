@@ -4,6 +4,7 @@ Level-triggered: events only wake it, and a pass needs nothing but the object it
 it may be killed anywhere and started again.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -15,6 +16,7 @@ from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError, NameTakenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import TaskStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Failure, Observed
 from bookie_operator.plan import Plan, plan
@@ -30,6 +32,7 @@ from bookie_operator.plan.invalid import FORBIDDEN, forbidden_status, hindrance_
 from bookie_operator.platform import Platform
 
 SETTLE_FAILED: Final = "SettleFailed"
+log = logging.getLogger(__name__)
 
 
 class Reconciler:
@@ -77,7 +80,7 @@ class Reconciler:
         await self._publish(cluster, made.status)
         await self._settle(cluster, made.status)
         for name, task in made.tasks.items():
-            await self._platform.publish_task(name, task)
+            await self._publish_task(name, task)
         await self._tell([event for event in made.events if not event.once])
         await self._act(made, observed)
         return made.status
@@ -149,12 +152,23 @@ class Reconciler:
             if not isinstance(why, ForbiddenError):
                 await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
+    async def _publish_task(self, name: str, status: TaskStatus) -> None:
+        """A task whose status cannot be written holds up nothing: it is told, and tried again."""
+        try:
+            await self._platform.publish_task(name, status)
+        except ForbiddenError as error:
+            self._forbidden = str(error)
+        except BookieError as error:
+            log.warning("the status of task %s is not written: %s", name, error)
+
     async def _tell(self, events: Sequence[Event]) -> None:
         for event in events:
             try:
                 await self._platform.record(event)
             except ForbiddenError as error:
                 self._forbidden = str(error)
+            except BookieError as error:  # a quota, a webhook: an event is worth less than a repair
+                log.warning("not told: %s (%s: %s)", error, event.reason, event.message)
 
     async def _cannot_look(self, cluster: BookieCluster, error: ForbiddenError) -> ClusterStatus:
         before, generation = cluster.status, cluster.metadata.generation

@@ -12,6 +12,7 @@ from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
     ReplaceVolume,
+    RestartBookie,
     StartJob,
     StopJob,
     bookie_of,
@@ -120,3 +121,17 @@ def test_d1_a_task_waits_for_a_job_that_cannot_be_made_yet() -> None:
     made = after(observed(limbo, tasks=[running]), [failed(job)])
     assert running.status.phase is TaskPhase.RUNNING and "task-1" not in made.tasks
     assert bookie_of(job) == "bookie-0"
+
+
+def test_restarts_that_are_denied_hold_up_no_audit() -> None:
+    new = cluster(image="new:1")
+    fleet = [bookie(name, of=cluster()) for name in new.spec.bookie_ids]
+    seen = observed(*fleet, of=new, seconds=100)
+    denied: list[Failure] = []
+    for _ in fleet:
+        made = plan(new, replace(seen, failures=tuple(denied)), NOTHING)
+        assert not [job for job in of(made, StartJob)]
+        tried = [one for one in made.actions if isinstance(one, RestartBookie)]
+        denied += [replace(failed(one), next_at=at(130)) for one in tried]
+    made = plan(new, replace(seen, failures=tuple(denied)), NOTHING)
+    assert [job.kind for job in made.actions if isinstance(job, StartJob)] == [JobKind.AUDIT]

@@ -44,10 +44,25 @@ def test_d5_a_bookie_that_hangs_is_restarted_when_that_has_lasted() -> None:
 
 
 def test_d5_one_that_serves_others_is_not_restarted_for_the_operators_silence() -> None:
-    cut_off = replace(silent(is_ready=True), is_writable=True)
+    cut_off = replace(silent(is_ready=True), is_registered=True)
     status = seen(cut_off, seconds=100).status
     made = seen(cut_off, seconds=100 + 2 * MINUTES, after=status)
     assert not restarted(made) and "network policy" in told(made)
+
+
+def test_one_that_is_read_only_serves_others_too() -> None:
+    cut_off = replace(silent(is_ready=True), is_registered=True, is_writable=False)
+    status = seen(cut_off, seconds=100).status
+    assert not restarted(seen(cut_off, seconds=100 + 2 * MINUTES, after=status))
+
+
+def test_restarts_are_counted_though_a_pass_sees_no_process_in_between() -> None:
+    status = seen(silent(), seconds=100).status
+    status = seen(silent(), seconds=100 + MINUTES, after=status).status
+    gone = replace(silent(), process=None)
+    status = seen(gone, seconds=101 + MINUTES, after=status).status
+    status = seen(gone, seconds=102 + MINUTES, after=status).status
+    assert status.bookies[0].hung_restarts == 1
 
 
 def test_d5_of_two_that_hang_one_is_restarted_only_within_the_budget() -> None:

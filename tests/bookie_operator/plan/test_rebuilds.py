@@ -151,3 +151,36 @@ def test_a_job_that_does_not_start_is_stopped_and_not_begun_again() -> None:
     gone = story.seen(away(), seconds=600)
     assert not started(gone) and bookies_started(gone)
     assert story.task.phase is TaskPhase.FAILED
+
+
+def test_a_bookie_that_boots_before_its_job_is_made_is_not_stopped_for_it() -> None:
+    story = Story()
+    assert [a for a in story.seen(refusing()).actions if isinstance(a, StartJob)]
+    made = story.seen(bookie(B0, epoch=2, boot_at=6), seconds=10)  # the job could not be made
+    assert not [a for a in made.actions if isinstance(a, StartJob) and a.bookie_id == B0]
+    assert story.task.phase is TaskPhase.FAILED and "has booted" in story.task.message
+
+
+def test_another_refusal_than_a_lost_index_has_none_built() -> None:
+    story = Story()
+    made = story.seen(replace_message("another process uses this bookie id"))
+    assert not [a for a in made.actions if isinstance(a, StartJob)]
+    assert [r.predicate for r in made.refusals if r.action == "RebuildIndex"] == ["NotRefused"]
+
+
+def replace_message(message: str) -> Bookie:
+    return bookie(B0, phase=Phase.REFUSED, message=message)
+
+
+def test_a_job_whose_end_nobody_saw_is_judged_by_the_next_boot() -> None:
+    unknown = replace(DONE, exit_code=None, message="longer than its deadline")
+    for boot, phase in (
+        (bookie(B0, epoch=2, boot_at=21), TaskPhase.SUCCEEDED),
+        (refusing(), TaskPhase.FAILED),
+    ):
+        story = Story()
+        story.seen(refusing())
+        story.seen(away(), unknown, seconds=22)
+        assert story.task.phase is TaskPhase.RUNNING
+        story.seen(boot, unknown, seconds=30)
+        assert story.task.phase is phase

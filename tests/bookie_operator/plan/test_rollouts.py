@@ -79,6 +79,23 @@ def test_d4_the_next_one_waits_until_the_last_has_run_for_a_while() -> None:
     assert restarted(rolled(steady)) == [B1]
 
 
+@pytest.mark.parametrize("odd", ["stale", "unready", "unregistered"])
+def test_a_missed_answer_rolls_nobody_over_a_halt(odd: str) -> None:
+    crashed = bookie(B3, of=NEW, epoch=2, boot_at=LATER - 5)
+    serving = bookie(B0, of=OLD)
+    assert serving.health is not None and serving.process is not None
+    one = {
+        "stale": replace(serving, health=replace(serving.health, is_fresh=False)),
+        "unready": replace(serving, process=replace(serving.process, is_ready=False)),
+        "unregistered": replace(serving, is_writable=False),
+    }[odd]
+    assert not restarted(rolled(crashed, one, before=ended(B3, 1)))
+
+
+def test_a_start_in_the_future_of_another_clock_holds_no_rollout_up() -> None:
+    assert restarted(rolled(bookie(B0, of=NEW, boot_at=LATER + 3600))) == [B1]
+
+
 def test_d4_settings_that_are_mended_go_to_the_broken_bookie_first() -> None:
     mended = cluster(**ACK3, image="mended:1")
     broken = bookie(B1, of=NEW, phase=None)

@@ -7,6 +7,8 @@ import pytest
 from bookie.protocol.errors import BookieError, UnavailableError
 from bookie_operator.errors import NameTakenError
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import JobKind
+from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -159,3 +161,26 @@ async def test_d7_a_strangers_volume_is_no_metadata_store() -> None:
     lab.api.put(CLAIM, {"metadata": {"name": "demo-zookeeper-data"}, "spec": {}})
     with pytest.raises(NameTakenError):
         await lab.reach_metadata()
+
+
+async def test_a_label_taken_from_the_metadata_stores_volume_comes_back() -> None:
+    lab = Lab(metadata={"embedded": {}})
+    await lab.platform.metadata_url(lab.cluster)
+    [claim] = lab.api.all(CLAIM)
+    name = claim["metadata"]["name"]
+    lab.api.edit(CLAIM, name, lambda one: one["metadata"]["labels"].pop(names.COMPONENT_LABEL))
+    await lab.platform.metadata_url(lab.cluster)
+    assert lab.api.the(CLAIM, name)["metadata"]["labels"][names.COMPONENT_LABEL] == names.ZOOKEEPER
+
+
+async def test_a_fence_of_our_own_is_nobody_elses_change() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    await settled(lab)
+    job = StartJob(
+        "demo-index-1", JobKind.INDEX_REBUILD, engine="", attempt=1, bookie_id=B0, disks=("x",)
+    )
+    assert not await lab.platform.start_job(job)
+    fenced = lab.api.the(STATEFUL_SET, names.set_name("demo", B0))
+    assert fenced["spec"]["replicas"] == 0
+    assert not lab.platform._keeper.noticed(STATEFUL_SET, fenced, is_gone=False)

@@ -40,6 +40,7 @@ from bookie_operator.plan.failures import (
     failure_refusals,
     resting,
     split,
+    untried,
     wanted_failures,
 )
 from bookie_operator.plan.findings import Findings, Verdict
@@ -119,7 +120,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_repairing=repairing.wants_to_run or draining.is_running,
         is_asked=bool(suspected) or is_disturbed(judged, previous),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
-        is_taking_out=bool(wanted), gives_way_to=first,
+        is_taking_out=bool(untried(wanted, observed)), gives_way_to=first,
     )  # fmt: skip
     refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")

@@ -8,7 +8,7 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED, refusal_reason
+from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
 from bookie_operator.plan.failures import NAME_TAKEN, is_told
@@ -22,7 +22,7 @@ from bookie_operator.plan.findings import (
 )
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import Judged, refusal_of
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -107,18 +107,13 @@ def _refused_boots(found: Findings) -> _Reason:
     names = found.in_states(BookieState.REFUSED)
     if not names:
         return None
-    reasons = {name: _refusal(found.judged[name]) for name in names}
+    reasons = {name: refusal_of(found.judged[name]) for name in names}
     if len(names) > 1 and all(_is_all_foreign(found.judged[name]) for name in names):
         reason = LINEAGE_MISMATCH  # nobody mixes up every volume of several bookies
     else:
         reason = min(reasons.values(), key=RANKED.index)
         names.sort(key=lambda name: reasons[name] != reason)
     return reason, f"{', '.join(names)}: {found.judged[names[0]].message}"
-
-
-def _refusal(one: Judged) -> str:
-    disks = one.bookie.health.disks if one.bookie.health else ()
-    return refusal_reason({disk.verdict for disk in disks}, one.message)
 
 
 def _is_all_foreign(one: Judged) -> bool:

@@ -64,6 +64,12 @@ def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
     return [action for action in actions if action in waiting]
 
 
+def untried(actions: Iterable[Some], observed: Observed) -> list[Some]:
+    """Those that have not failed: what fails again and again is no reason for others to wait."""
+    failed = {one.subject for one in observed.failures}
+    return [action for action in actions if action not in failed]
+
+
 def due_first(actions: Sequence[Some], observed: Observed) -> list[Some]:
     """Only the first of several destructive actions is carried out: not one that waits."""
     waiting = resting(actions, observed)

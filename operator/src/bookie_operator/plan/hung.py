@@ -27,17 +27,17 @@ def silence(
         return None, 0
     process = bookie.process
     restarts = before.hung_restarts if before is not None else 0
+    was_hung = before is not None and before.state is BookieState.UNRESPONSIVE
     if process is None or not process.running:
-        return None, restarts
+        return None, restarts + was_hung
     if before is None or before.instance != process.instance:
-        was_hung = before is not None and before.state is BookieState.UNRESPONSIVE
         return whole_milliseconds(now), restarts + was_hung
     return before.silent_since or whole_milliseconds(now), restarts
 
 
 def serves(bookie: Bookie) -> bool:
     """Whether others than the operator hear of it."""
-    return bookie.process is not None and bookie.process.is_ready and bookie.is_writable
+    return bookie.process is not None and bookie.process.is_ready and bookie.is_registered
 
 
 def is_hung(bookie: Bookie, since: datetime | None, now: datetime) -> bool:

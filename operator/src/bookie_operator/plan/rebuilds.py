@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec, DiskRole
+from bookie_operator.model.refused import INDEX_LOST
 from bookie_operator.model.status import BookieState, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import overdue
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import Judged, refusal_of
 
 _ACTION = "RebuildIndex"
 
@@ -102,7 +103,9 @@ def follow_rebuild(
         status = TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job.name)
     if job.running:
         return status
-    return status.ended(*_outcome(task, job), at=observed.now)
+    if job.exit_code is None and one.state is not BookieState.REFUSED and not one.is_booted:
+        return status  # nobody saw how it ended: the bookie's next boot tells
+    return status.ended(*_outcome(task, job, has_booted=one.is_booted), at=observed.now)
 
 
 def begun(task: BookieTask, observed: Observed) -> TaskStatus:
@@ -113,8 +116,11 @@ def begun(task: BookieTask, observed: Observed) -> TaskStatus:
     return TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job_name(task))
 
 
-def _outcome(task: BookieTask, job: Job) -> tuple[TaskPhase, str]:
-    if job.exit_code not in (0, None):
+def _outcome(task: BookieTask, job: Job, *, has_booted: bool) -> tuple[TaskPhase, str]:
+    if job.exit_code is None and not has_booted:
+        why = job.message or "how its job ended is not known"
+        return TaskPhase.FAILED, f"{why}; {task.spec.bookie} refuses to boot as before"
+    if job.exit_code:
         return TaskPhase.FAILED, job.message or f"exit code {job.exit_code}"
     what = f"the index of {task.spec.disk}" if task.spec.disk else "every index"
     return TaskPhase.SUCCEEDED, f"{what} is built anew; {task.spec.bookie} boots, a repair follows"
@@ -125,10 +131,13 @@ def _refusal(
 ) -> Refusal | None:
     if cluster.spec.paused:
         return _wait(one, "Paused", "spec.paused is true")
+    if one.is_booted:
+        return _wait(one, "NotRefused", f"{one.bookie.id} has booted: nothing stops it for this")
     if is_busy:
         return _wait(one, "OneActionAtATime", "another job builds an index of it")
     # Once begun its bookie is away, and says nothing of itself.
-    if one.state is not BookieState.REFUSED and not task.status.target:
+    is_lost = one.state is BookieState.REFUSED and refusal_of(one) == INDEX_LOST
+    if not is_lost and not task.status.target:
         state = f"{one.bookie.id} is {one.state}"
         return _wait(one, "NotRefused", f"{state}: its boot does not say that an index is lost")
     return None

@@ -149,7 +149,7 @@ def restarts(
         reason = _restart_reason(bookie, template) or _hung(judged[bookie_id], now)
         if bookie.process is None or reason is None:
             continue
-        rolls = reason == SETTINGS_CHANGED and bookie_id not in budget.impaired
+        rolls = reason == SETTINGS_CHANGED and judged[bookie_id].state not in FAILING
         refusal = (
             (_halted(spec, judged, bookie_id) if rolls else None)
             or (_given_up(judged[bookie_id]) if reason == HUNG else None)
@@ -198,7 +198,7 @@ def _hurried(
         if (
             process is None
             or process.started_at is None
-            or now - process.started_at >= STEADY_AFTER
+            or not timedelta(0) <= now - process.started_at < STEADY_AFTER
         ):
             continue
         seconds = STEADY_AFTER.total_seconds()

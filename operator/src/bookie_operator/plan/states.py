@@ -13,6 +13,7 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.refused import refusal_reason
 from bookie_operator.model.status import (
     BookieState,
     BookieStatus,
@@ -238,6 +239,12 @@ def brokenness(impairment: str) -> int:
     """How broken a bookie is, to be compared with others' only."""
     order = [state.value for state in _BY_BROKENNESS]
     return order.index(impairment) + 1 if impairment in order else 0
+
+
+def refusal_of(one: Judged) -> str:
+    """The reason of a boot that was refused."""
+    disks = one.bookie.health.disks if one.bookie.health else ()
+    return refusal_reason({disk.verdict for disk in disks}, one.message)
 
 
 def is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:

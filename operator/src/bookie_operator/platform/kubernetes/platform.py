@@ -50,7 +50,7 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
-from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster, taken
+from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -131,8 +131,18 @@ class KubernetesPlatform:
             mode = await access_mode(self._api, embedded.storage_class)
             wanted = zookeeper_claim(self._cluster, access_mode=mode)
             if await self._api.create(CLAIM, wanted) is None:
-                raise taken(CLAIM, wanted, "nobody that is known")
+                await self._label_again(wanted)
         await self._keeper.keep(zookeeper(self._cluster))
+
+    async def _label_again(self, wanted: Object) -> None:
+        """A claim of this name that has lost a label is the metadata: never to be deleted."""
+        name = str(wanted["metadata"]["name"])
+        known = await self._api.get(CLAIM, name)
+        if known is None:
+            return  # gone again: the next pass makes it
+        check_labels(CLAIM, known, self._name)
+        labels = {"labels": wanted["metadata"]["labels"]}
+        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]) | labels})
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         chosen = names.selector(self._name, names.BOOKIE)
@@ -374,6 +384,7 @@ class KubernetesPlatform:
         metadata = known["metadata"]
         version = {"resourceVersion": metadata["resourceVersion"]}
         body: Object = {"metadata": _very(metadata) | version, "spec": {"replicas": 0}}
+        self._keeper.forget(STATEFUL_SET, str(metadata["name"]))  # the change is our own
         await self._api.apply(STATEFUL_SET, body, manager=FENCE_MANAGER)
 
     # Jobs
