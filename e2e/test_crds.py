@@ -191,9 +191,9 @@ REFUSED_UPDATES: Final[Mapping[str, tuple[Change, str]]] = {
         {"metadata": {"connect": CONNECT}},
         "metadata cannot change: the ledgers are known there",
     ),
-    "another size of the embedded ZooKeeper": (
-        {"metadata": {"embedded": {"size": "2Gi"}}},
-        "metadata.embedded.size and storageClass count when its volume is made",
+    "a smaller embedded ZooKeeper": (
+        {"metadata": {"embedded": {"size": "512Mi"}}},
+        "metadata.embedded.size can only grow",
     ),
 }
 ACCEPTED_TASKS: Final[Mapping[str, Change]] = {

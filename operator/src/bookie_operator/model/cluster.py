@@ -221,9 +221,9 @@ class EmbeddedMetadata(Resource):
     """A ZooKeeper of the cluster's own, run by the platform: one server, not an ensemble."""
 
     size: Size = "1Gi"
-    """Fixed once the volume is made; afterwards its claim is grown by hand."""
+    """Of its volume, which grows with it and never shrinks."""
     storage_class: ShortText = ""
-    """Empty: the cluster's default class. Fixed as the size is."""
+    """Empty: the cluster's default class. It counts when the volume is made, and cannot change."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
 
 
@@ -244,10 +244,10 @@ class Metadata(Resource):
                 ),
                 rule(
                     "!has(self.embedded) || !has(oldSelf.embedded) || "
-                    "(self.embedded.size == oldSelf.embedded.size && "
-                    "self.embedded.storageClass == oldSelf.embedded.storageClass)",
-                    "metadata.embedded.size and storageClass count when its volume is made, and "
-                    "cannot change: grow its claim itself (kubectl edit pvc NAME-zookeeper-data)",
+                    "(quantity(self.embedded.size).compareTo(quantity(oldSelf.embedded.size)) >= 0 "
+                    "&& self.embedded.storageClass == oldSelf.embedded.storageClass)",
+                    "metadata.embedded.size can only grow, and storageClass counts when its volume "
+                    "is made: it cannot change",
                 ),
             ]
         }
@@ -456,10 +456,10 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
                     f"{was.size}: a disk can only grow"
                 )
     was_own, own = old.metadata.embedded, new.metadata.embedded
-    if was_own is not None and own is not None and _volume(was_own) != _volume(own):
+    if was_own is not None and own is not None and not _may_become(was_own, own):
         mistakes.append(
-            f"spec.metadata.embedded: found {_volume(own)}, expected {_volume(was_own)} as its "
-            "volume was made: size and class cannot change; grow its claim itself"
+            f"spec.metadata.embedded: found {_volume(own)}, expected at least {_volume(was_own)} "
+            "as its volume was made: it can only grow, and its class cannot change"
         )
     if old.metadata.connect != new.metadata.connect:
         mistakes.append(
@@ -468,6 +468,11 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
         )
     if mistakes:
         raise ManifestError("\n".join(mistakes))
+
+
+def _may_become(was: EmbeddedMetadata, wanted: EmbeddedMetadata) -> bool:
+    is_smaller = size_bytes(wanted.size) < size_bytes(was.size)
+    return not is_smaller and wanted.storage_class == was.storage_class
 
 
 def _volume(embedded: EmbeddedMetadata) -> str:
