@@ -106,9 +106,9 @@ def lab(namespace: None) -> Iterator[RealLab]:
 
 class TestReal(KubectlContract):
     def test_a_task_that_breaks_a_rule_is_refused_in_our_words(self, lab: RealLab) -> None:
-        spec = {"cluster": "demo", "type": "repair"}
+        spec = {"cluster": "demo", "type": "replace-disk", "disk": "ledger-0"}
         task = {"apiVersion": "bookkeeper.bookie-operator.dev/v1alpha1", "kind": "BookieTask"}
-        with pytest.raises(KubectlError, match="bookie is needed by every task but audit"):
+        with pytest.raises(KubectlError, match="bookie is needed by approve"):
             lab.kubectl().create(task | {"metadata": {"generateName": "x-"}, "spec": spec})
 
     def test_a_right_that_is_lacking_is_told(self, lab: RealLab) -> None:

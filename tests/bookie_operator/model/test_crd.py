@@ -94,6 +94,11 @@ def test_d10_the_embedded_stores_volume_can_only_grow() -> None:
     assert "can only grow" in rule["message"] and "quantity(" in rule["rule"]
 
 
+def test_an_api_server_puts_nothing_into_a_status() -> None:
+    status = whole("bookiecluster.yaml")["properties"]["status"]
+    assert not [schema for schema in schemas(status) if "default" in schema]
+
+
 def test_names_are_limited_in_the_schema() -> None:
     for name in documents():
         rules = [rule["rule"] for rule in cel(whole(name))]

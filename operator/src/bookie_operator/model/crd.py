@@ -117,6 +117,8 @@ def definitions() -> dict[str, dict[str, Any]]:
             },
         },
     )
+    properties = cluster["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["status"] = _as_written(properties["status"])
     task = _definition(
         BookieTask,
         plural="bookietasks",
@@ -125,6 +127,18 @@ def definitions() -> dict[str, dict[str, Any]]:
         subresources={"status": {}},
     )
     return {"bookiecluster.yaml": cluster, "bookietask.yaml": task}
+
+
+def _as_written(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Without defaults: they would put back into a status what the operator left out of it."""
+    found = {name: value for name, value in schema.items() if name != "default"}
+    if "properties" in found:
+        parts = found["properties"].items()
+        found["properties"] = {name: _as_written(part) for name, part in parts}
+    for name in ("items", "additionalProperties"):
+        if isinstance(found.get(name), Mapping):
+            found[name] = _as_written(found[name])
+    return found
 
 
 def documents() -> dict[str, str]:
