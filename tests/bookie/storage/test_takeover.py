@@ -2,15 +2,17 @@
 
 import asyncio
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
 from bookie.metadata.store import BookieInfo, StoredBoot
-from bookie.protocol.errors import BootRefusedError, UnavailableError
+from bookie.protocol.errors import BootRefusedError, StorageError, UnavailableError
 from bookie.storage.consent import FixPolicy
 from bookie.storage.lock import FolderLock
 from bookie.storage.marker import MARKER_NAME
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.takeover import in_thread
 from bookie.testing.metadata import FaultyStore, Hook
 from boot_lab import ME, BootLab
 
@@ -471,3 +473,20 @@ async def test_a_boot_that_dies_before_it_serves_takes_no_clean_stop_away(
         await lab.boot()
     store.before, store.lost_replies = None, 0
     assert (await lab.boot()).record.reason == "CleanStop"
+
+
+async def test_work_that_fails_after_its_boot_was_stopped_is_the_cause_of_the_end() -> None:
+    began, may_fail = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        may_fail.wait()
+        raise StorageError("no space")
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    asyncio.get_running_loop().call_soon(may_fail.set)
+    with pytest.raises(asyncio.CancelledError) as ended:
+        await task
+    assert isinstance(ended.value.__cause__, StorageError)

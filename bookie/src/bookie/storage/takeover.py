@@ -237,10 +237,13 @@ def is_same_volume(disk: FoundDisk) -> bool:
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it."""
+    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it.
+
+    What the work raises after the stop is the cause of the CancelledError: nobody waits for it.
+    """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stopped:
         await asyncio.wait([task])
-        raise
+        raise stopped from task.exception()
