@@ -9,6 +9,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import (
+    AuditReport,
     Bookie,
     BootRecord,
     CookieFixRequest,
@@ -16,6 +17,7 @@ from bookie_operator.observed import (
     Exit,
     Health,
     Job,
+    JobKind,
     MetadataView,
     Observed,
     Phase,
@@ -145,6 +147,17 @@ def observed(
 
 def fix_request(plan_id: str = "plan-1") -> CookieFixRequest:
     return CookieFixRequest(plan_id, (1,), "ledger disk 0 is empty", "Approve")
+
+
+CLEAN = AuditReport(ok=1)
+
+
+def audited(report: AuditReport = CLEAN, attempt: int = 1, *, began: float = 0) -> Job:
+    """An audit that has ended, a second after it began."""
+    return Job(
+        f"demo-audit-{attempt}", JobKind.AUDIT, attempt, running=False,
+        started_at=at(began), ended_at=at(began + 1), audit=report,
+    )  # fmt: skip
 
 
 def task(kind: str, name: str = "task-1", **spec: Any) -> BookieTask:

@@ -3,22 +3,14 @@
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import ClusterStatus, ConditionType
-from bookie_operator.observed import AuditReport, Bookie, Exit, Job, JobKind
+from bookie_operator.observed import Bookie, Exit, JobKind
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, audited, bookie, cluster, observed
 
 B0 = BookieId("bookie-0")
 HOME = {"pod": "pod-1", "node": "node-1", "node_boot_id": "boot-1"}
-AUDITED = Job(
-    name="demo-audit-1",
-    kind=JobKind.AUDIT,
-    attempt=1,
-    running=False,
-    started_at=at(0),
-    ended_at=at(1),
-    audit=AuditReport(ok=1),
-)
+AUDITED = audited()
 
 
 def at_home(**facts: object) -> Bookie:

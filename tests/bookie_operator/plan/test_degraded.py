@@ -5,21 +5,13 @@ from dataclasses import replace
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
-from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, MetadataView, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import RestartBookie
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, audited, bookie, cluster, observed
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
-AUDITED = Job(
-    name="demo-audit-1",
-    kind=JobKind.AUDIT,
-    attempt=1,
-    running=False,
-    started_at=at(0),
-    ended_at=at(1),
-    audit=AuditReport(ok=1),
-)
+AUDITED = audited()
 SETTLED = plan(cluster(), observed(jobs=[AUDITED]), ClusterStatus()).status
 
 

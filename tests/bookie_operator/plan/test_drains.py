@@ -6,7 +6,6 @@ import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
 from bookie_operator.observed import (
-    AuditReport,
     Bookie,
     DrainReport,
     Job,
@@ -24,22 +23,10 @@ from bookie_operator.plan.actions import (
     StopJob,
     is_destructive,
 )
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, audited, bookie, cluster, observed
 
 FIVE, FOUR = cluster(replicas=5), cluster(replicas=4)
 B4 = BookieId("bookie-4")
-
-
-def audited() -> Job:
-    return Job(
-        name="demo-audit-1",
-        kind=JobKind.AUDIT,
-        attempt=1,
-        running=False,
-        started_at=at(0),
-        ended_at=at(1),
-        audit=AuditReport(ok=1),
-    )
 
 
 def drain_job(*, attempt: int = 1, running: bool = False, **more: object) -> Job:

@@ -6,11 +6,11 @@ import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, LossReport, MetadataView
+from bookie_operator.observed import Bookie, Job, JobKind, LossReport, MetadataView
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob
 from bookie_operator.plan.losses import job_name, outcome
-from operator_scenes import at, bookie, cluster, observed, task
+from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 WISH = task("accept-loss", ledger=7, entry=5, reason="power cut", approvedBy="ann")
@@ -182,15 +182,7 @@ class TestPossibleDataLoss:
 
 
 def test_an_audit_follows_a_decision() -> None:
-    audit = Job(
-        name="demo-audit-1",
-        kind=JobKind.AUDIT,
-        attempt=1,
-        running=False,
-        started_at=at(0),
-        ended_at=at(1),
-        audit=AuditReport(ledgers=1, entries=1, ok=1),
-    )
+    audit = audited()
     calm = plan(cluster(), observed(seconds=2, jobs=[audit]), ClusterStatus())
     assert not [one for one in calm.actions if isinstance(one, StartJob)]
     made = plan(cluster(), observed(seconds=30, jobs=[audit, job(loss=GIVEN_UP)]), calm.status)

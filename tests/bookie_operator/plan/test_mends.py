@@ -18,19 +18,12 @@ from bookie_operator.observed import (
 )
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
-from operator_scenes import at, bookie, cluster, observed, task
+from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0 = BookieId("bookie-0")
 MISSING = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
 CORRUPT = AuditReport(ledgers=3, ok=90, classes={"corrupt": ClassReport(1, 2)})
 UNKNOWN = AuditReport(ledgers=3, ok=90, unknown=6)
-
-
-def audited(report: AuditReport, attempt: int = 1, *, began: float = 0) -> Job:
-    return Job(
-        f"demo-audit-{attempt}", JobKind.AUDIT, attempt, running=False,
-        started_at=at(began), ended_at=at(began + 1), audit=report,
-    )  # fmt: skip
 
 
 def mended(attempt: int = 1, *, at_s: float = 10, report: MendReport | None = None) -> Job:

@@ -28,7 +28,7 @@ from bookie_operator.plan.actions import (
     StopJob,
 )
 from bookie_operator.plan.losses import job_name
-from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
+from operator_scenes import HEALTHY, at, audited, bookie, cluster, fix_request, observed, task
 
 NOTHING = ClusterStatus()
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
@@ -454,15 +454,7 @@ class TestLoss:
         calm = observed(unclean(limbo=0), unclean(B1, limbo=0), seconds=50)
         second = plan(cluster(), calm, first.status)
         assert status_of(second, ConditionType.POSSIBLE_DATA_LOSS) == "True"
-        audit = Job(
-            name="demo-audit-2",
-            kind=JobKind.AUDIT,
-            attempt=2,
-            running=False,
-            started_at=at(51),
-            ended_at=at(52),
-            audit=AuditReport(ok=1),
-        )
+        audit = audited(attempt=2, began=51)
         done = replace(calm, jobs=(audit,), now=at(53))
         third = plan(cluster(), done, second.status)
         fourth = plan(cluster(), done, third.status)

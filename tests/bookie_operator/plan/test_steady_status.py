@@ -7,21 +7,13 @@ import pytest
 from bookie.protocol.ids import BookieId
 from bookie.storage import boot, takeover
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
-from bookie_operator.observed import AuditReport, Bookie, Exit, Job, JobKind, Phase
+from bookie_operator.observed import Bookie, Exit, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.conditions import LEASE_WAIT
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, audited, bookie, cluster, observed
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
-AUDITED = Job(
-    name="demo-audit-1",
-    kind=JobKind.AUDIT,
-    attempt=1,
-    running=False,
-    started_at=at(0),
-    ended_at=at(1),
-    audit=AuditReport(ok=1),
-)
+AUDITED = audited()
 
 
 @dataclass
