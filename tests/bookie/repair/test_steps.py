@@ -91,6 +91,18 @@ async def test_an_open_ledger_with_an_old_fragment_keeps_its_writer(lab: RepairL
     assert result["ledgers"]["recovered"] == 0 and await marks(lab, 1) == 0
 
 
+async def test_d1_what_a_live_writer_knows_acknowledged_is_copied_to_a_member_of_now(
+    lab: RepairLab,
+) -> None:
+    ledger = await lab.ledger((0, (0, 1, 2)), (5, (0, 2, 3)))
+    lab.write(ledger, range(5))
+    lab.write(ledger, range(5, 20), on={0, 2})
+    result = await run(lab)
+    assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.OPEN
+    assert lab.held(3, ledger.ledger_id) == [*range(5, 19)], "19 may still be on its way"
+    assert result["exit_code"] == 0 and result["entries_copied"] == 14
+
+
 async def test_a_recovery_somebody_began_and_left_is_ended(lab: RepairLab) -> None:
     ledger = await lab.ledger((0, (0, 1, 2)), (5, (0, 2, 3)), entries=8)
     found = await lab.store.read_ledger(ledger.ledger_id)

@@ -26,7 +26,7 @@ from bookie.repair.audit import Auditor, AuditSettings, Look, counts_of, read_le
 from bookie.repair.cluster import Cluster
 from bookie.repair.copy import Copied, Copier, CopySettings
 from bookie.repair.digests import DeepLooks, DigestReader, DigestSettings
-from bookie.repair.expect import Share, members
+from bookie.repair.expect import members
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.pacing import share_of
 from bookie.repair.progress import Done
@@ -117,14 +117,18 @@ class LedgerRepair:
             return await recovered(self.cluster, outcome)
 
     async def _copy(self, outcome: LedgerOutcome, look: Look | None) -> LedgerOutcome:
-        """Bring each reachable member what it lacks and someone holds."""
+        """Bring each reachable member what it lacks and someone holds.
+
+        Also of an open ledger's last fragment, as far as a LAC is known: a live writer got its acks
+        for these entries and never sends them again, neither there nor to another ensemble.
+        """
         if look is None:
             return self._told(outcome)
         version = look.metadata.version
         outcome = replace(outcome, before=counts_of(look.verdict), version=version)
         metadata = look.metadata.value
         for bookie_id, share in look.verdict.shares.items():
-            wanted = copyable(metadata, share) - look.verdict.gone
+            wanted = share.lacking - look.verdict.gone
             if wanted & share.corrupt:
                 await self._reject(look, bookie_id, wanted & share.corrupt)
             if wanted:
@@ -218,13 +222,6 @@ async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:
         corrupt_copies=len(result.corrupt),
         touched=tuple(members(result.metadata.value)),
     )
-
-
-def copyable(metadata: LedgerMetadata, share: Share) -> EntrySet:
-    """What may be written to a bookie that lacks it: not the part a live writer still fills."""
-    if metadata.state is LedgerState.OPEN:
-        return share.lacking.clip(0, metadata.last_fragment.first_entry_id - 1)
-    return share.lacking
 
 
 def undecided(outcome: LedgerOutcome, error: UndecidableError) -> LedgerOutcome:
