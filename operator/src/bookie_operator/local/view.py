@@ -38,11 +38,13 @@ _STATE_STYLES: Final = {
 
 
 def cluster_view(cluster: BookieCluster) -> RenderableType:
-    """The whole status: a headline, the bookies, what is blocked, the incidents, the audit."""
+    """The status: a headline, the bookies, what is blocked, left over, the incidents, the audit."""
     status = cluster.status
     parts: list[RenderableType] = [_headline(cluster), _bookies(status)]
     if status.blocked:
         parts.append(_blocked(status))
+    if status.left_over:
+        parts.append(_left_over(status))
     if status.incidents:
         parts.append(_incidents(status.incidents[-INCIDENTS_SHOWN:]))
     parts.append(_footer(status))
@@ -107,6 +109,15 @@ def _blocked(status: ClusterStatus) -> Table:
         table.add_column(name)
     for item in status.blocked:
         table.add_row(item.bookie, item.action, item.predicate, _clock(item.since), item.message)
+    return table
+
+
+def _left_over(status: ClusterStatus) -> Table:
+    table = Table(title="Left over", title_justify="left", box=None, pad_edge=False)
+    table.add_column("BOOKIE", no_wrap=True)
+    table.add_column("WHAT")
+    for one in status.left_over:
+        table.add_row(one.bookie, f"{one.what}\n{one.message}")
     return table
 
 
