@@ -12,9 +12,10 @@ from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, ConditionType
-from bookie_operator.observe import Observer
-from bookie_operator.observed import Health, JobKind, Phase
+from bookie_operator.model.left_over import LeftOverStatus
+from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.observe import NEW_COOKIES_MAX, Observer
+from bookie_operator.observed import Health, JobKind, LeftOver, Phase
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, bookie, cluster, fix_request, task
@@ -220,6 +221,50 @@ async def test_a7_a_cookie_that_cannot_be_read_hides_nothing_else(loop: Loop) ->
     seen = await observer.observe(fewer)
     assert seen.metadata.reachable and seen.bookies[BookieId("bookie-3")].has_cookie is True
     await observer.close()
+
+
+async def scaled_down(loop: Loop, *cookies: str) -> None:
+    """Three of four bookies are left; the store has these cookies as well."""
+    await loop.settle()
+    store = MemoryStore(loop.metadata)
+    for name in cookies:
+        await store.create_cookie(Cookie(BookieId(name), (), (), "instance"))
+    spec = loop.cluster.spec.model_copy(update={"replicas": 3})
+    loop.cluster = loop.cluster.model_copy(update={"spec": spec})
+    await loop.sessions.pop("bookie-3").close()
+    loop.platform.fleet.pop(BookieId("bookie-3"))
+
+
+async def test_d9_cookies_above_the_members_are_found_one_by_one(loop: Loop) -> None:
+    await scaled_down(loop, "bookie-0", "bookie-3", "bookie-4", "bookie-9")
+    seen = await loop.observer.observe(loop.cluster)
+    assert {name: one.has_cookie for name, one in seen.left_over.items()} == {
+        "bookie-3": True,
+        "bookie-4": True,
+        "bookie-5": False,
+    }
+
+
+async def test_d9_of_kept_claims_the_cookie_is_asked_for(loop: Loop) -> None:
+    await scaled_down(loop, "bookie-9")
+    loop.platform.kept = {BookieId("bookie-9"): ("demo-bookie-9-journal",)}
+    seen = await loop.observer.observe(loop.cluster)
+    assert seen.left_over[BookieId("bookie-9")] == LeftOver(("demo-bookie-9-journal",), True)
+
+
+async def test_d9_whom_others_run_under_such_a_name_is_not_left_over(loop: Loop) -> None:
+    await scaled_down(loop, "bookie-3")
+    await MemoryStore(loop.metadata).register(BookieInfo(BookieId("bookie-3"), ()))
+    assert BookieId("bookie-3") not in (await loop.observer.observe(loop.cluster)).left_over
+
+
+async def test_d9_few_new_cookies_are_looked_for_in_one_pass(loop: Loop) -> None:
+    await scaled_down(loop, *(f"bookie-{number}" for number in range(3, 40)))
+    seen = await loop.observer.observe(loop.cluster)
+    assert len(seen.left_over) == NEW_COOKIES_MAX
+    before = ClusterStatus(left_over=tuple(LeftOverStatus(bookie=one) for one in seen.left_over))
+    again = await loop.observer.observe(loop.cluster.model_copy(update={"status": before}))
+    assert len(again.left_over) == 2 * NEW_COOKIES_MAX
 
 
 async def test_events_that_a_quota_refuses_hold_up_no_repair(loop: Loop) -> None:

@@ -180,7 +180,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "bookie-9 leaves before bookie-10",
         stands_for=("wrong victim order",),
         file=STATES,
-        old="for bookie_id in sorted(known, key=_numeric)",
+        old="for bookie_id in sorted(known, key=by_number)",
         new="for bookie_id in sorted(known)",
         tests=(LEAVE + "TestTheWayOut::test_ten_comes_after_nine",),
     ),

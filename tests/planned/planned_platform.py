@@ -90,6 +90,10 @@ class SimPlatform:
         found = {bookie_id: one.seen() for bookie_id, one in self._bookies.items()}
         return {bookie_id: bookie for bookie_id, bookie in found.items() if bookie is not None}
 
+    async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
+        kept = {bookie_id: sorted(one.retained) for bookie_id, one in self._bookies.items()}
+        return {bookie_id: disks for bookie_id, disks in kept.items() if disks}
+
     async def jobs(self) -> Sequence[Job]:
         self.watch_pass()
         return list(self._jobs.values())

@@ -21,6 +21,7 @@ class FakePlatform:
 
     url: str = "memory://fake"
     fleet: dict[BookieId, Bookie] = field(default_factory=dict)
+    kept: dict[BookieId, tuple[str, ...]] = field(default_factory=dict)
     jobs_seen: dict[str, Job] = field(default_factory=dict)
     tasks_seen: list[BookieTask] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -40,6 +41,9 @@ class FakePlatform:
         if self.denied:
             raise ForbiddenError(self.denied)
         return dict(self.fleet)
+
+    async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
+        return dict(self.kept)
 
     async def jobs(self) -> Sequence[Job]:
         return list(self.jobs_seen.values())

@@ -6,7 +6,8 @@ status does not flap under load, yet nothing is gated on what it said before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,11 +22,21 @@ from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError
-from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.observed import Bookie, Health, MetadataView, Observed
+from bookie_operator.model.cluster import BookieCluster, bookie_name
+from bookie_operator.model.status import BOOKIES_MAX
+from bookie_operator.observed import (
+    Bookie,
+    Health,
+    LeftOver,
+    MetadataView,
+    Observed,
+    by_number,
+)
 from bookie_operator.platform import Platform
 
 METADATA_DEADLINE_S: Final = 5.0
+NEW_COOKIES_MAX: Final = 4
+"""Of bookies that left: looked for in one pass, beyond those that are known to have left."""
 REMEMBERED_MAX: Final = timedelta(seconds=15)
 """How long a missed answer is bridged by the last one of the same process."""
 
@@ -81,9 +92,9 @@ class Observer:
         jobs = tuple(await self._platform.jobs())
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
-        leaving = [bookie_id for bookie_id in hosted if bookie_id not in cluster.spec.bookie_ids]
+        kept = await self._platform.kept_claims()
         (metadata, registered, cookies), healths = await asyncio.gather(
-            self._look_at_metadata(cluster, leaving), self._ask_all(hosted)
+            self._look_at_metadata(cluster, {*hosted, *kept}), self._ask_all(hosted)
         )
         self._cluster = metadata.instance_id or self._cluster
         healths = self._of_this_cluster(healths)
@@ -99,6 +110,10 @@ class Observer:
                     has_cookie=cookies.get(bookie_id),
                 )
                 for bookie_id, bookie in hosted.items()
+            },
+            left_over={
+                bookie_id: LeftOver(tuple(kept.get(bookie_id, ())), cookies.get(bookie_id))
+                for bookie_id in {*kept, *cookies} - {*hosted, *registered}
             },
             jobs=jobs,
             tasks=tasks,
@@ -151,9 +166,14 @@ class Observer:
     # Metadata
 
     async def _look_at_metadata(
-        self, cluster: BookieCluster, leaving: Sequence[BookieId]
+        self, cluster: BookieCluster, seen: Iterable[BookieId]
     ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo], Mapping[BookieId, bool]]:
-        """The store, who is registered, and which of those that are to leave it knows at all."""
+        """The store, who is registered, and which of those that leave, or left, it knows at all.
+
+        `seen`: bookies that the platform has anything of.
+        """
+        known = {*seen, *(BookieId(one.bookie) for one in cluster.status.left_over)}
+        asked = sorted(known.difference(cluster.spec.bookie_ids), key=by_number)[:BOOKIES_MAX]
         url = ""
         cookies: dict[BookieId, bool] = {}
         is_paused: bool | None = None
@@ -165,8 +185,7 @@ class Observer:
                 registered = await store.bookies() if instance_id is not None else {}
                 if instance_id is not None:
                     is_paused = await read_paused(store)
-                for bookie_id in leaving if instance_id is not None else ():
-                    cookies[bookie_id] = await _has_cookie(store, bookie_id)
+                    cookies = await _cookies(store, asked, above=cluster.spec.replicas)
         except TimeoutError:
             return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}, {}
         except ForbiddenError:
@@ -200,6 +219,23 @@ class Observer:
         if store is not None:
             with suppress(BookieError):
                 await store.close()
+
+
+async def _cookies(
+    store: MetadataStore, asked: Sequence[BookieId], *, above: int
+) -> dict[BookieId, bool]:
+    """Who of `asked` has one, and of those numbered `above` and on, until one has none.
+
+    Bookies leave from the highest number down, so those that left follow one another.
+    """
+    answers = await asyncio.gather(*(_has_cookie(store, bookie_id) for bookie_id in asked))
+    found = dict(zip(asked, answers, strict=True))
+    new = (one for one in map(bookie_name, itertools.count(above)) if one not in found)
+    for bookie_id in itertools.islice(new, NEW_COOKIES_MAX):
+        found[bookie_id] = await _has_cookie(store, bookie_id)
+        if not found[bookie_id]:
+            break
+    return found
 
 
 async def _has_cookie(store: MetadataStore, bookie_id: BookieId) -> bool:

@@ -171,6 +171,22 @@ class Bookie:
     """Whether metadata knows it, asked of bookies that are to leave; None = not known."""
 
 
+def by_number(bookie_id: BookieId) -> tuple[str, int]:
+    """A sort key: `bookie-10` after `bookie-2`."""
+    stem, _, ordinal = bookie_id.rpartition("-")
+    return (stem, int(ordinal)) if ordinal.isdigit() else (bookie_id, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """What there is of a bookie that the platform runs no more."""
+
+    claims: tuple[str, ...] = ()
+    """Of volumes that were kept when it left, by name."""
+    has_cookie: bool | None = None
+    """Whether metadata knows it; None = not known."""
+
+
 class JobKind(StrEnum):
     REPAIR = "repair"
     AUDIT = "audit"
@@ -394,6 +410,8 @@ class Observed:
     """What the platform denied the operator for want of a permission, in the pass before."""
     failures: tuple[Failure, ...] = ()
     """What could not be done in the passes before."""
+    left_over: Mapping[BookieId, LeftOver] = field(default_factory=dict)
+    """Of bookies that the platform does not list among its own."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

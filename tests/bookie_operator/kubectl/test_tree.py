@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tree import cluster_tree
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import (
     Blocked,
     BookieState,
@@ -21,7 +22,10 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
+from bookie_operator.observed import LeftOver
+from bookie_operator.plan import plan
 from kubectl_lab import cluster_of
+from operator_scenes import cluster, observed
 from rich.console import Console, RenderableType
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -107,6 +111,32 @@ def test_a_drain_that_is_held_can_be_taken_back() -> None:
     drain = DrainStatus(bookie="bookie-3", phase=DrainPhase.HELD, started_at=moment(0))
     text = shown(with_status(cluster_of("healthy"), drain=drain), 30)
     assert "kubectl scale bookiecluster demo --replicas 4" in text
+
+
+def left_behind(*numbers: int) -> BookieCluster:
+    spec = cluster().spec
+    kept = {
+        bookie_name(number): LeftOver(
+            tuple(f"demo-bookie-{number}-{disk.name}" for disk in spec.storage.disks), True
+        )
+        for number in numbers
+    }
+    status = plan(cluster(), replace(observed(), left_over=kept), ClusterStatus()).status
+    return with_status(cluster_of("healthy"), left_over=status.left_over)
+
+
+def test_d9_what_is_left_over_is_shown_with_what_it_is() -> None:
+    golden("left-over", shown(left_behind(4), 1500))
+
+
+def test_d9_of_many_that_left_a_few_are_shown_and_all_when_wide() -> None:
+    text, wide = (shown(left_behind(*range(4, 34)), 1500, wide=wide) for wide in (False, True))
+    assert "and 25 more: -o wide" in text and "bookie-9 " not in text
+    assert "bookie-33  cookie, 3 claims" in wide and "more:" not in wide
+
+
+def test_d9_a_cluster_that_nobody_left_has_no_such_section() -> None:
+    assert "left over" not in shown(cluster_of("healthy"), 1500)
 
 
 def test_every_part_of_an_empty_bookie_may_be_absent() -> None:

@@ -3,16 +3,20 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from bookie.protocol.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
 from bookie_operator.local.up import prepare
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import LeftOver
 from bookie_operator.plan import plan
 from bookie_operator.platform.folders import LocalFolders, write_json
 from click.testing import CliRunner, Result
@@ -23,12 +27,15 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
-def stored(root: Path, **spec: object) -> BookieCluster:
+def stored(
+    root: Path, left: Mapping[BookieId, LeftOver] | None = None, **spec: object
+) -> BookieCluster:
     """A directory in which a cluster was brought up once."""
     folders = LocalFolders(root)
     folders.make()
     before = cluster(**spec)
-    status = plan(before, observed(), ClusterStatus()).status
+    seen = replace(observed(), left_over=left or {})
+    status = plan(before, seen, ClusterStatus()).status
     whole = before.model_copy(update={"status": status})
     write_json(folders.status_file, whole.as_dict())
     return whole
@@ -59,6 +66,19 @@ def test_status_as_a_table_names_bookies_and_conditions(tmp_path: Path) -> None:
     stored(tmp_path)
     done = run("local", "status", "--dir", str(tmp_path))
     assert "bookie-3" in done.output and "Available" in done.output
+
+
+def test_d9_status_as_a_table_lists_what_is_left_over(tmp_path: Path) -> None:
+    claims = ("bookie-4.journal", "bookie-4.ledger-0")
+    stored(tmp_path, left={BookieId("bookie-4"): LeftOver(claims, has_cookie=True)})
+    lines = run("local", "status", "--dir", str(tmp_path)).output.splitlines()
+    [line] = [line for line in lines if "bookie-4" in line and "cookie" in line]
+    assert line.split() == ["bookie-4", "cookie,", "2", "claims:", "bookie-4.journal,", claims[1]]
+
+
+def test_d9_a_fleet_that_nobody_left_has_no_such_section(tmp_path: Path) -> None:
+    stored(tmp_path)
+    assert "left over" not in run("local", "status", "--dir", str(tmp_path)).output.lower()
 
 
 def test_the_address_of_the_store_is_told_for_an_export(tmp_path: Path) -> None:

@@ -321,6 +321,31 @@ async def test_kept_volumes_serve_again_after_a_scale_up(lab: Lab) -> None:
     assert names.RETAINED_LABEL not in lab.api.the(CLAIM, LEDGER_0)["metadata"]["labels"]
 
 
+async def test_d9_claims_that_were_kept_are_told_with_their_bookie(lab: Lab) -> None:
+    process = await lab.run_bookie()
+    await lab.platform.bookies()
+    assert await lab.platform.kept_claims() == {}, "it has not left"
+    await remove(lab, process.instance)
+    told = await lab.platform.kept_claims()
+    assert told == {B0: tuple(sorted(one["metadata"]["name"] for one in lab.api.all(CLAIM)))}
+
+
+async def test_d9_kept_claims_are_told_without_asking_the_api_server_again(lab: Lab) -> None:
+    await remove(lab, (await lab.run_bookie()).instance)
+    before = len(lab.api.calls)
+    assert await lab.platform.kept_claims() and len(lab.api.calls) == before
+
+
+async def test_d9_a_kept_claim_that_is_being_deleted_or_serves_again_is_not_told(lab: Lab) -> None:
+    await remove(lab, (await lab.run_bookie()).instance)
+    lab.api.begin_deletion(CLAIM, LEDGER_0)
+    await lab.platform.bookies()
+    assert LEDGER_0 not in (await lab.platform.kept_claims())[B0]
+    await lab.make_volumes()
+    await lab.platform.bookies()
+    assert await lab.platform.kept_claims() == {}
+
+
 async def test_d8_what_changed_since_it_was_read_is_not_deleted(lab: Lab) -> None:
     process = await lab.run_bookie()
 

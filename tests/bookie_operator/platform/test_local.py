@@ -61,6 +61,16 @@ async def test_a_bookie_that_leaves_leaves_its_volumes(
     await remove(platform, delete_volumes=False)
 
 
+async def test_d9_volumes_that_were_kept_are_told_with_their_bookie(
+    platform: LocalPlatform,
+) -> None:
+    await start(platform)
+    assert await platform.kept_claims() == {}, "it has not left"
+    await remove(platform, delete_volumes=False)
+    claims = ("bookie-0.journal", "bookie-0.ledger-0", "bookie-0.ledger-1")
+    assert await platform.kept_claims() == {B0: claims}
+
+
 async def test_its_volumes_go_when_asked_for(platform: LocalPlatform, tmp_path: Path) -> None:
     await remove(platform, delete_volumes=True)
     assert not list(LocalFolders(tmp_path).claims.iterdir())

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+from bookie.rows import Rows, record
 
 Row = Mapping[str, Any]
 
@@ -45,16 +46,16 @@ def show_rows(
 
 
 def table_text(rows: Iterable[Row], *, columns: Sequence[str]) -> str:
-    """A table with a heading per column; numbers to the right."""
+    """A table with a heading per column; numbers to the right. See `rows`."""
     shown = list(rows)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        is_number = any(isinstance(row.get(column), int) for row in shown)
-        title = _title(column).upper()
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
-    for row in shown:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    return _rendered(table)
+    headings = [_title(column).upper() for column in columns]
+    numbers = {
+        heading
+        for heading, column in zip(headings, columns, strict=True)
+        if any(isinstance(row.get(column), int) for row in shown)
+    }
+    cells = [[_cell(row.get(column)) for column in columns] for row in shown]
+    return _rendered(Rows(headings, cells, numbers))
 
 
 def show_fields(fields: Row, *, output: str) -> None:
@@ -66,12 +67,7 @@ def show_fields(fields: Row, *, output: str) -> None:
 
 
 def fields_text(fields: Row) -> str:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in fields.items():
-        table.add_row(_title(name), _cell(value))
-    return _rendered(table)
+    return _rendered(record((_title(name), _cell(value)) for name, value in fields.items()))
 
 
 @contextmanager
@@ -182,7 +178,7 @@ def _watched() -> bool:
     return sys.stdout.isatty()
 
 
-def _rendered(table: Table) -> str:
+def _rendered(view: RenderableType) -> str:
     """As text, so that one place writes to stdout, whatever becomes of its reader."""
     console = Console(
         width=None if _watched() else WIDTH_UNBOUNDED,
@@ -192,7 +188,7 @@ def _rendered(table: Table) -> str:
         emoji=False,
     )
     with console.capture() as captured:
-        console.print(table)
+        console.print(view)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

@@ -1,9 +1,10 @@
 """The events that the operator records on a cluster object, newest last."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.table import Table
+from bookie.rows import Cell, Rows
 from rich.text import Text
 
 from bookie_operator.kubectl.ages import ago
@@ -27,17 +28,17 @@ def moment(event: Tree) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def event_table(events: list[Tree], *, now: datetime) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("LAST SEEN", "TYPE", "REASON", "MESSAGE"):
-        table.add_column(column, no_wrap=column != "MESSAGE")
+def event_table(events: list[Tree], *, now: datetime) -> Rows:
+    rows: list[Sequence[Cell]] = []
     for event in events:
         kind = event.get("type", "")
         count = (event.get("series") or event).get("count") or 1
-        table.add_row(
-            ago(moment(event), now),
-            Text(kind, "yellow" if kind == "Warning" else ""),
-            event.get("reason", ""),
-            f"{event.get('message', '')}{f' (x{count})' if count > 1 else ''}",
+        rows.append(
+            (
+                ago(moment(event), now),
+                Text(kind, "yellow" if kind == "Warning" else ""),
+                event.get("reason", ""),
+                f"{event.get('message', '')}{f' (x{count})' if count > 1 else ''}",
+            )
         )
-    return table
+    return Rows(("LAST SEEN", "TYPE", "REASON", "MESSAGE"), rows)

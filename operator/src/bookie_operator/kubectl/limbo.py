@@ -5,12 +5,12 @@ seen yet, may still show limbo.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import IntEnum
 
+from bookie.rows import Cell, Rows
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from bookie_operator.kubectl.ages import count, span
@@ -75,26 +75,24 @@ def _why_unknown(status: ClusterStatus) -> str:
     return "the spec has changed since the operator looked"
 
 
-def _table(status: ClusterStatus, now: datetime) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("BOOKIE", "STATE", "LIMBO", "UNCHECKED", "FOR", "SINCE EPOCH", "REPAIR"):
-        is_number = column in ("LIMBO", "UNCHECKED", "SINCE EPOCH")
-        table.add_column(
-            column, justify="right" if is_number else "left", no_wrap=column != "REPAIR"
-        )
+def _table(status: ClusterStatus, now: datetime) -> Rows:
+    rows: list[Sequence[Cell]] = []
     for bookie in status.bookies:
         since, epoch = _since(status, bookie)
         repair = bookie.repair if bookie.limbo_ledgers or bookie.unchecked_ledgers else None
-        table.add_row(
-            bookie.id,
-            Text(bookie.state.value, STATE_STYLES.get(bookie.state, "cyan")),
-            str(bookie.limbo_ledgers),
-            str(bookie.unchecked_ledgers),
-            span(now - since) if since is not None else "-",
-            epoch,
-            repair_text(repair, now) if repair is not None else "-",
+        rows.append(
+            (
+                bookie.id,
+                Text(bookie.state.value, STATE_STYLES.get(bookie.state, "cyan")),
+                str(bookie.limbo_ledgers),
+                str(bookie.unchecked_ledgers),
+                span(now - since) if since is not None else "-",
+                epoch,
+                repair_text(repair, now) if repair is not None else "-",
+            )
         )
-    return table
+    headings = ("BOOKIE", "STATE", "LIMBO", "UNCHECKED", "FOR", "SINCE EPOCH", "REPAIR")
+    return Rows(headings, rows, numbers=("LIMBO", "UNCHECKED", "SINCE EPOCH"))
 
 
 def _since(status: ClusterStatus, bookie: BookieStatus) -> tuple[datetime | None, str]:

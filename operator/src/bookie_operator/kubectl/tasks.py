@@ -5,11 +5,11 @@ What was asked goes on in the cluster whatever becomes of the command that asked
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from rich.table import Table
+from bookie.rows import Cell, Rows
 from rich.text import Text
 
 from bookie_operator.kubectl.ages import span
@@ -162,10 +162,8 @@ def tasks_of(kubectl: Kubectl, cluster: str) -> list[Tree]:
     return sorted(mine, key=lambda tree: str(tree["metadata"].get("creationTimestamp", "")))
 
 
-def task_table(trees: Iterable[Tree], *, now: datetime) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("TASK", "ABOUT", "PHASE", "AGE", "TOOK", "OUTCOME"):
-        table.add_column(column, no_wrap=column != "OUTCOME", overflow="fold")
+def task_table(trees: Iterable[Tree], *, now: datetime) -> Rows:
+    rows: list[Sequence[Cell]] = []
     for tree in trees:
         task = read(BookieTask, tree)
         status = task.status
@@ -173,15 +171,17 @@ def task_table(trees: Iterable[Tree], *, now: datetime) -> Table:
         took = ""
         if status.started_at is not None:
             took = span((status.finished_at or now) - status.started_at)
-        table.add_row(
-            task.metadata.name,
-            about(task.spec),
-            Text(status.phase.value, _PHASE_STYLES.get(status.phase, "yellow")),
-            span(now - created),
-            took,
-            status.message or (f"job {status.target}" if status.target else ""),
+        rows.append(
+            (
+                task.metadata.name,
+                about(task.spec),
+                Text(status.phase.value, _PHASE_STYLES.get(status.phase, "yellow")),
+                span(now - created),
+                took,
+                status.message or (f"job {status.target}" if status.target else ""),
+            )
         )
-    return table
+    return Rows(("TASK", "ABOUT", "PHASE", "AGE", "TOOK", "OUTCOME"), rows)
 
 
 def about(spec: TaskSpec) -> str:

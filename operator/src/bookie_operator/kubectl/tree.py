@@ -33,6 +33,8 @@ from bookie_operator.model.status import (
 
 CLOSED_SHOWN: Final = 3
 """Closed incidents, newest ones; open ones are all shown."""
+LEFT_OVER_SHOWN: Final = 5
+"""Bookies that left and of which something is kept; all when wide."""
 GOOD_WHEN_TRUE: Final = frozenset(
     {ConditionType.AVAILABLE.value, ConditionType.DURABILITY_VERIFIED.value}
 )
@@ -83,6 +85,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         blocked = tree.add(Text("blocked", "bold"))
         for items in _alike(status.blocked):
             blocked.add(_blocked(items, now))
+    if status.left_over:
+        _add_left_over(tree.add(Text("left over", "bold")), status, wide=wide)
     shown = _worth_showing(status.incidents)
     if shown:
         incidents = tree.add(Text("incidents", "bold"))
@@ -299,6 +303,15 @@ def _blocked(items: list[Blocked], now: datetime) -> Text:
         (f"  {span(now - item.since)}", "dim"),
         f"  {item.message}" if item.message else "",
     )
+
+
+def _add_left_over(branch: Tree, status: ClusterStatus, *, wide: bool) -> None:
+    """What is kept of bookies that are no members any more."""
+    shown = status.left_over if wide else status.left_over[:LEFT_OVER_SHOWN]
+    for one in shown:
+        branch.add(Text(f"{one.bookie}  {one.what}")).add(Text(one.message, "dim"))
+    if hidden := len(status.left_over) - len(shown):
+        branch.add(Text(f"and {hidden} more: -o wide", "dim"))
 
 
 def _worth_showing(incidents: Iterable[Incident]) -> list[Incident]:

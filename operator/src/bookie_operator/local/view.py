@@ -5,9 +5,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final
 
+from bookie.rows import Rows
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from bookie_operator.model.cluster import BookieCluster
@@ -38,11 +38,13 @@ _STATE_STYLES: Final = {
 
 
 def cluster_view(cluster: BookieCluster) -> RenderableType:
-    """The whole status: a headline, the bookies, what is blocked, the incidents, the audit."""
+    """The status: a headline, the bookies, what is blocked, left over, the incidents, the audit."""
     status = cluster.status
     parts: list[RenderableType] = [_headline(cluster), _bookies(status)]
     if status.blocked:
         parts.append(_blocked(status))
+    if status.left_over:
+        parts.append(_left_over(status))
     if status.incidents:
         parts.append(_incidents(status.incidents[-INCIDENTS_SHOWN:]))
     parts.append(_footer(status))
@@ -66,13 +68,10 @@ def _headline(cluster: BookieCluster) -> Text:
     return text
 
 
-def _bookies(status: ClusterStatus) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("BOOKIE", "STATE", "EPOCH", "LAST STOP", "LIMBO", "UNCHECKED", "REPAIR", "DISKS"):
-        is_number = name in ("EPOCH", "LIMBO", "UNCHECKED")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=name != "DISKS")
-    for bookie in status.bookies:
-        table.add_row(
+def _bookies(status: ClusterStatus) -> Rows:
+    headings = ("BOOKIE", "STATE", "EPOCH", "LAST STOP", "LIMBO", "UNCHECKED", "REPAIR", "DISKS")
+    rows = [
+        (
             bookie.id,
             Text(bookie.state.value, _STATE_STYLES.get(bookie.state, "cyan")),
             str(bookie.boot_epoch or "-"),
@@ -82,7 +81,9 @@ def _bookies(status: ClusterStatus) -> Table:
             _repair(bookie),
             _disks(bookie),
         )
-    return table
+        for bookie in status.bookies
+    ]
+    return Rows(headings, rows, numbers=("EPOCH", "LIMBO", "UNCHECKED"))
 
 
 def _last_stop(bookie: BookieStatus) -> str:
@@ -101,36 +102,40 @@ def _disks(bookie: BookieStatus) -> str:
     return ", ".join(odd) or "ok"
 
 
-def _blocked(status: ClusterStatus) -> Table:
-    table = Table(title="Blocked", title_justify="left", box=None, pad_edge=False)
-    for name in ("BOOKIE", "ACTION", "REFUSED BY", "SINCE", "WHY"):
-        table.add_column(name)
-    for item in status.blocked:
-        table.add_row(item.bookie, item.action, item.predicate, _clock(item.since), item.message)
-    return table
+def _blocked(status: ClusterStatus) -> Rows:
+    rows = [
+        (item.bookie, item.action, item.predicate, _clock(item.since), item.message)
+        for item in status.blocked
+    ]
+    return Rows(("BOOKIE", "ACTION", "REFUSED BY", "SINCE", "WHY"), rows, title="Blocked")
 
 
-def _incidents(incidents: Iterable[Incident]) -> Table:
-    table = Table(title="Incidents", title_justify="left", box=None, pad_edge=False)
+def _left_over(status: ClusterStatus) -> Rows:
+    rows = [(one.bookie, f"{one.what}\n{one.message}") for one in status.left_over]
+    return Rows(("BOOKIE", "WHAT"), rows, title="Left over")
+
+
+def _incidents(incidents: Iterable[Incident]) -> Rows:
     columns = ("DETECTED", "BOOKIE", "KIND", "EPOCHS", "FENCED", "LIMBO", "COPIED", "CLEARED IN")
-    for name in columns:
-        table.add_column(name)
+    rows = []
     for incident in incidents:
         took = incident.seconds_to_clear
         done = f"{took:.1f} s" if took is not None else incident.outcome.value
         if incident.outcome is IncidentOutcome.SUPERSEDED:
             done = "superseded"
-        table.add_row(
-            _clock(incident.detected_at),
-            incident.bookie,
-            incident.kind,
-            f"{incident.boot_epoch_before}→{incident.boot_epoch_after}",
-            str(incident.ledgers_fenced),
-            str(incident.ledgers_in_limbo),
-            str(incident.entries_copied),
-            done,
+        rows.append(
+            (
+                _clock(incident.detected_at),
+                incident.bookie,
+                incident.kind,
+                f"{incident.boot_epoch_before}→{incident.boot_epoch_after}",
+                str(incident.ledgers_fenced),
+                str(incident.ledgers_in_limbo),
+                str(incident.entries_copied),
+                done,
+            )
         )
-    return table
+    return Rows(columns, rows, title="Incidents")
 
 
 def _footer(status: ClusterStatus) -> Text:

@@ -342,6 +342,10 @@ class Retention(Resource):
     when_scaled: Literal["Retain", "Delete"] = "Retain"
 
 
+def bookie_name(ordinal: int) -> BookieId:
+    return BookieId(f"bookie-{ordinal}")
+
+
 class ClusterSpec(Resource):
     """The wanted state of one fleet of bookies."""
 
@@ -423,7 +427,7 @@ class ClusterSpec(Resource):
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:
-        return tuple(BookieId(f"bookie-{ordinal}") for ordinal in range(self.replicas))
+        return tuple(map(bookie_name, range(self.replicas)))
 
 
 class BookieCluster(Resource):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from bookie_operator.model.base import LongText, Resource, ShortText, Told
+from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 
 BOOKIES_MAX: Final = 100
 BLOCKED_MAX: Final = 200
@@ -471,6 +472,10 @@ class ClusterStatus(Told):
     scrub: ScrubStatus = ScrubStatus()
     rereplication: RereplicationStatus = RereplicationStatus()
     drain: DrainStatus | None = None
+    left_over: Annotated[
+        tuple[LeftOverStatus, ...],
+        Field(max_length=LEFT_OVER_MAX, json_schema_extra=_by_keys("bookie")),
+    ] = ()
     blocked: Annotated[tuple[Blocked, ...], Field(max_length=BLOCKED_MAX)] = ()
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
 

@@ -44,6 +44,7 @@ from bookie_operator.plan.failures import (
     wanted_failures,
 )
 from bookie_operator.plan.findings import Findings, Verdict
+from bookie_operator.plan.left_over import left_over
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import Mends, last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
@@ -311,6 +312,7 @@ def _status(
         scrub=found.scrub,
         rereplication=found.rereplication,
         drain=found.drain,
+        left_over=left_over(found.cluster, judged, observed, previous),
         blocked=blocked(found.refusals, previous, now=observed.now),
         incidents=tuple(found.incidents),
     )

@@ -20,7 +20,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DrainStatus,
 )
-from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase, Process
+from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase, Process, by_number
 from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 from bookie_operator.plan.hung import silence, words
 
@@ -97,7 +97,7 @@ def judge_all(
         else judge(
             observed.bookie(bookie_id), previous=previous.bookie(bookie_id), now=observed.now
         )
-        for bookie_id in sorted(known, key=_numeric)
+        for bookie_id in sorted(known, key=by_number)
     }
     for job in observed.jobs:
         if job.kind is JobKind.INDEX_REBUILD and job.running and job.bookie in judged:
@@ -257,9 +257,3 @@ def is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
 
 def marks_total(judged: Mapping[BookieId, Judged]) -> int:
     return sum(one.limbo + one.unchecked for one in judged.values())
-
-
-def _numeric(bookie_id: BookieId) -> tuple[str, int]:
-    """`bookie-10` after `bookie-2`."""
-    stem, _, ordinal = bookie_id.rpartition("-")
-    return (stem, int(ordinal)) if ordinal.isdigit() else (bookie_id, 0)

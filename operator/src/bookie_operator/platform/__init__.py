@@ -29,6 +29,10 @@ class Platform(Protocol):
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         """Volumes and processes, live; `health` and `is_writable` are not the platform's to say."""
 
+    async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
+        """Of volumes that were kept when their bookie left, by name, as the last look at `bookies`
+        saw them."""
+
     async def jobs(self) -> Sequence[Job]:
         """Repairs and audits that run or ran, with their reports."""
 

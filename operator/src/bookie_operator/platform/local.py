@@ -29,6 +29,7 @@ from bookie_operator.platform.volumes import (
     create_volume,
     delete_volume,
     grow_volume,
+    kept_claims,
     retain_volume,
     volumes_of,
 )
@@ -96,6 +97,9 @@ class LocalPlatform:
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         return self._kubelet.bookies()
+
+    async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
+        return kept_claims(self._folders)
 
     async def jobs(self) -> Sequence[Job]:
         jobs = self._jobs.jobs()

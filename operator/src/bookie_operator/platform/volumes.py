@@ -29,6 +29,17 @@ def volumes_of(folders: LocalFolders, bookie_id: BookieId) -> Mapping[str, Volum
     return found
 
 
+def kept_claims(folders: LocalFolders) -> Mapping[BookieId, tuple[str, ...]]:
+    """Claims of volumes that bookies left behind, as `BOOKIE.DISK`."""
+    found: dict[BookieId, tuple[str, ...]] = {}
+    for path in sorted(folders.claims.glob("*.json")):
+        tree = read_json(path)
+        if tree is not None and tree.get("retained"):
+            bookie_id = BookieId(str(tree["bookie"]))
+            found[bookie_id] = (*found.get(bookie_id, ()), path.stem)
+    return found
+
+
 def create_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: str) -> str:
     """An empty folder and then its claim; the new uid. An existing volume is left as it is, and
     one that was left behind is taken up again."""

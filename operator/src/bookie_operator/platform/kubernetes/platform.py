@@ -61,7 +61,13 @@ from bookie_operator.platform.kubernetes.surroundings import (
     zookeeper_claim,
     zookeeper_url,
 )
-from bookie_operator.platform.kubernetes.view import bookies_of, container_of, volume_of
+from bookie_operator.platform.kubernetes.view import (
+    bookies_of,
+    container_of,
+    is_known,
+    kept_claims_of,
+    volume_of,
+)
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -157,6 +163,9 @@ class KubernetesPlatform:
             node_boots=await self._node_boots(pods),
         )
 
+    async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
+        return kept_claims_of(self._seen.claims)
+
     async def _node_boots(self, pods: Sequence[Object]) -> dict[str, str]:
         """Boot id of each node that has a bookie; empty where nodes may not be read."""
         nodes = {str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")}
@@ -247,7 +256,7 @@ class KubernetesPlatform:
         if known is not None and known["spec"].get("replicas") != 0:
             await self._fence(known)
             return False
-        return _is_known(known) and not await self._pods(bookie_id)
+        return is_known(known) and not await self._pods(bookie_id)
 
     async def start_bookie(self, template: BookieTemplate) -> None:
         await self._run(template)
@@ -487,11 +496,3 @@ class KubernetesPlatform:
 def _very(metadata: Object) -> Object:
     """Names that very object: an apply never makes one anew in its place."""
     return {"name": metadata["name"], "uid": metadata["uid"]}
-
-
-def _is_known(stateful_set: Object | None) -> bool:
-    """The controller has seen the set as it is; there is nothing to see of one that is gone."""
-    if stateful_set is None:
-        return True
-    seen = (stateful_set.get("status") or {}).get("observedGeneration", 0)
-    return bool(seen >= stateful_set["metadata"]["generation"])

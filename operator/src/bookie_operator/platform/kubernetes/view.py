@@ -50,6 +50,29 @@ def bookies_of(
     }
 
 
+def kept_claims_of(claims: Sequence[Object]) -> dict[BookieId, tuple[str, ...]]:
+    """Names of claims that were kept when their bookie left; one that is ending is kept no more."""
+    kept = [
+        claim["metadata"]
+        for claim in claims
+        if names.RETAINED_LABEL in claim["metadata"]["labels"]
+        and "deletionTimestamp" not in claim["metadata"]
+    ]
+    found: dict[BookieId, tuple[str, ...]] = {}
+    for one in sorted(kept, key=lambda one: str(one["name"])):
+        bookie_id = BookieId(str(one["labels"].get(names.BOOKIE_LABEL, "")))
+        found[bookie_id] = (*found.get(bookie_id, ()), str(one["name"]))
+    return {bookie_id: listed for bookie_id, listed in found.items() if bookie_id}
+
+
+def is_known(stateful_set: Object | None) -> bool:
+    """The controller has seen the set as it is; there is nothing to see of one that is gone."""
+    if stateful_set is None:
+        return True
+    seen = (stateful_set.get("status") or {}).get("observedGeneration", 0)
+    return bool(seen >= stateful_set["metadata"]["generation"])
+
+
 def live_of(things: Sequence[Object], bookie_id: str) -> list[Object]:
     return [thing for thing in things if _bookie(thing) == bookie_id]
 

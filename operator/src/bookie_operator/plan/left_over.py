@@ -1,0 +1,62 @@
+"""Bookies that have left and of which something is kept, for people who find it and wonder.
+
+Information alone: nothing is wanted of anybody, and no action follows.
+"""
+
+from collections.abc import Mapping
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import LeftOver, Observed, by_number
+from bookie_operator.plan.states import Judged
+
+
+def left_over(
+    cluster: BookieCluster,
+    judged: Mapping[BookieId, Judged],
+    observed: Observed,
+    previous: ClusterStatus,
+) -> tuple[LeftOverStatus, ...]:
+    """Of bookies that are no members; who is wanted again, or leaves yet, is one."""
+    before = {BookieId(one.bookie): one for one in previous.left_over}
+    members = {*cluster.spec.bookie_ids, *judged}
+    listed = []
+    for bookie_id in sorted({*observed.left_over, *before} - members, key=by_number):
+        seen = observed.left_over.get(bookie_id, LeftOver(has_cookie=_unless_told(observed)))
+        has_cookie = seen.has_cookie
+        if has_cookie is None and bookie_id in before:
+            has_cookie = before[bookie_id].has_cookie
+        if seen.claims or has_cookie:
+            listed.append(
+                LeftOverStatus(
+                    bookie=bookie_id,
+                    claims=seen.claims[:CLAIMS_MAX],
+                    has_cookie=has_cookie,
+                    message=_told(cluster, bookie_id, has_claims=bool(seen.claims)),
+                )
+            )
+    return tuple(listed[:LEFT_OVER_MAX])
+
+
+def _unless_told(observed: Observed) -> bool | None:
+    """A store that answers was asked for all that were listed before; a silent one denies none."""
+    return None if observed.metadata.instance_id is None else False
+
+
+def _told(cluster: BookieCluster, bookie_id: BookieId, *, has_claims: bool) -> str:
+    again = f"With {by_number(bookie_id)[1] + 1} replicas or more"
+    if has_claims:
+        return (
+            f"It has left, and no ledger named it. {again} it takes its volumes up again with what "
+            "is on them. To free their space, delete the claims: then it would come back with new "
+            "disks."
+        )
+    policy = cluster.spec.cookie_fix.policy.value
+    return (  # a cookie does not say how its bookie went
+        "It is no member. Its cookie stays for good, as after a scale-down, and needs nothing. "
+        f"{again} it comes back with new disks, by a cookie fix (policy {policy}). If it was not "
+        "drained but lost, re-replicate it."
+    )

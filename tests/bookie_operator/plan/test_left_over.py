@@ -1,0 +1,79 @@
+"""What a scale-down leaves behind is listed as what it is, for as long as it is there."""
+
+from dataclasses import replace
+
+from bookie.protocol.ids import BookieId
+from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import LeftOver, MetadataView, Observed
+from bookie_operator.plan import plan
+from operator_scenes import bookie, cluster, observed
+
+B3, B4 = BookieId("bookie-3"), BookieId("bookie-4")
+CLAIMS = ("demo-bookie-4-journal", "demo-bookie-4-ledger-0")
+KEPT = LeftOver(CLAIMS, has_cookie=True)
+DOWN = MetadataView(url="zk://here:2181/ledgers", message="nobody answers")
+
+
+def listed(
+    seen: Observed, previous: ClusterStatus | None = None, **spec: object
+) -> tuple[LeftOverStatus, ...]:
+    return plan(cluster(**spec), seen, previous or ClusterStatus()).status.left_over
+
+
+def with_left(one: LeftOver, bookie_id: BookieId = B4) -> Observed:
+    return replace(observed(), left_over={bookie_id: one})
+
+
+def test_d9_kept_claims_and_a_cookie_are_listed_with_their_bookie() -> None:
+    [one] = listed(with_left(KEPT))
+    assert (one.bookie, one.claims, one.has_cookie) == ("bookie-4", CLAIMS, True)
+    assert "With 5 replicas or more it takes its volumes up again" in one.message
+    assert "no ledger named it" in one.message and "delete the claims" in one.message
+
+
+def test_d9_a_cookie_alone_says_how_the_bookie_would_come_back() -> None:
+    [one] = listed(with_left(LeftOver(has_cookie=True)), cookieFix={"policy": "Approve"})
+    assert one.claims == () and "new disks, by a cookie fix (policy Approve)" in one.message
+
+
+def test_d9_a_cookie_alone_does_not_prove_that_its_bookie_was_drained() -> None:
+    [one] = listed(with_left(LeftOver(has_cookie=True)))
+    assert "no ledger named it" not in one.message and "re-replicate" in one.message
+
+
+def test_d9_a_bookie_of_which_nothing_is_left_is_not_listed() -> None:
+    assert listed(with_left(LeftOver(has_cookie=False))) == ()
+
+
+def test_d9_a_quiet_cluster_has_no_such_section() -> None:
+    assert "leftOver" not in plan(cluster(), observed(), ClusterStatus()).status.as_dict()
+
+
+def test_d9_a_bookie_that_is_wanted_again_or_leaves_yet_has_left_nothing_over() -> None:
+    assert listed(with_left(KEPT), replicas=5) == ()
+    leaving = replace(observed(bookie(B4)), left_over={B4: KEPT})
+    assert listed(leaving) == ()
+
+
+def test_d9_what_a_silent_store_says_nothing_of_stays_listed() -> None:
+    before = plan(cluster(), with_left(LeftOver(has_cookie=True)), ClusterStatus()).status
+    silent = replace(observed(metadata=DOWN), left_over={})
+    assert listed(silent, before) == before.left_over
+
+
+def test_d9_what_the_store_knows_no_more_is_not_listed_any_more() -> None:
+    before = plan(cluster(), with_left(KEPT), ClusterStatus()).status
+    assert listed(observed(), before) == ()
+
+
+def test_d9_the_list_is_in_the_order_of_numbers_and_bounded() -> None:
+    many = {BookieId(f"bookie-{number}"): KEPT for number in range(99, 3, -1)}
+    found = listed(replace(observed(), left_over=many))
+    assert [one.bookie for one in found[:7:6]] == ["bookie-4", "bookie-10"]
+    assert len(found) == LEFT_OVER_MAX
+
+
+def test_d9_it_is_information_and_no_trouble() -> None:
+    calm, told = (plan(cluster(), one, ClusterStatus()) for one in (observed(), with_left(KEPT)))
+    assert (told.status.conditions, told.actions) == (calm.status.conditions, calm.actions)
