@@ -14,6 +14,7 @@ UNFLUSHED_S: Final = 60.0
 UNFLUSHED_BYTES: Final = 200_000
 """Enough that a kill now forgets entries; the writer gives a bookie this much in a second."""
 DISKS: Final = ("journal", "ledger-0", "ledger-1")
+INDEX_FILES: Final = "index.sqlite*"
 
 
 class Faults:
@@ -61,6 +62,18 @@ class Faults:
             seconds=UNFLUSHED_S,
         )
 
+    @contextmanager
+    def cut_off(self, bookie: str) -> Iterator[None]:
+        """No packet goes between the bookie's pod and another one; the kubelet still meets it."""
+        pod = self._fleet.pod(bookie)
+        node, address = str(pod["spec"]["nodeName"]), str(pod["status"]["podIP"])
+        rules = (f"FORWARD -s {address} -j DROP", f"FORWARD -d {address} -j DROP")
+        self._kind.on_node(node, "; ".join(f"iptables -I {rule}" for rule in rules))
+        try:
+            yield
+        finally:
+            self._kind.on_node(node, "; ".join(f"iptables -D {rule}" for rule in rules))
+
     # Volumes
     def delete_claims(self, bookie: str, *disks: str) -> int:
         """PVCs and the pod that holds them: the volumes go; the epoch that ended."""
@@ -84,6 +97,12 @@ class Faults:
     def wipe(self, bookie: str, disk: str) -> None:
         node, path = self.folder(bookie, disk)
         self._kind.on_node(node, f"find {path} -mindepth 1 -delete")
+
+    def lose_index(self, bookie: str, disk: str) -> None:
+        """Of a bookie that is stopped: the index's files go, the log stays."""
+        node, path = self.folder(bookie, disk)
+        gone = self._kind.on_node(node, f"find {path} -name '{INDEX_FILES}' -print -delete")
+        assert gone.strip(), f"no {INDEX_FILES} in {path} of {node}"
 
     def swap(self, first: tuple[str, str], second: tuple[str, str]) -> None:
         """The content of two disks changes places."""

@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +16,11 @@ from harness import manifests
 from harness.artifacts import dump
 from harness.claims import is_whole, seconds_after_up
 from harness.faults import Faults
-from harness.fleet import BKC, BKT, Fleet
+from harness.fleet import BKC, BKT, Fleet, condition_of
 from harness.kind import Kind
 from harness.kube import Kube, Object, wait_for
 from harness.load import Load
+from harness.looks import Looks, held_against
 from harness.manifests import BOOKIE_IMAGE, CLUSTER
 from harness.operator import Operator
 from harness.settings import ARTIFACTS
@@ -28,6 +30,7 @@ GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
 BUDGET: Final = f"{CLUSTER}-bookies"
 BUDGET_S: Final = 60.0
+LOOKS_MIN: Final = 5
 VERIFIED_S: Final = 180.0
 """An audit, the repair of what it found, and the audit that follows."""
 
@@ -112,6 +115,40 @@ class Story:
         audited = self.fleet.ask("copies", {"type": "audit"})
         assert audited["phase"] == "Succeeded", audited
         self.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
+        self._ask_for_copies()
+
+    @contextlib.contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """The copies are counted the whole time; never is it verified while one is missing."""
+        looks = Looks(self.load).start()
+        try:
+            yield
+        finally:
+            looks.stop()
+        found = held_against(looks.done, self.fleet.watch.versions(), "DurabilityVerified")
+        self.numbers |= {"looks": found["looks"], "most_missing": found["most_missing"]}
+        assert found["looks"] >= LOOKS_MIN, looks.failed[-1:]
+        assert not found["untrue"], found["untrue"][:3]
+
+    def verified_by_itself(self, since: datetime) -> None:
+        """An audit that began after `since` says that every copy is there; nobody asked for it."""
+
+        def verified(found: Object) -> bool:
+            began = found["status"]["audit"].get("startedAt")
+            one = condition_of(found, "DurabilityVerified")
+            late = began is not None and datetime.fromisoformat(began) > since
+            return late and one["status"] == "True"
+
+        self.fleet.wait(f"DurabilityVerified of after {since:%T}", verified, seconds=VERIFIED_S)
+        took = (datetime.now(UTC) - since).total_seconds()
+        self.numbers["verified_after_s"] = round(took, 1)
+
+    def nothing_is_missing(self) -> None:
+        """The writer ends, all reads back, and each bookie has every copy, digests and all."""
+        self.nothing_is_lost()
+        self._ask_for_copies()
+
+    def _ask_for_copies(self) -> None:
         found = self.load.copies()
         assert found["exit_code"] == 0, found["findings"][:3]
         self.numbers["copies"] = sum(one["held"] for one in found["copies"])

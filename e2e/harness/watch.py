@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from harness.kube import Kube, LateError, Object
@@ -24,7 +25,7 @@ AGAIN_S: Final = 0.5
 class Seen:
     """One version, and when it came."""
 
-    at: float
+    at: datetime
     object: Object
 
 
@@ -64,6 +65,11 @@ class Watch:
         """A point in the story, for `since`: what was seen later lies behind it."""
         with self._news:
             return len(self.seen)
+
+    def versions(self) -> list[Seen]:
+        """Everything that was seen until now."""
+        with self._news:
+            return list(self.seen)
 
     def names(self) -> set[str]:
         """Of everything that was ever there."""
@@ -119,5 +125,5 @@ class Watch:
 
     def _add(self, found: Object) -> None:
         with self._news:
-            self.seen.append(Seen(time.monotonic(), found))
+            self.seen.append(Seen(datetime.now(UTC), found))
             self._news.notify_all()
