@@ -103,6 +103,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a repair leaves the last fragment of an open ledger to its writer",
+        stands_for=("D1 findings that nobody repairs",),
+        file=REPAIR,
+        old="            wanted = share.lacking - look.verdict.gone\n",
+        new="            wanted = share.lacking - look.verdict.gone\n"
+        "            if metadata.state is LedgerState.OPEN:\n"
+        "                wanted = wanted.clip(0, metadata.last_fragment.first_entry_id - 1)\n",
+        tests=(
+            STEP + "test_d1_what_a_live_writer_knows_acknowledged_is_copied_to_a_member_of_now",
+        ),
+    ),
+    planted(
         "an entry that is lost for certain blocks recovery like one in question",
         stands_for=("S34 loss not classified",),
         file=RECOVERY,
