@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     outcome: Any = yield
     report = outcome.get_result()
-    if report.when == "call" or (report.when == "setup" and report.failed):
+    if report.when == "call" or (report.when == "setup" and not report.passed):
         item.stash[OUTCOME] = report
 
 
@@ -87,7 +87,7 @@ def bare_story(kind: Kind, request: pytest.FixtureRequest) -> Iterator[Story]:
         if not (failed and kind.settings.keep):
             story.end()
         around = time.monotonic() - began - told
-        outcome = "failed" if failed else "passed"
+        outcome = "failed" if report is None else report.outcome
         request.config.stash[TIMES].append(
             Time(letter, title, outcome, round(told, 1), round(around, 1), story.numbers)
         )
