@@ -74,7 +74,13 @@ def test_a_large_fleet_is_told_in_one_sentence() -> None:
     assert space(look(*every))[2].endswith("; 7 more")
 
 
-@pytest.mark.parametrize("total", [1, 10, 100, 4000])
+@pytest.mark.parametrize("total", [0.5, 0.7, 1])
+def test_a_small_disk_that_is_empty_is_not_low(total: float) -> None:
+    assert space(look(with_space(0.99 * total, total=total)))[0] == "False"
+    assert space(look(with_space(0.45 * total, total=total)))[0] == "True"
+
+
+@pytest.mark.parametrize("total", [10, 100, 4000])
 @pytest.mark.parametrize("role", ["journal", "ledger"])
 def test_the_marks_are_those_of_the_bookies(role: str, total: int) -> None:
     disk = DiskHealth(role, 0, "", "ok", "", total_bytes=total * GIB)

@@ -21,6 +21,7 @@ from bookie_operator.platform.kubernetes.api import (
     SERVICE,
     STATEFUL_SET,
     TASK,
+    RefusedError,
 )
 from bookie_operator.platform.kubernetes.platform import JOBS_MAX
 from fake_controllers import NODE_NAME
@@ -445,6 +446,18 @@ async def test_old_jobs_are_pruned_and_running_ones_are_not(lab: Lab) -> None:
     left = {one["metadata"]["name"] for one in lab.api.all(JOB)}
     assert {"demo-bookie-0-2-0", f"demo-bookie-0-2-{JOBS_MAX + 2}"} <= left
     assert "demo-bookie-0-2-1" not in left
+
+
+async def test_a_job_that_cannot_be_pruned_holds_up_no_new_one(lab: Lab) -> None:
+    await lab.reach_metadata()
+    for number in range(JOBS_MAX + 1):
+        await lab.platform.start_job(repair_job(f"demo-bookie-0-2-{number}"))
+        lab.controllers.settle()
+        lab.controllers.end_job(f"demo-bookie-0-2-{number}")
+    lab.api.refuse("delete", JOB, "a policy")
+    with pytest.raises(RefusedError):
+        await lab.platform.start_job(repair_job("demo-bookie-0-2-now"))
+    assert "demo-bookie-0-2-now" in {one["metadata"]["name"] for one in lab.api.all(JOB)}
 
 
 async def test_a_stopped_job_takes_its_pod_along(lab: Lab) -> None:

@@ -16,6 +16,12 @@ from operator_scenes import cluster
 
 pytestmark = pytest.mark.process
 B0 = BookieId("bookie-0")
+LOOK = """
+apiVersion: bookkeeper.bookie-operator.dev/v1alpha1
+kind: BookieTask
+metadata: {name: look}
+spec: {cluster: demo, type: audit}
+"""
 LATER = cluster(metadata={"connect": "zk://127.0.0.1:1/ledgers"})
 
 
@@ -125,3 +131,14 @@ async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(
     assert process.last_exit is not None and process.last_exit.is_planned
     assert "is no ledger directory" in job.message, "the bookie of this test stores nothing"
     await remove(platform, delete_volumes=True)
+
+
+async def test_a_task_goes_beside_one_that_cannot_be_read(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    folder = LocalFolders(tmp_path).tasks
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.yaml").write_text("spec: [")
+    (folder / "b.yaml").write_text(LOOK)
+    await platform.delete_task("look", uid="")
+    assert [path.name for path in folder.glob("*.yaml")] == ["a.yaml"]

@@ -48,9 +48,10 @@ def space_low(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> Ver
 
 
 def early_bytes(disk: DiskHealth) -> int:
-    """Free bytes below which it is told."""
+    """Free bytes below which it is told: of a small disk not before half of it is full."""
     part = min(int(FRACTION * disk.total_bytes), FRACTION_BYTES_MAX)
-    return EARLIER * max(FILES.get(disk.role, 0), part)
+    mark = max(FILES.get(disk.role, 0), part)
+    return min(EARLIER * mark, max(mark, disk.total_bytes // 2))
 
 
 def _is_low(disk: DiskHealth, factor: float = 1.0) -> bool:

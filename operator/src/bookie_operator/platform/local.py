@@ -6,6 +6,7 @@ runs on when the operator dies.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -279,8 +280,9 @@ class LocalPlatform:
 
     async def delete_task(self, name: str, *, uid: str) -> None:
         for path in self._folders.tasks.glob("*.yaml"):
-            if load_task(path).metadata.name == name:
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(ManifestError):  # told where tasks are read
+                if load_task(path).metadata.name == name:
+                    path.unlink(missing_ok=True)
         (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)
 
     async def wait(self, timeout_s: float) -> None:

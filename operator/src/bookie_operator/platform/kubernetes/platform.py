@@ -404,10 +404,10 @@ class KubernetesPlatform:
         owner = job.bookie_id if job.disks else None
         if owner is not None and not await self._is_fenced(owner):
             return False
-        await self._prune_jobs()
         await self._keeper.keep(accounts(self._cluster))
         body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())
         if await self._api.create(JOB, body) is not None:
+            await self._prune_jobs()  # last: an old job that cannot go holds up no new one
             return True
         found = await self._api.get(JOB, job.name)
         if found is not None:
