@@ -40,6 +40,8 @@ class MarksWatch:
         self._looked: dict[tuple[str, LedgerId], tuple[int, LedgerMetadata | None, bool]] = {}
         """Of which life, metadata and mark what a bookie holds was last looked at."""
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
+        self._known: dict[LedgerId, LedgerMetadata | None] = {}
+        """Metadata of marked ledgers at the last look."""
         self._excused: set[str] = set()
 
     def excuse(self, bookie: str) -> None:
@@ -66,6 +68,17 @@ class MarksWatch:
             self._check(bookie, sorted((limbo | unchecked) - marked), limbo)
             if not bookie.is_doomed:
                 self._check_held(bookie)
+        self._known = {
+            ledger_id: self._history.ledger(ledger_id).metadata for _name, ledger_id in self.marks()
+        }
+
+    def _owed(self, metadata: LedgerMetadata, bookie: str) -> EntrySet:
+        """What a bookie that lets go of its mark now was to hold already at the last look: a writer
+        may have ended a fragment between the bookie's look at the metadata and ours.
+        """
+        owed = must_hold(metadata, BookieId(bookie))
+        before = self._known.get(metadata.ledger_id)
+        return owed if before is None else owed & must_hold(before, BookieId(bookie))
 
     def _check_held(self, bookie: SimBookie) -> None:
         """What it acknowledged and is to hold is there, or it says that it may not be. Of ledgers
@@ -105,7 +118,7 @@ class MarksWatch:
             return
         if bookie.is_doomed:
             return  # it may be a second process that tells, on disks of its own
-        owed = must_hold(metadata, BookieId(bookie_id)) - bookie.lost(ledger_id)
+        owed = self._owed(metadata, bookie_id) - bookie.lost(ledger_id)
         missing = owed - _durable(bookie, ledger_id)
         if not missing.is_empty:
             self._history.violate(
@@ -126,8 +139,9 @@ class MarksWatch:
                     f"{metadata.state.value}"
                 )
                 continue
-            owed = must_hold(metadata, BookieId(bookie.name))
-            missing = owed - bookie.held(ledger_id) - bookie.lost(ledger_id)
+            missing = (
+                self._owed(metadata, bookie.name) - bookie.held(ledger_id) - bookie.lost(ledger_id)
+            )
             if not missing.is_empty:
                 self._history.violate(
                     f"{bookie.name} let go of its mark of ledger {ledger_id} without "
