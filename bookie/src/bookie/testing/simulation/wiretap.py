@@ -374,6 +374,9 @@ class Wiretap:
 
     def cleared(self, bookie: str, ledger_id: LedgerId) -> None:
         """See network.Tap."""
+        # A repair brings back what it is to hold. A higher LAC came with entries that a change of
+        # the ensemble took from it; to a recovery a LAC is where it begins, not where it ends.
+        self._of(bookie, ledger_id).lac = NO_ENTRY
         self.on_cleared(bookie, ledger_id)
         self.on_answer(bookie, "clear")
 
