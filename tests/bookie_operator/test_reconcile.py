@@ -235,13 +235,14 @@ async def scaled_down(loop: Loop, *cookies: str) -> None:
     loop.platform.fleet.pop(BookieId("bookie-3"))
 
 
-async def test_d9_cookies_above_the_members_are_found_one_by_one(loop: Loop) -> None:
+async def test_d9_cookies_of_the_next_numbers_are_looked_for(loop: Loop) -> None:
     await scaled_down(loop, "bookie-0", "bookie-3", "bookie-4", "bookie-9")
     seen = await loop.observer.observe(loop.cluster)
     assert {name: one.has_cookie for name, one in seen.left_over.items()} == {
         "bookie-3": True,
         "bookie-4": True,
         "bookie-5": False,
+        "bookie-6": False,
     }
 
 
@@ -265,6 +266,20 @@ async def test_d9_few_new_cookies_are_looked_for_in_one_pass(loop: Loop) -> None
     before = ClusterStatus(left_over=tuple(LeftOverStatus(bookie=one) for one in seen.left_over))
     again = await loop.observer.observe(loop.cluster.model_copy(update={"status": before}))
     assert len(again.left_over) == 2 * NEW_COOKIES_MAX
+
+
+@pytest.mark.parametrize("error", [UnavailableError("no right to it"), TimeoutError()])
+async def test_d9_a_cookie_that_nobody_needs_hides_nothing_else(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fails(*_which: object) -> None:
+        raise error
+
+    await scaled_down(loop, "bookie-3")
+    monkeypatch.setattr(MemoryStore, "read_cookie", fails)
+    seen = await loop.observer.observe(loop.cluster)
+    assert seen.metadata.reachable, seen.metadata.message
+    assert {one.has_cookie for one in seen.left_over.values()} == {None}
 
 
 async def test_events_that_a_quota_refuses_hold_up_no_repair(loop: Loop) -> None:

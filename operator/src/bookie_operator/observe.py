@@ -93,8 +93,11 @@ class Observer:
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
         kept = await self._platform.kept_claims()
-        (metadata, registered, cookies), healths = await asyncio.gather(
-            self._look_at_metadata(cluster, {*hosted, *kept}), self._ask_all(hosted)
+        leaving = [one for one in hosted if one not in cluster.spec.bookie_ids]
+        (metadata, registered, cookies), left, healths = await asyncio.gather(
+            self._look_at_metadata(cluster, leaving),
+            self._cookies_of(may_have_left(cluster, kept)),
+            self._ask_all(hosted),
         )
         self._cluster = metadata.instance_id or self._cluster
         healths = self._of_this_cluster(healths)
@@ -112,8 +115,9 @@ class Observer:
                 for bookie_id, bookie in hosted.items()
             },
             left_over={
-                bookie_id: LeftOver(tuple(kept.get(bookie_id, ())), cookies.get(bookie_id))
-                for bookie_id in {*kept, *cookies} - {*hosted, *registered}
+                bookie_id: LeftOver(tuple(kept.get(bookie_id, ())), has_cookie)
+                for bookie_id, has_cookie in left.items()
+                if bookie_id not in hosted and bookie_id not in registered
             },
             jobs=jobs,
             tasks=tasks,
@@ -166,14 +170,9 @@ class Observer:
     # Metadata
 
     async def _look_at_metadata(
-        self, cluster: BookieCluster, seen: Iterable[BookieId]
+        self, cluster: BookieCluster, leaving: Sequence[BookieId]
     ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo], Mapping[BookieId, bool]]:
-        """The store, who is registered, and which of those that leave, or left, it knows at all.
-
-        `seen`: bookies that the platform has anything of.
-        """
-        known = {*seen, *(BookieId(one.bookie) for one in cluster.status.left_over)}
-        asked = sorted(known.difference(cluster.spec.bookie_ids), key=by_number)[:BOOKIES_MAX]
+        """The store, who is registered, and which of those that are to leave it knows at all."""
         url = ""
         cookies: dict[BookieId, bool] = {}
         is_paused: bool | None = None
@@ -185,7 +184,8 @@ class Observer:
                 registered = await store.bookies() if instance_id is not None else {}
                 if instance_id is not None:
                     is_paused = await read_paused(store)
-                    cookies = await _cookies(store, asked, above=cluster.spec.replicas)
+                for bookie_id in leaving if instance_id is not None else ():
+                    cookies[bookie_id] = await _has_cookie(store, bookie_id)
         except TimeoutError:
             return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}, {}
         except ForbiddenError:
@@ -194,6 +194,21 @@ class Observer:
             return MetadataView(url=url, message=str(error)), {}, {}
         view = MetadataView(url=url, reachable=True, instance_id=instance_id, is_paused=is_paused)
         return view, registered, cookies
+
+    async def _cookies_of(self, bookies: Sequence[BookieId]) -> Mapping[BookieId, bool | None]:
+        """Which of those that may have left the open store knows; None = it did not say in time.
+
+        Beside the look at the store, which nothing of this may hold up or make fail.
+        """
+        unknown = dict.fromkeys(bookies)
+        if self._store is None:
+            return unknown
+        asked = (_has_cookie(self._store, bookie_id) for bookie_id in bookies)
+        try:
+            async with asyncio.timeout(METADATA_DEADLINE_S):
+                return dict(zip(bookies, await asyncio.gather(*asked), strict=True))
+        except (TimeoutError, BookieError):
+            return unknown
 
     async def _session(self, url: str) -> MetadataStore:
         """The open store; opening goes on in the background when a pass cannot wait for it."""
@@ -221,21 +236,16 @@ class Observer:
                 await store.close()
 
 
-async def _cookies(
-    store: MetadataStore, asked: Sequence[BookieId], *, above: int
-) -> dict[BookieId, bool]:
-    """Who of `asked` has one, and of those numbered `above` and on, until one has none.
+def may_have_left(cluster: BookieCluster, kept: Iterable[BookieId]) -> Sequence[BookieId]:
+    """Of whom the platform has claims, who was listed before, and the next few numbers.
 
     Bookies leave from the highest number down, so those that left follow one another.
     """
-    answers = await asyncio.gather(*(_has_cookie(store, bookie_id) for bookie_id in asked))
-    found = dict(zip(asked, answers, strict=True))
-    new = (one for one in map(bookie_name, itertools.count(above)) if one not in found)
-    for bookie_id in itertools.islice(new, NEW_COOKIES_MAX):
-        found[bookie_id] = await _has_cookie(store, bookie_id)
-        if not found[bookie_id]:
-            break
-    return found
+    before = (BookieId(one.bookie) for one in cluster.status.left_over)
+    known = sorted({*kept, *before}.difference(cluster.spec.bookie_ids), key=by_number)
+    numbers = itertools.count(cluster.spec.replicas)
+    new = (one for one in map(bookie_name, numbers) if one not in known)
+    return [*known[:BOOKIES_MAX], *itertools.islice(new, NEW_COOKIES_MAX)]
 
 
 async def _has_cookie(store: MetadataStore, bookie_id: BookieId) -> bool:

@@ -174,7 +174,7 @@ class Bookie:
 def by_number(bookie_id: BookieId) -> tuple[str, int]:
     """A sort key: `bookie-10` after `bookie-2`."""
     stem, _, ordinal = bookie_id.rpartition("-")
-    return (stem, int(ordinal)) if ordinal.isdigit() else (bookie_id, 0)
+    return (stem, int(ordinal)) if ordinal.isdecimal() else (bookie_id, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,3 +77,13 @@ def test_d9_the_list_is_in_the_order_of_numbers_and_bounded() -> None:
 def test_d9_it_is_information_and_no_trouble() -> None:
     calm, told = (plan(cluster(), one, ClusterStatus()) for one in (observed(), with_left(KEPT)))
     assert (told.status.conditions, told.actions) == (calm.status.conditions, calm.actions)
+
+
+def test_d9_while_the_store_is_silent_nobody_new_is_listed() -> None:
+    assert listed(replace(with_left(KEPT), metadata=DOWN)) == (), "it may be registered elsewhere"
+
+
+def test_d9_a_name_that_no_number_of_replicas_brings_back_is_not_listed() -> None:
+    assert not listed(with_left(KEPT, BookieId("odd"))) + listed(
+        with_left(KEPT, BookieId("bookie-\N{SUPERSCRIPT TWO}"))
+    )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import LeftOver, Observed, by_number
+from bookie_operator.observed import Observed, by_number
 from bookie_operator.plan.states import Judged
 
 
@@ -21,11 +21,15 @@ def left_over(
     previous: ClusterStatus,
 ) -> tuple[LeftOverStatus, ...]:
     """Of bookies that are no members; who is wanted again, or leaves yet, is one."""
-    before = {BookieId(one.bookie): one for one in previous.left_over}
     members = {*cluster.spec.bookie_ids, *judged}
+    before = {BookieId(one.bookie): one for one in previous.left_over}
+    if observed.metadata.instance_id is None:  # a silent store denies nobody, and shows nobody new
+        return tuple(one for bookie_id, one in before.items() if bookie_id not in members)
     listed = []
-    for bookie_id in sorted({*observed.left_over, *before} - members, key=by_number):
-        seen = observed.left_over.get(bookie_id, LeftOver(has_cookie=_unless_told(observed)))
+    for bookie_id in sorted({*observed.left_over} - members, key=by_number):
+        if bookie_name(by_number(bookie_id)[1]) != bookie_id:
+            continue  # no number of replicas would bring it back: it is not this cluster's
+        seen = observed.left_over[bookie_id]
         has_cookie = seen.has_cookie
         if has_cookie is None and bookie_id in before:
             has_cookie = before[bookie_id].has_cookie
@@ -39,11 +43,6 @@ def left_over(
                 )
             )
     return tuple(listed[:LEFT_OVER_MAX])
-
-
-def _unless_told(observed: Observed) -> bool | None:
-    """A store that answers was asked for all that were listed before; a silent one denies none."""
-    return None if observed.metadata.instance_id is None else False
 
 
 def _told(cluster: BookieCluster, bookie_id: BookieId, *, has_claims: bool) -> str:
