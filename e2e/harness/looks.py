@@ -1,7 +1,8 @@
 """A second look beside a story: every bookie is asked for its copies, again and again.
 
 What a cluster says of itself is held against it: `DurabilityVerified` must not be True while a copy
-is missing. A copy that two looks in a row miss was missing in between, whatever else went on.
+is missing. A copy that is missing at two looks, and at none between them there, was missing in
+between. Looks that see nothing prove nothing: `blind` says why they cannot be believed.
 """
 
 import json
@@ -14,13 +15,15 @@ from typing import Any, Final, NamedTuple
 
 from harness.commands import CommandError
 from harness.fleet import condition_of
-from harness.kube import Object
 from harness.load import Load
+from harness.settings import PATIENCE
 from harness.watch import Seen
 
 AGAIN_S: Final = 1.0
 NOTICE: Final = timedelta(seconds=25)
 """So long a True of before the fault may stand: a partition is noticed after 19 s."""
+APART: Final = timedelta(seconds=30 * PATIENCE)
+"""Looks further apart than this leave time for what nobody saw."""
 
 
 class Copy(NamedTuple):
@@ -33,16 +36,20 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One audit of all ledgers. A copy that could not be asked for is not called missing."""
+    """One audit of all ledgers."""
 
     began: datetime
     ended: datetime
     missing: frozenset[Copy]
+    unknown: frozenset[tuple[str, int]] = frozenset()
+    """Bookies and ledgers that could not be asked about: a copy there may be missing, or not."""
+    left_out: int = 0
+    """Findings that the audit had no room to list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A copy, missing at each look from the end of one to the begin of another."""
+    """A copy, missing from the end of one look to the begin of another."""
 
     copy: Copy
     since: datetime
@@ -72,39 +79,67 @@ class Looks:
         self._thread.start()
         return self
 
-    def stop(self) -> Sequence[Look]:
+    def stop(self) -> None:
+        """Ends them; what made the thread fail is no look that came to no end."""
         self._is_over.set()
         self._thread.join()
-        return self.done
+
+    def look(self) -> Look:
+        """One more, now; whatever it meets is raised."""
+        began = datetime.now(UTC)
+        found = self._load.copies(digests=False)
+        look = Look(
+            began,
+            datetime.now(UTC),
+            frozenset(missing(found)),
+            frozenset(unknown(found)),
+            int(found["findings_left_out"]),
+        )
+        self.done.append(look)
+        return look
 
     def _go_on(self) -> None:
         while not self._is_over.wait(AGAIN_S):
-            began = datetime.now(UTC)
             try:
-                found = self._load.copies(digests=False)
+                self.look()
             except (CommandError, json.JSONDecodeError) as error:
                 self.failed.append(str(error))
-            else:
-                self.done.append(Look(began, datetime.now(UTC), frozenset(missing(found))))
 
 
 def missing(document: Mapping[str, Any]) -> Iterator[Copy]:
-    """Of an audit's findings; what it had no room to list is left out."""
+    """Of an audit's findings. Ranges without room in the list are an error: part is not seen."""
     for ledger in document["findings"]:
-        for bookie, found in (ledger.get("bookies") or {}).items():
-            for first, last in (found.get("missing") or {}).get("ranges", ()):
+        for bookie, found in ledger["bookies"].items():
+            owed = found.get("missing", {"ranges": [], "ranges_left_out": 0})
+            assert not owed["ranges_left_out"], f"not all that {bookie} lacks is listed: {ledger}"
+            for first, last in owed["ranges"]:
                 for entry in range(first, last + 1):
                     yield Copy(bookie, ledger["ledger_id"], entry)
 
 
+def unknown(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Bookies and ledgers of which an audit could not tell."""
+    for ledger in document["findings"]:
+        for bookie, found in ledger["bookies"].items():
+            if "unknown" in found:
+                yield bookie, ledger["ledger_id"]
+
+
 def missed(looks: Sequence[Look]) -> Iterator[Missed]:
-    """Each copy that two looks or more in a row did not find."""
-    since: dict[Copy, datetime] = {}
-    for before, look in pairwise(looks):
-        for copy in before.missing & look.missing:
-            began = since.setdefault(copy, before.ended)
-            yield Missed(copy, began, look.began)
-        since = {copy: began for copy, began in since.items() if copy in look.missing}
+    """Each copy that was missing twice, and seen there at no look between, nor out of sight for
+    longer than APART."""
+    seen: dict[Copy, tuple[datetime, datetime]] = {}
+    for look in looks:
+        for copy in look.missing:
+            since, last = seen.get(copy, (look.ended, look.ended))
+            if look.began - last > APART:
+                since = look.ended
+            elif copy in seen:
+                yield Missed(copy, since, look.began)
+            seen[copy] = (since, look.ended)
+        for copy in seen.keys() - look.missing:
+            if (copy.bookie, copy.ledger) not in look.unknown:
+                del seen[copy]
 
 
 def times_of_true(seen: Iterable[Seen], kind: str, *, now: datetime) -> Iterator[Span]:
@@ -136,11 +171,22 @@ def untrue(times: Sequence[Span], misses: Iterable[Missed]) -> list[str]:
     return list(found.values())
 
 
-def held_against(looks: Sequence[Look], seen: Sequence[Seen], kind: str) -> Object:
-    """What the looks say of the condition, as figures; `untrue` must be empty."""
-    spans = list(times_of_true(seen, kind, now=datetime.now(UTC)))
-    return {
-        "looks": len(looks),
-        "most_missing": max((len(look.missing) for look in looks), default=0),
-        "untrue": untrue(spans, missed(looks)),
-    }
+def blind(looks: Sequence[Look], seen: Sequence[Seen], *, began: datetime) -> list[str]:
+    """Why nothing follows from the looks; the last one is to be of the end."""
+    reasons = []
+    if not seen:
+        reasons.append("no version of the cluster was seen")
+    ends = [began, *(look.ended for look in looks)]
+    gap = max((after - before for before, after in pairwise(ends)), default=timedelta())
+    if gap > APART:
+        reasons.append(f"nothing was looked at for {gap.total_seconds():.0f} s")
+    if not looks or looks[-1].unknown or looks[-1].missing:
+        reasons.append("the last look did not see every copy")
+    if left_out := sum(look.left_out for look in looks):
+        reasons.append(f"{left_out} findings had no room in what was seen")
+    return reasons
+
+
+def held_against(looks: Sequence[Look], seen: Sequence[Seen], kind: str) -> list[str]:
+    """Where the condition was True while a copy was missing."""
+    return untrue(list(times_of_true(seen, kind, now=datetime.now(UTC))), missed(looks))

@@ -49,7 +49,7 @@ def test_a_rolling_restart_ends_with_every_copy(story: Story) -> None:
 def test_a_partition_ends_with_every_copy(story: Story) -> None:
     story.up()
     story.write()
-    with story.looked_at():
+    with story.looked_at(misses=True):
         with story.faults.cut_off("bookie-2"):
             time.sleep(PARTITION_S)  # is the fault, not a wait
         healed = datetime.now(UTC)
