@@ -16,7 +16,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bookie.rows import Rows, record
+from bookie.rows import Rows, printable, record
 
 Row = Mapping[str, Any]
 
@@ -119,9 +119,7 @@ def _entry_json(entry_id: int, payload: bytes) -> dict[str, Any]:
 def _visible(payload: bytes, *, columns: int) -> str:
     """The beginning of a payload as harmless text: no control codes reach the terminal."""
     text = payload[: 4 * columns].decode("utf-8", "backslashreplace")
-    safe = text[:columns]
-    if not safe.isprintable():
-        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in safe)
+    safe = printable(text[:columns])
     cut = len(safe) > columns or len(text) > columns or len(payload) > 4 * columns
     return f"{safe[: columns - 1]}…" if cut else safe
 
