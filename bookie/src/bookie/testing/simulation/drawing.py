@@ -7,6 +7,7 @@ draw strokes, faults that belong together (`strokes`).
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bookie.testing.simulation.families import family_plan
@@ -38,8 +39,16 @@ _QUORUMS: Final = (
 
 def plan_of(seed: int) -> Plan:
     """The plan of a seed; the same for ever, as recorded totals and directed seeds rely on it."""
-    if seed >= SECOND_FROM:
-        return family_plan(seed)
+    plan = family_plan(seed) if seed >= SECOND_FROM else _single_faults(seed)
+    return replace(plan, scale=replace(plan.scale, mends_every=_mends_every(seed)))
+
+
+def _mends_every(seed: int) -> int:
+    """By a draw of its own: seeds that were run before it came keep all that they drew."""
+    return random.Random(f"mends/{seed}").choice((0, 0, 0, 1, 2, 4))
+
+
+def _single_faults(seed: int) -> Plan:
     rng = random.Random(f"plan/{seed}")
     scale = _scale(rng)
     keeps_budget = rng.random() < 0.8
