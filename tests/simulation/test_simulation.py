@@ -33,6 +33,9 @@ FORGETFUL = Plan(
 )  # fmt: skip
 """One bookie that forgets again and again, in a cluster that cannot do without it."""
 
+MENDED = Plan(3, Scale(repair_s=0.5, mends_every=1, entries=1000))
+"""Nothing goes wrong, and every look of the repairer is a repair of every ledger."""
+
 
 def loop() -> SimLoop:
     network = Network(random.Random(1), Weather())
@@ -71,6 +74,17 @@ def test_a_crash_is_noticed_and_repaired_within_a_simulation() -> None:
     verdict = simulate(KILL, with_lines=True)
     assert any("repair repaired ('bookie-0',): exit 0" in line for line in verdict.lines)
     assert verdict.acked > 100 and verdict.read > 100
+
+
+def test_every_ledger_is_mended_while_nothing_is_marked_and_writers_go_on() -> None:
+    verdict = simulate(MENDED, with_lines=True)
+    healing = next(n for n, line in enumerate(verdict.lines) if line.endswith("healing"))
+    assert any("repaired every ledger: exit 0" in line for line in verdict.lines[:healing])
+    assert verdict.violations == () and verdict.acked > 100
+
+
+def test_mends_are_drawn_for_some_seeds_and_not_for_others() -> None:
+    assert {plan_of(seed).scale.mends_every for seed in range(1, 100)} == {0, 1, 2, 4}
 
 
 def test_a_bookie_that_denies_what_it_forgot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
