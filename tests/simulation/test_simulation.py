@@ -14,7 +14,7 @@ from bookie.protocol.status import Status
 from bookie.server import operations
 from bookie.storage.engine import Storage
 from bookie.testing.simulation import judge
-from bookie.testing.simulation.drawing import KINDS, plan_of
+from bookie.testing.simulation.drawing import KINDS, MENDS_FROM, SECOND_FROM, plan_of
 from bookie.testing.simulation.loop import SimLoop, Stuck
 from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Fault, Plan, Scale
@@ -32,6 +32,9 @@ FORGETFUL = Plan(
     tuple(Fault(2.0 + 2 * n, "kill", 0, 0, 0.2) for n in range(4)),
 )  # fmt: skip
 """One bookie that forgets again and again, in a cluster that cannot do without it."""
+
+MENDED = Plan(3, Scale(repair_s=0.5, mends_every=1, entries=1000))
+"""Nothing goes wrong, and every look of the repairer is a repair of every ledger."""
 
 
 def loop() -> SimLoop:
@@ -71,6 +74,18 @@ def test_a_crash_is_noticed_and_repaired_within_a_simulation() -> None:
     verdict = simulate(KILL, with_lines=True)
     assert any("repair repaired ('bookie-0',): exit 0" in line for line in verdict.lines)
     assert verdict.acked > 100 and verdict.read > 100
+
+
+def test_every_ledger_is_mended_while_nothing_is_marked_and_writers_go_on() -> None:
+    verdict = simulate(MENDED, with_lines=True)
+    healing = next(n for n, line in enumerate(verdict.lines) if line.endswith("healing"))
+    assert any("repaired every ledger: exit 0" in line for line in verdict.lines[:healing])
+    assert verdict.violations == () and verdict.acked > 100
+
+
+def test_seeds_of_before_the_mends_keep_their_plans() -> None:
+    assert {plan_of(seed).scale.mends_every for seed in (1, 99, SECOND_FROM, MENDS_FROM - 1)} == {0}
+    assert {plan_of(MENDS_FROM + n).scale.mends_every for n in range(30)} == {1, 2, 4}
 
 
 def test_a_bookie_that_denies_what_it_forgot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

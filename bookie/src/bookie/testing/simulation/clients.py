@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Final
 
 from bookie.client.connection import BookiePool, PoolSettings
@@ -26,7 +27,7 @@ from bookie.protocol.errors import (
     LedgerFencedError,
     NoSuchLedgerError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.audit import AuditSettings
@@ -371,23 +372,32 @@ async def cluster_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Clus
 
 
 async def repair_marks(shared: Shared, store: MetadataStore, name: str) -> None:
-    """Repairs whenever a bookie has marks: the operator's part."""
+    """Repairs whenever a bookie has marks, and now and then every ledger: the operator's part."""
+    every = shared.scale.mends_every
     async with cluster_of(shared, store) as cluster:
-        while True:
+        for look in count(1):
             await asyncio.sleep(shared.scale.repair_s * (0.5 + shared.rng.random()))
+            is_mend = bool(every) and look % every == 0
             try:
-                bookies = await all_bookies(cluster)
-                found = [await cluster.control.list_marks(bookie_id) for bookie_id in bookies]
-                marked = tuple(one.bookie_id for one in found if one.marks)
-                if not marked:
+                marked = () if is_mend else await _marked(cluster)
+                if not (is_mend or marked):
                     continue
-                request = RepairRequest(marked, engine="inline", settings=REPAIR)
+                request = RepairRequest(
+                    marked, engine="inline", every_ledger=is_mend, settings=REPAIR
+                )
                 result = await repair(cluster, request)
             except BookieError as error:
                 shared.history.note(f"{name}: {type(error).__name__}")
                 continue
             note_losses(shared, result)
-            shared.history.note(f"{name} repaired {marked}: exit {result['exit_code']}")
+            what = marked or "every ledger"
+            shared.history.note(f"{name} repaired {what}: exit {result['exit_code']}")
+
+
+async def _marked(cluster: Cluster) -> tuple[BookieId, ...]:
+    bookies = await all_bookies(cluster)
+    found = [await cluster.control.list_marks(bookie_id) for bookie_id in bookies]
+    return tuple(one.bookie_id for one in found if one.marks)
 
 
 def note_losses(shared: Shared, result: Mapping[str, object]) -> None:

@@ -2,11 +2,13 @@
 
 Seeds below `SECOND_FROM` draw single faults. Every one uses its own subset of them and its own
 sizes (swarm): a fault that is always there hides what only happens without it. Seeds from there on
-draw strokes, faults that belong together (`strokes`).
+draw strokes, faults that belong together (`strokes`); from `MENDS_FROM` on every ledger is repaired
+now and then besides.
 """
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bookie.testing.simulation.families import family_plan
@@ -24,6 +26,8 @@ KINDS: Final = tuple(sorted(_WEIGHTS))
 """Faults of the first drawing."""
 SECOND_FROM: Final = 1_000_001
 """The first seed whose plan is drawn of strokes."""
+MENDS_FROM: Final = 2_000_001
+"""From here on the repairer repairs every ledger now and then, also while writers go on."""
 _QUORUMS: Final = (
     (3, 3, 2),
     (3, 3, 2),
@@ -38,8 +42,16 @@ _QUORUMS: Final = (
 
 def plan_of(seed: int) -> Plan:
     """The plan of a seed; the same for ever, as recorded totals and directed seeds rely on it."""
-    if seed >= SECOND_FROM:
-        return family_plan(seed)
+    if seed < SECOND_FROM:
+        return _single_faults(seed)
+    plan = family_plan(seed)
+    if seed < MENDS_FROM:
+        return plan
+    every = random.Random(f"mends/{seed}").choice((1, 2, 4))
+    return replace(plan, scale=replace(plan.scale, mends_every=every))
+
+
+def _single_faults(seed: int) -> Plan:
     rng = random.Random(f"plan/{seed}")
     scale = _scale(rng)
     keeps_budget = rng.random() < 0.8

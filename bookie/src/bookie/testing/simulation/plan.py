@@ -66,6 +66,8 @@ class Scale:
     """Entries that somebody writes when all is healed."""
     payload_bytes: int = 0
     """Of an entry, at least."""
+    mends_every: int = 0
+    """Of so many looks of the repairer one repairs every ledger, marked or not; 0: none does."""
 
 
 @dataclass(frozen=True, slots=True)
