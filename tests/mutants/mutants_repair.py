@@ -103,6 +103,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a loss is recorded of an entry that a member of an older fragment has",
+        stands_for=("S34 loss not classified",),
+        file=EXPECT,
+        old="        gone, no_copy = gone - held, no_copy - held\n",
+        new="        no_copy = no_copy - held\n",
+        tests=(STEP + "test_a_copy_that_only_a_member_of_before_has_is_no_loss_and_is_given_back",),
+    ),
+    planted(
         "a repair leaves the last fragment of an open ledger to its writer",
         stands_for=("D1 findings that nobody repairs",),
         file=REPAIR,

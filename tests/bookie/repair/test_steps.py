@@ -1,6 +1,7 @@
 """Whole repairs on a fleet in memory; the scenarios S30-S36 and S42 at the level of repair."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,18 @@ async def test_d1_what_a_live_writer_knows_acknowledged_is_copied_to_a_member_of
     assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.OPEN
     assert lab.held(3, ledger.ledger_id) == [*range(5, 19)], "19 may still be on its way"
     assert result["exit_code"] == 0 and result["entries_copied"] == 14
+
+
+async def test_a_copy_that_only_a_member_of_before_has_is_no_loss_and_is_given_back() -> None:
+    lab = await RepairLab(6).start()
+    ledger = await lab.ledger((0, (0, 1, 2)), (5, (3, 4, 5)), entries=5, last=9)
+    # As a stock writer that counts an acknowledgement of a bookie it has just replaced.
+    lab.write(replace(ledger, fragments=ledger.fragments[:1]), range(5, 7), on={0})
+    lab.write(ledger, range(7, 10))
+    lab.flush()
+    result = await run(lab)
+    assert result["losses"] == [] and result["exit_code"] == 0
+    assert [lab.held(number, ledger.ledger_id) for number in (3, 4, 5)] == [[*range(5, 10)]] * 3
 
 
 async def test_a_recovery_somebody_began_and_left_is_ended(lab: RepairLab) -> None:

@@ -87,7 +87,8 @@ class Verdict:
     there), `unknown` (no copy known missing, one not known present), `lost` (in a loss record, no
     copy). Each of the next three includes the following ones: `below_write_quorum`,
     `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
-    `gone`: no copy can be read and every member of the write set has searched its disks.
+    `gone`: no bookie of any fragment told of a copy, and every member of the write set has searched
+    its disks.
     `unrecorded`: of these, what a bookie that owes them has in no loss record of its own.
     `corrupt`: a copy's digest is wrong; only a deep look can tell.
     """
@@ -158,6 +159,10 @@ def judge(
     missing, unknown = _union(s.missing for s in sides), _union(s.unknown for s in sides)
     lost = _recorded_losses(shares, holdings, [share.present for share in sides])
     gone = _gone(metadata, every, sides)
+    no_copy = _short_of(1, metadata, every, sides) - lost
+    if gone or no_copy:  # whoever was asked and has a copy may give it, whoever owes it
+        held = _union(holding.entries for holding in holdings.values())
+        gone, no_copy = gone - held, no_copy - held
     return Verdict(
         ledger_id=metadata.ledger_id,
         through=through,
@@ -169,7 +174,7 @@ def judge(
         lost=lost,
         below_write_quorum=missing - lost,
         below_ack_quorum=_short_of(metadata.ack_quorum, metadata, every, sides) - lost,
-        no_copy=_short_of(1, metadata, every, sides) - lost,
+        no_copy=no_copy,
         gone=gone,
         unrecorded=_unrecorded(gone, shares, holdings),
         corrupt=_union(share.corrupt for share in sides),
