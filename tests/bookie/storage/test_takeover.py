@@ -475,7 +475,9 @@ async def test_a_boot_that_dies_before_it_serves_takes_no_clean_stop_away(
     assert (await lab.boot()).record.reason == "CleanStop"
 
 
-async def test_work_that_fails_after_its_boot_was_stopped_is_the_cause_of_the_end() -> None:
+async def test_work_that_fails_after_its_boot_was_stopped_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     began, may_fail = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -490,3 +492,4 @@ async def test_work_that_fails_after_its_boot_was_stopped_is_the_cause_of_the_en
     with pytest.raises(asyncio.CancelledError) as ended:
         await task
     assert isinstance(ended.value.__cause__, StorageError)
+    assert "failed after the stop: no space" in caplog.text

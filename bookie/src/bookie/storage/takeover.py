@@ -239,11 +239,14 @@ def is_same_volume(disk: FoundDisk) -> bool:
 async def in_thread(work: Callable[[], Result]) -> Result:
     """Blocking work, to its end also when the boot is stopped: the folders stay locked for it.
 
-    What the work raises after the stop is the cause of the CancelledError: nobody waits for it.
+    What the work raises after the stop is logged, and the cause of the CancelledError: nobody waits
+    for it any more.
     """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError as stopped:
         await asyncio.wait([task])
-        raise stopped from task.exception()
+        if (error := task.exception()) is not None:
+            log.warning("failed after the stop: %s", error)
+        raise stopped from error
