@@ -98,7 +98,8 @@ def classes_of(
     denied = [b for b in absent if b in case.holdings and case.holdings[b].denies_absent]
     searched = [b for b in absent if b in case.holdings and case.holdings[b].has_searched]
     possible = len(owing) - len(denied)
-    gone = ["gone"] if not present and len(searched) == len(owing) else []
+    is_anywhere = any(entry in entries for entries in held.values())  # whoever owes it
+    gone = ["gone"] if not is_anywhere and len(searched) == len(owing) else []
     if not absent:
         return ["ok"]
     # A record that the members hold; a copy that turned up outweighs it.
@@ -107,7 +108,7 @@ def classes_of(
     if not denied:
         return ["unknown", *gone]
     shortages = ["below_ack_quorum"] if possible < metadata.ack_quorum else []
-    shortages += ["no_copy"] if possible == 0 else []
+    shortages += ["no_copy"] if possible == 0 and not is_anywhere else []
     return ["missing", "below_write_quorum", *shortages, *gone]
 
 
