@@ -315,6 +315,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a bookie lists its ledgers at a follower that may lag",
+        stands_for=("S38 stale listing",),
+        file=LISTING,
+        old="    await store.barrier()\n",
+        new="",
+        tests=(
+            "tests/bookie/storage/test_listing.py::"
+            "test_s38_a_look_names_a_ledger_that_a_lagging_follower_does_not_show_yet",
+        ),
+    ),
+    planted(
         "an empty ledger directory beside stamped ones is taken as it is",
         stands_for=("S39 per-directory cookie ignored",),
         file=VERDICTS,

@@ -33,6 +33,17 @@ LEAVE: Final = "tests/bookie_operator/plan/test_drains.py::"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
+        "an audit begins at a follower that may lag",
+        stands_for=("S38 stale listing",),
+        file="bookie/src/bookie/repair/consistency.py",
+        old="        await store.barrier()\n        instance_id = await store.instance_id()\n",
+        new="        instance_id = await store.instance_id()\n",
+        tests=(
+            "tests/bookie/repair/test_consistency.py::"
+            "test_s38_a_run_begins_with_every_ledger_that_a_lagging_follower_does_not_show_yet",
+        ),
+    ),
+    planted(
         "a run of which one entry verifies is copied whole",
         stands_for=("S10 corruption copied",),
         file=CHECKED,

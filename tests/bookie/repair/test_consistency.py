@@ -14,6 +14,7 @@ from bookie.repair.consistency import SameCluster
 from bookie.repair.drain import DrainRequest, drain
 from bookie.repair.rereplicate import RereplicateRequest, rereplicate
 from bookie.repair.steps import RepairRequest, repair, silent_say
+from bookie.testing.metadata import FaultyStore
 from repair_lab import AUDIT, RepairLab
 
 CHANGES: list[Callable[[Cluster], Awaitable[object]]] = [
@@ -52,6 +53,25 @@ async def test_nothing_that_changes_a_cluster_begins_where_a_bookie_is_of_anothe
 async def test_no_cluster_is_no_clean_cluster() -> None:
     with pytest.raises(InconsistentError, match="no instance id"):
         await SameCluster.look(MemoryStore())
+
+
+async def test_s38_a_run_begins_with_every_ledger_that_a_lagging_follower_does_not_show_yet(
+    lab: RepairLab,
+) -> None:
+    lagging = FaultyStore(lab.store)
+    await lagging.freeze_ledgers()
+    await lab.ledger(entries=2, last=1)
+    found = await audit(replace(lab.cluster, store=lagging), settings=AUDIT)
+    assert found["audit"]["ledgers"] == 1
+
+
+async def test_s38_a_task_elsewhere_looks_behind_a_write_of_its_own(lab: RepairLab) -> None:
+    same = await SameCluster.look(lab.store)
+    lagging = FaultyStore(lab.store)
+    await lagging.freeze_ledgers()
+    ledger = await lab.ledger(entries=2, last=1)
+    await same.check(lagging)
+    assert [one async for one in lagging.ledger_ids()] == [ledger.ledger_id]
 
 
 async def test_a_cluster_that_was_made_anew_meanwhile_is_refused(lab: RepairLab) -> None:

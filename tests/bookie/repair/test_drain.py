@@ -373,7 +373,12 @@ async def test_copies_of_a_killed_drain_are_not_made_again(lab: DrainLab) -> Non
 async def test_a_lost_reply_to_the_compare_and_set_is_looked_up(lab: DrainLab) -> None:
     await lab.ledger(entries=5, last=4)
     await lab.control.drain(lab.ids[0])
-    lab.faulty.lost_replies = 1
+
+    async def lose(name: str) -> None:
+        if name == "write_ledger":
+            lab.faulty.lost_replies, lab.faulty.before = 1, None
+
+    lab.faulty.before = lose
     result = await lab.drain(0, begin=False)
     assert (result["ledgers"]["moved"], result["exit_code"]) == (1, 0)
 

@@ -1,7 +1,8 @@
 """Refuses work on input that does not belong together: what one cluster's metadata must say alike.
 
 An audit or a repair that began on one cluster and goes on with another, behind the same address,
-would take everything for lost.
+would take everything for lost. And every look begins behind a write of the store's: one at a
+follower that lags would pass over the ledgers that it does not show yet.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class SameCluster:
     @classmethod
     async def look(cls, store: MetadataStore) -> "SameCluster":
         """InconsistentError: there is no cluster, or a bookie's cookie is of another one."""
+        await store.barrier()
         instance_id = await store.instance_id()
         if instance_id is None:
             raise InconsistentError("there is no cluster at this address: no instance id")
@@ -37,6 +39,7 @@ class SameCluster:
 
     async def check(self, store: MetadataStore) -> None:
         """InconsistentError: it is another one now."""
+        await store.barrier()
         found = await store.instance_id()
         if found != self.instance_id:
             raise InconsistentError(
