@@ -94,9 +94,10 @@ class Observer:
         hosted = await self._platform.bookies()
         kept = await self._platform.kept_claims()
         leaving = [one for one in hosted if one not in cluster.spec.bookie_ids]
+        gone = [one for one in may_have_left(cluster, kept) if one not in hosted]
         (metadata, registered, cookies), left, healths = await asyncio.gather(
             self._look_at_metadata(cluster, leaving),
-            self._cookies_of(may_have_left(cluster, kept)),
+            self._cookies_of(gone),
             self._ask_all(hosted),
         )
         self._cluster = metadata.instance_id or self._cluster
@@ -117,7 +118,7 @@ class Observer:
             left_over={
                 bookie_id: LeftOver(tuple(kept.get(bookie_id, ())), has_cookie)
                 for bookie_id, has_cookie in left.items()
-                if bookie_id not in hosted and bookie_id not in registered
+                if bookie_id not in registered
             },
             jobs=jobs,
             tasks=tasks,
