@@ -131,9 +131,8 @@ class Story:
         seen = self.fleet.watch.versions()
         most = max(len(look.missing) for look in looks.done)
         self.numbers |= {"looks": len(looks.done), "most_missing": most}
-        assert not blind(looks.done, seen, began=began), (
-            blind(looks.done, seen, began=began), looks.failed[-1:],
-        )  # fmt: skip
+        reasons = blind(looks.done, seen, began=began)
+        assert not reasons, (reasons, looks.failed[-1:])
         found = held_against(looks.done, seen, "DurabilityVerified")
         assert not found, found[:3]
         assert most or not misses, "no look saw a copy missing"
