@@ -326,6 +326,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a mark goes by what a follower shows that may lag",
+        stands_for=("S38 stale listing", "S28 unconditional clear"),
+        file=MARKS,
+        old="            await self._store.barrier()\n        except",
+        new="            await self._store.instance_id()\n        except",
+        tests=(
+            "tests/bookie/server/test_marks.py::"
+            "test_s38_no_mark_goes_and_no_loss_is_taken_by_what_a_lagging_follower_shows",
+        ),
+    ),
+    planted(
         "an empty ledger directory beside stamped ones is taken as it is",
         stands_for=("S39 per-directory cookie ignored",),
         file=VERDICTS,

@@ -1,12 +1,15 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
 import pytest
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
+from bookie.server.admin import LossRequest
 from bookie.server.marks import Marks
 from bookie.server.state import BookieState
 from bookie.storage.boot import Booted
+from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
 
 
@@ -65,6 +68,24 @@ async def test_a_mark_that_is_left_holds_the_boundary(lab: BootLab) -> None:
     await close(lab, ledger, -1)
     assert (await marks.clear([ledger]))[0].cleared
     assert await marks.finish_unchecked()
+
+
+async def test_s38_no_mark_goes_and_no_loss_is_taken_by_what_a_lagging_follower_shows(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    anew = await lab.ledger(closed_at=0)
+    marks = await unclean(lab)
+    await store.delete_ledger(anew)
+    await store.freeze_ledgers()
+    await lab.ledger(ledger_id=anew, closed_at=0)
+    assert (await marks.clear([anew]))[0].reason == "EntriesMissing"
+    await store.freeze_ledgers()
+    await store.delete_ledger(anew)
+    everybody = frozenset[str](ENSEMBLE)
+    lost = LossRequest(anew, EntrySet.from_ranges([(0, 0)]), False, "all denied it", everybody)
+    assert await marks.record_loss(lost) == f"ledger {anew} does not exist"
 
 
 async def test_s37_while_a_ledger_is_being_recovered_the_boundary_stays(lab: BootLab) -> None:

@@ -134,7 +134,16 @@ class Marks:
 
     # Clearing
     async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
-        """Judge each mark, make what is held durable, then clear those that may go."""
+        """Judge each mark, make what is held durable, then clear those that may go.
+
+        Behind a write, as what is gone is gone: a follower of a leader that was deposed still shows
+        a ledger as deleted, or as closed without this bookie, that is not so any more.
+        """
+        try:
+            await self._store.barrier()
+        except UnavailableError as error:
+            unknown = ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))
+            return [_result(_Judged(ledger_id, unknown)) for ledger_id in ledger_ids]
         judged: list[_Judged] = []
         for start in range(0, len(ledger_ids), CLEARS_AT_ONCE_MAX):
             batch = ledger_ids[start : start + CLEARS_AT_ONCE_MAX]
@@ -211,7 +220,8 @@ class Marks:
 
     # Losses
     async def record_loss(self, request: LossRequest) -> str:
-        """Take a loss record, durably; a sentence why not otherwise."""
+        """Take a loss record, durably; a sentence why not otherwise. Behind a write, as `clear`."""
+        await self._store.barrier()
         try:
             metadata = await self._read(request.ledger_id)
         except MetadataFormatError as error:
