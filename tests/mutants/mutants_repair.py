@@ -134,6 +134,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a mend of an open ledger copies one entry more than a LAC covers",
+        stands_for=("S12 LAC advanced in recovery adds",),
+        file=EXPECT,
+        old="return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac))",
+        new="return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac + 1))",
+        seeds=("2000009", "2000018"),
+    ),
+    planted(
         "an entry that is lost for certain blocks recovery like one in question",
         stands_for=("S34 loss not classified",),
         file=RECOVERY,

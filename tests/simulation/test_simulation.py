@@ -10,7 +10,9 @@ from dataclasses import astuple, replace
 
 import pytest
 from bookie.protocol.admission import LedgerFacts
+from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
+from bookie.repair import audit
 from bookie.server import operations
 from bookie.storage.engine import Storage
 from bookie.testing.simulation import judge
@@ -85,7 +87,15 @@ def test_every_ledger_is_mended_while_nothing_is_marked_and_writers_go_on() -> N
 
 def test_seeds_of_before_the_mends_keep_their_plans() -> None:
     assert {plan_of(seed).scale.mends_every for seed in (1, 99, SECOND_FROM, MENDS_FROM - 1)} == {0}
-    assert {plan_of(MENDS_FROM + n).scale.mends_every for n in range(30)} == {1, 2, 4}
+    assert {plan_of(MENDS_FROM + n).scale.mends_every for n in range(60)} == {1, 2, 4}
+
+
+def test_a_mend_that_copies_beyond_what_is_acknowledged_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "must_exist_through", lambda _ledger, *, lac: EntryId(lac + 1))
+    (first, *_others) = simulate(plan_of(MENDS_FROM + 8)).violations
+    assert "which is open and whose writer has sent no LAC above" in first
 
 
 def test_a_bookie_that_denies_what_it_forgot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

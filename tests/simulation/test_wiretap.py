@@ -42,10 +42,10 @@ class Wire:
         self.tap.told(client, place, said)
 
     def add(self, place: int, entry_id: int, status: Status = Status.OK, *, lac: int = -1,
-            flags: int = 0) -> None:  # fmt: skip
+            flags: int = 0, client: str = "writer-0") -> None:  # fmt: skip
         entry = CODEC.encode(EntryId(entry_id), b"x", lac=EntryId(lac), length=1)
         run = build_run(L, EntryId(entry_id), [entry], lac=EntryId(lac), flags=flags)
-        self.ask(place, Op.ADD_RUN, KEY + bytes(run), status)
+        self.ask(place, Op.ADD_RUN, KEY + bytes(run), status, client=client)
 
     def read_lac(self, place: int, status: Status = Status.OK, *, lac: int = -1,
                  client: str = "rival-1") -> None:  # fmt: skip
@@ -120,6 +120,12 @@ def take_what_was_given_up(wire: Wire) -> None:
     wire.add(0, 1)
 
 
+def copy_what_nobody_calls_acknowledged(wire: Wire) -> None:
+    for entry_id in (0, 1):
+        wire.add(0, entry_id, lac=0)
+    wire.add(1, 1, flags=FLAG_RECOVERY, client="repair")
+
+
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
@@ -134,6 +140,7 @@ def take_what_was_given_up(wire: Wire) -> None:
         (ask_without_a_pause, "a retry without a pause"),
         (tell_a_lac_that_nobody_sent, "whose writer has sent none above 5"),
         (take_what_was_given_up, "had given up all that it had"),
+        (copy_what_nobody_calls_acknowledged, "copies 1 of ledger 4, which is open"),
     ],
 )
 def test_a_broken_promise_is_heard(deed: Callable[[Wire], None], words: str) -> None:
@@ -167,8 +174,17 @@ def list_without_what_was_rejected(wire: Wire) -> None:
     list_without_what_was_taken(wire)
 
 
+def mend(wire: Wire) -> None:
+    """Of an open ledger what a LAC covers, and what is before its last fragment."""
+    wire.add(0, 1, lac=0)
+    wire.add(1, 0, flags=FLAG_RECOVERY, client="repair")
+    later = Fragment(EntryId(2), (B[0], B[1], BookieId("bookie-9")))
+    wire.history.changed(L, replace(OPEN, fragments=(*OPEN.fragments, later)))
+    wire.add(1, 1, flags=FLAG_RECOVERY, client="repair")
+
+
 @pytest.mark.parametrize(
-    "deed", [recover, go_on_where_another_is_fenced, list_without_what_was_rejected]
+    "deed", [recover, mend, go_on_where_another_is_fenced, list_without_what_was_rejected]
 )
 def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:
     wire = Wire()

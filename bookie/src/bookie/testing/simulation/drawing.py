@@ -3,7 +3,7 @@
 Seeds below `SECOND_FROM` draw single faults. Every one uses its own subset of them and its own
 sizes (swarm): a fault that is always there hides what only happens without it. Seeds from there on
 draw strokes, faults that belong together (`strokes`); from `MENDS_FROM` on every ledger is repaired
-now and then besides.
+now and then besides, and half of the plans are about just that (`strokes_of_mends`).
 """
 
 import random
@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bookie.testing.simulation.families import family_plan
+from bookie.testing.simulation.families import family_plan, ordered
 from bookie.testing.simulation.plan import LOAD_S, Fault, Plan, Scale
+from bookie.testing.simulation.strokes_of_mends import mend_faults
 
 _WEIGHTS: Final[Mapping[str, float]] = {
     "power-cut": 3, "kill": 2, "crash-operation": 3, "crash-point": 3, "replace-disk": 1,
@@ -28,6 +29,7 @@ SECOND_FROM: Final = 1_000_001
 """The first seed whose plan is drawn of strokes."""
 MENDS_FROM: Final = 2_000_001
 """From here on the repairer repairs every ledger now and then, also while writers go on."""
+MENDS_SHARE: Final = 0.5
 _QUORUMS: Final = (
     (3, 3, 2),
     (3, 3, 2),
@@ -47,8 +49,10 @@ def plan_of(seed: int) -> Plan:
     plan = family_plan(seed)
     if seed < MENDS_FROM:
         return plan
-    every = random.Random(f"mends/{seed}").choice((1, 2, 4))
-    return replace(plan, scale=replace(plan.scale, mends_every=every))
+    rng = random.Random(f"mends/{seed}")
+    if rng.random() < MENDS_SHARE:
+        return ordered(seed, *mend_faults(rng))
+    return replace(plan, scale=replace(plan.scale, mends_every=rng.choice((1, 2, 4))))
 
 
 def _single_faults(seed: int) -> Plan:

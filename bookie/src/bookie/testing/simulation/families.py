@@ -5,7 +5,7 @@ mean anything: owners of a log, a bookie that runs twice, a metadata store that 
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +29,11 @@ def family_plan(seed: int) -> Plan:
     drawn = family_of(seed)
     if drawn is None:
         return stroke_plan(seed)
-    scale, faults = drawn(random.Random(f"family plan/{seed}"))
+    return ordered(seed, *drawn(random.Random(f"family plan/{seed}")))
+
+
+def ordered(seed: int, scale: Scale, faults: Sequence[Fault]) -> Plan:
+    """The plan with its faults in the order of their times."""
     times = [replace(fault, at_s=round(max(0.0, fault.at_s), 4)) for fault in faults]
     return Plan(seed, scale, tuple(sorted(times, key=lambda fault: fault.at_s)))
 

@@ -11,6 +11,7 @@
 8. What a recoverer reads fences, while it recovers.
 9. A LAC that a bookie tells is none above what the writer itself has sent as acknowledged.
 10. Of a deleted ledger of which a bookie has given up all entries it acknowledges no other one.
+11. Of an open ledger a repair copies nothing but what its writer has sent as acknowledged.
 The first four hold across every crash and restart of the bookie. Other rules are the history's.
 """
 
@@ -257,7 +258,9 @@ class Wiretap:
         if op == Op.ADD_RUN:
             add = _add(memoryview(message)[ENVELOPE_BYTES:])
             self._check_stopped(client, add)
-            if not add.is_recovery:
+            if add.is_recovery:
+                self._check_mend(client, add)
+            else:
                 self._writer_says(add.ledger_id, add.lac)
         elif op == Op.WRITE_LAC:
             said = LacRequest.decode(memoryview(message)[ENVELOPE_BYTES:])
@@ -271,6 +274,21 @@ class Wiretap:
                 self._check_coverage(client, ReadRequest.decode(body).ledger_id)
             else:
                 self._check_pause(client, connection, LacRequest.decode(body).ledger_id)
+
+    def _check_mend(self, client: str, add: _Add) -> None:
+        """A recovery that finds such a copy takes the entry for one that may be acknowledged. What
+        is before the last fragment is: the writer's word for it is the fragment.
+        """
+        metadata = self._history.ledger(add.ledger_id).metadata
+        if metadata is None or metadata.state is not LedgerState.OPEN:
+            return
+        lac = self._lacs.get(add.ledger_id, NO_ENTRY)
+        known = max(lac, metadata.last_fragment.first_entry_id - 1)
+        if add.entry_ids[-1] > known:
+            self._history.violate(
+                f"{client} copies {add.entry_ids[-1]} of ledger {add.ledger_id}, which is open "
+                f"and whose writer has sent no LAC above {known}"
+            )
 
     def _writer_says(self, ledger_id: LedgerId, lac: EntryId) -> None:
         self._lacs[ledger_id] = max(lac, self._lacs.get(ledger_id, NO_ENTRY))
