@@ -223,6 +223,35 @@ async def test_a7_a_cookie_that_cannot_be_read_hides_nothing_else(loop: Loop) ->
     await observer.close()
 
 
+class DeposedCookies(MemoryStore):
+    """A server whose leader was deposed: it shows no cookie until a write went through it."""
+
+    is_old = True
+
+    async def barrier(self) -> None:
+        await super().barrier()
+        self.is_old = False
+
+    async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
+        return None if self.is_old else await super().read_cookie(bookie_id)
+
+
+async def test_whether_a_bookie_that_leaves_ever_ran_is_asked_behind_a_write(loop: Loop) -> None:
+    done = await loop.settle()
+    store = DeposedCookies(loop.metadata)
+    await MemoryStore(loop.metadata).initialise()
+    await store.create_cookie(Cookie(BookieId("bookie-3"), (), (), "instance"))
+    fewer = done.model_copy(update={"spec": done.spec.model_copy(update={"replicas": 3})})
+
+    async def opened(_url: str) -> MetadataStore:
+        return store
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    seen = await observer.observe(fewer)
+    assert seen.bookies[BookieId("bookie-3")].has_cookie is True
+    await observer.close()
+
+
 async def scaled_down(loop: Loop, *cookies: str) -> None:
     """Three of four bookies are left; the store has these cookies as well."""
     await loop.settle()

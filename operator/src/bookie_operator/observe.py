@@ -185,6 +185,9 @@ class Observer:
                 registered = await store.bookies() if instance_id is not None else {}
                 if instance_id is not None:
                     is_paused = await read_paused(store)
+                if leaving and instance_id is not None:
+                    # Who has no cookie never ran, and goes without a drain: no old answer is good.
+                    await store.barrier()
                 for bookie_id in leaving if instance_id is not None else ():
                     cookies[bookie_id] = await _has_cookie(store, bookie_id)
         except TimeoutError:
