@@ -1,8 +1,8 @@
 """Refuses work on input that does not belong together: what one cluster's metadata must say alike.
 
 An audit or a repair that began on one cluster and goes on with another, behind the same address,
-would take everything for lost. And every look begins behind a write of the store's: one at a
-follower that lags would pass over the ledgers that it does not show yet.
+would take everything for lost. And every look begins behind a write of its own: a server of the
+store whose leader was deposed would hide the youngest ledgers.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class SameCluster:
     @classmethod
     async def look(cls, store: MetadataStore) -> "SameCluster":
         """InconsistentError: there is no cluster, or a bookie's cookie is of another one."""
-        await store.barrier()
         instance_id = await store.instance_id()
         if instance_id is None:
             raise InconsistentError("there is no cluster at this address: no instance id")
+        await store.barrier()
         others = {
             bookie_id: cookie.instance_id
             for bookie_id, cookie in (await store.cookies()).items()
@@ -39,12 +39,12 @@ class SameCluster:
 
     async def check(self, store: MetadataStore) -> None:
         """InconsistentError: it is another one now."""
-        await store.barrier()
         found = await store.instance_id()
-        if found != self.instance_id:
+        if found != self.instance_id:  # whose store is not to be written to either
             raise InconsistentError(
                 f"the work began on the cluster {self.instance_id}; this is {found or 'none'}"
             )
+        await store.barrier()
 
 
 NAMED_MAX = 5

@@ -52,8 +52,8 @@ async def list_ledgers(store: MetadataStore, bookie_id: BookieId) -> Listing:
     """Read all ledgers; any error but a deletion in between fails the whole look (R23).
 
     Metadata that makes no sense is no error here: one such ledger must not hold up all the others.
-    It begins behind a write of its own: a follower that lags shows a new session no ledger that is
-    younger than its lag, and what is not listed here counts as not naming the bookie.
+    It begins behind a write of its own: a server of the store that follows a deposed leader hides
+    the youngest ledgers, and what is not listed here counts as not naming the bookie.
     """
     await store.barrier()
     listing = Listing()
