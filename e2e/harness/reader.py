@@ -20,6 +20,8 @@ from harness.story import Story
 COMMAND_S: Final = 360.0
 WATCHED_S: Final = 300.0
 NODE: Final = "kind-control-plane"
+ALL_SERVE: Final = "--for=jsonpath='{.status.readyReplicas}'=4"
+"""The line after which there is something to write to."""
 
 
 def commands_of(text: str, heading: str) -> list[str]:
@@ -54,7 +56,7 @@ class Reader:
             self._run(line)
         else:
             self._run(line.replace(NODE, self._story.kind.nodes()[0]))
-        if "--for=condition=Available" in line:
+        if ALL_SERVE in line:
             self._story.write(rate=120)
 
     def _have_images(self, line: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.operator import Operator
-from harness.reader import Reader, commands_of
+from harness.reader import ALL_SERVE, Reader, commands_of
 from harness.settings import ROOT
 from harness.story import Story
 
@@ -24,7 +24,7 @@ def reader(operator: Operator, bare_story: Story, tmp_path: Path) -> Iterator[Re
 def test_the_readme_holds(reader: Reader, bare_story: Story) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = commands_of(text, "## On Kubernetes")
-    assert any("--for=condition=Available" in line for line in lines)
+    assert any(ALL_SERVE in line for line in lines)
     for line in lines:
         reader.follow(line)
     claims = bare_story.kube.items("pvc")
