@@ -139,7 +139,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=EXPECT,
         old="return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac))",
         new="return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac + 1))",
-        seeds=("2000009", "2000018"),
+        tests=(
+            STEP + "test_d1_what_a_live_writer_knows_acknowledged_is_copied_to_a_member_of_now",
+        ),
     ),
     planted(
         "an entry that is lost for certain blocks recovery like one in question",
