@@ -171,6 +171,9 @@ class SyntheticStore:
     async def instance_id(self) -> str:
         return "synthetic"
 
+    async def barrier(self) -> None:
+        """Nothing lags behind it."""
+
     async def cookies(self) -> Mapping[BookieId, Cookie]:
         return {}
 
