@@ -197,6 +197,13 @@ class SimBookie:
         return None if booted is None else booted.storage.extent
 
     @property
+    def generation(self) -> int:
+        """The one that its disks have; 0 while nobody can say."""
+        booted = self.bookie.control.booted if self.is_serving and self.bookie else None
+        marker = booted.markers.current if booted is not None else None
+        return 0 if marker is None else marker.generation
+
+    @property
     def confirmed_until(self) -> float:
         """When its lease ends, by its clock: each turn that the store confirms puts it off."""
         return -math.inf if self.bookie is None else self.bookie.state.lease_until

@@ -145,21 +145,32 @@ class Interventions:
         bookie.start()
 
     async def _put_back(self, fault: Fault, bookie: SimBookie) -> None:
-        """It stops, and its disks are put back to what they were a while ago."""
+        """It stops, and its disks are put back to what they were a while ago.
+
+        Not while the store has heard of nothing that it wrote since: such a copy passes for a
+        crash, as the safety page says.
+        """
         if not bookie.is_serving or not self._takes(bookie):
             return
         kept, before = bookie.disk.snapshot({}), bookie.extent
+        generation = bookie.generation
         await asyncio.sleep(max(0.0, fault.lasts_s - CONFIRMED_S))
         had_written = bookie.is_serving and bookie.extent != before
         next_turn = bookie.leased_from_now
         await asyncio.sleep(min(fault.lasts_s, CONFIRMED_S))
         is_confirmed = bookie.is_serving and bookie.confirmed_until >= next_turn
-        bookie.is_wanted = bookie.is_doomed = False
+        expected = had_written and is_confirmed
+        bookie.is_doomed = False
+        is_unheard = self._scene.stored_generation(bookie) <= generation
+        if bookie.extent != before and is_unheard and not expected:
+            self._scene.history.note(f"{bookie.name} wrote what the store has not heard of")
+            return
+        bookie.is_wanted = False
         bookie.crash(lambda _disk: kept.kill())
         await asyncio.sleep(0.1)
         bookie.is_wanted = True
         bookie.start()
-        await self._look_after_older(bookie, expected=had_written and is_confirmed)
+        await self._look_after_older(bookie, expected=expected)
 
     async def _look_after_older(self, bookie: SimBookie, *, expected: bool) -> None:
         """Disks that lack what was written and confirmed since are noticed, and a person asked."""

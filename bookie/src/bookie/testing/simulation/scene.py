@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import LedgerId
+from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import Shared
@@ -90,6 +90,11 @@ class Scene:
     @property
     def budget(self) -> int:
         return self.plan.scale.ack_quorum - 1
+
+    def stored_generation(self, bookie: SimBookie) -> int:
+        """What the metadata store knows of how often the bookie has told that it wrote."""
+        stored = self.cluster.boots.get(BookieId(bookie.name))
+        return stored.value.generation if stored is not None else 0
 
     def meant_ledger(self) -> LedgerMetadata | None:
         """The one whose writer rests; else one that is written."""
