@@ -186,6 +186,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
+        "a repair that was seen running runs until its bookie has marks again",
+        stands_for=("D1 findings that nobody repairs",),
+        file=PLAN_REPAIR,
+        old="known = _followed(cluster, one.bookie.id, observed, before.episode, before)",
+        new="known = before",
+        tests=(
+            PLAN + "TestRepairs::test_a_later_boot_without_marks_is_audited_though_its_repair_was_"
+            "last_seen_running",
+        ),
+    ),
+    planted(
         "an incident is over when its repair's job succeeded",
         stands_for=("repair that trusts a Job's exit code",),
         file=EPISODES,

@@ -292,6 +292,29 @@ class TestRepairs:
         repair = made.status.bookies[0].repair
         assert repair is not None and (repair.state, repair.attempt) == ("Failed", 1)
 
+    @pytest.mark.parametrize(
+        "later",
+        [bookie(B0, epoch=3, reason="UncleanShutdown"), bookie(B0, running=False, exit_at=25)],
+        ids=["booted again without marks", "is down"],
+    )
+    def test_a_repair_runs_no_longer_than_its_job_whatever_its_bookie_does(
+        self, later: Bookie
+    ) -> None:
+        run = observed(unclean(), jobs=[repair_job(running=True)])
+        before = plan(cluster(), run, settled()).status
+        ended = observed(later, jobs=[repair_job(exit_code=0)], seconds=30)
+        made = plan(cluster(), ended, before)
+        assert status_of(made, ConditionType.REPAIR_RUNNING) == "False"
+
+    def test_a_later_boot_without_marks_is_audited_though_its_repair_was_last_seen_running(
+        self,
+    ) -> None:
+        run = observed(unclean(), jobs=[repair_job(running=True)])
+        before = plan(cluster(), run, settled()).status
+        again = observed(bookie(B0, epoch=3, reason="UncleanShutdown"), seconds=30)
+        [audit] = of_type(plan(cluster(), again, before), StartJob)
+        assert isinstance(audit, StartJob) and audit.kind is JobKind.AUDIT
+
     def test_nothing_is_repaired_on_a_bookie_that_still_marks(self) -> None:
         made = plan(cluster(), observed(unclean(phase=Phase.MARKING)), settled())
         assert not of_type(made, StartJob)

@@ -110,23 +110,37 @@ def _status(
     """Where the repair of one bookie stands; None when none was ever needed."""
     boot = one.bookie.health.boot if one.bookie.health else None
     if boot is None or not one.is_booted:
-        return before
+        return before and _followed(cluster, one.bookie.id, observed, before.episode, before)
     episode = episode_of(one.bookie.id, boot.epoch)
     known = before if before is not None and before.episode == episode else None
-    jobs = [job for job in observed.jobs if _is_attempt(job, one.bookie.id, boot.epoch)]
-    latest = max(jobs, key=lambda job: job.attempt, default=None)
-    if latest is not None and (known is None or latest.attempt >= known.attempt):
-        known = _from_job(episode, latest, cluster.spec.repair, known)
-    elif known is not None and known.state == "Running":
-        known = _vanished(known, cluster.spec.repair, now=observed.now)
+    known = _followed(cluster, one.bookie.id, observed, episode, known)
     known = _with_progress(known, one, boot)
     if not one.has_marks:
-        finished = known or before
-        if finished is None or finished.state == "Running":
-            return finished
-        return finished.model_copy(update={"state": "Finished", "next_attempt_at": None})
+        if known is None and before is not None:  # a later boot: of the earlier ones nothing is due
+            known = _followed(cluster, one.bookie.id, observed, before.episode, before)
+        if known is None or known.state == "Running":
+            return known
+        return known.model_copy(update={"state": "Finished", "next_attempt_at": None})
     waiting = RepairStatus(episode=episode, state="Waiting")
     return known or _with_progress(waiting, one, boot)
+
+
+def _followed(
+    cluster: BookieCluster,
+    bookie_id: BookieId,
+    observed: Observed,
+    episode: str,
+    known: RepairStatus | None,
+) -> RepairStatus | None:
+    """`known`, and what the jobs of that episode tell by now: whether its bookie is there, or has
+    booted again meanwhile, a repair runs only as long as its job."""
+    jobs = [job for job in observed.jobs if _is_attempt(job, bookie_id, episode)]
+    latest = max(jobs, key=lambda job: job.attempt, default=None)
+    if latest is not None and (known is None or latest.attempt >= known.attempt):
+        return _from_job(episode, latest, cluster.spec.repair, known)
+    if known is not None and known.state == "Running":
+        return _vanished(known, cluster.spec.repair, now=observed.now)
+    return known
 
 
 def _with_progress(
@@ -150,8 +164,9 @@ def _with_progress(
     )
 
 
-def _is_attempt(job: Job, bookie_id: BookieId, boot_epoch: int) -> bool:
-    return job.kind is JobKind.REPAIR and job.bookie == bookie_id and job.boot_epoch == boot_epoch
+def _is_attempt(job: Job, bookie_id: BookieId, episode: str) -> bool:
+    is_of = job.kind is JobKind.REPAIR and job.bookie == bookie_id
+    return is_of and episode_of(bookie_id, job.boot_epoch) == episode
 
 
 def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None) -> RepairStatus:
