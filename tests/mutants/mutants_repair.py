@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a repair that was seen running runs until its bookie has marks again",
         stands_for=("D1 findings that nobody repairs",),
         file=PLAN_REPAIR,
-        old="known = _followed(cluster, one.bookie.id, observed, before.episode, before)",
+        old="known = _while_away(cluster, one.bookie.id, observed, before)",
         new="known = before",
         tests=(
             PLAN + "TestRepairs::test_a_later_boot_without_marks_is_audited_though_its_repair_was_"

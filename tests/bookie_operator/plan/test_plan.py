@@ -306,6 +306,14 @@ class TestRepairs:
         made = plan(cluster(), ended, before)
         assert status_of(made, ConditionType.REPAIR_RUNNING) == "False"
 
+    def test_a_finished_repair_stays_finished_while_its_bookie_is_down(self) -> None:
+        done = [repair_job(exit_code=0)]
+        first = plan(cluster(), observed(unclean(), jobs=done, seconds=21), settled()).status
+        before = plan(cluster(), observed(unclean(limbo=0), jobs=done, seconds=22), first).status
+        down = observed(bookie(B0, running=False, exit_at=25), jobs=done, seconds=30)
+        told = plan(cluster(), down, before).status.bookies[0].repair
+        assert told is not None and told.state == "Finished"
+
     def test_a_later_boot_without_marks_is_audited_though_its_repair_was_last_seen_running(
         self,
     ) -> None:

@@ -110,19 +110,29 @@ def _status(
     """Where the repair of one bookie stands; None when none was ever needed."""
     boot = one.bookie.health.boot if one.bookie.health else None
     if boot is None or not one.is_booted:
-        return before and _followed(cluster, one.bookie.id, observed, before.episode, before)
+        return _while_away(cluster, one.bookie.id, observed, before)
     episode = episode_of(one.bookie.id, boot.epoch)
     known = before if before is not None and before.episode == episode else None
     known = _followed(cluster, one.bookie.id, observed, episode, known)
     known = _with_progress(known, one, boot)
     if not one.has_marks:
         if known is None and before is not None:  # a later boot: of the earlier ones nothing is due
-            known = _followed(cluster, one.bookie.id, observed, before.episode, before)
+            known = _while_away(cluster, one.bookie.id, observed, before)
         if known is None or known.state == "Running":
             return known
         return known.model_copy(update={"state": "Finished", "next_attempt_at": None})
     waiting = RepairStatus(episode=episode, state="Waiting")
     return known or _with_progress(waiting, one, boot)
+
+
+def _while_away(
+    cluster: BookieCluster, bookie_id: BookieId, observed: Observed, before: RepairStatus | None
+) -> RepairStatus | None:
+    """What was known of a boot that does not serve now. Its repair runs only as long as its job;
+    one that has ended stays as it ended."""
+    if before is None or before.state != "Running":
+        return before
+    return _followed(cluster, bookie_id, observed, before.episode, before)
 
 
 def _followed(
@@ -132,8 +142,7 @@ def _followed(
     episode: str,
     known: RepairStatus | None,
 ) -> RepairStatus | None:
-    """`known`, and what the jobs of that episode tell by now: whether its bookie is there, or has
-    booted again meanwhile, a repair runs only as long as its job."""
+    """`known`, and what the jobs of that episode say by now."""
     jobs = [job for job in observed.jobs if _is_attempt(job, bookie_id, episode)]
     latest = max(jobs, key=lambda job: job.attempt, default=None)
     if latest is not None and (known is None or latest.attempt >= known.attempt):
