@@ -45,7 +45,8 @@ BEYOND: Final = 3
 HEAL_S: Final = 200.0
 """After healing, everything must be well within so long."""
 WRITE_S: Final = 15.0
-"""Within so long it takes a few entries and closes their ledger."""
+"""Within so long it takes a few entries and closes their ledger, once its bookies have looked for
+space again: whoever found none does so at its next checkpoint."""
 ACCEPT_S: Final = 40.0
 """Beyond the budget, a person accepts losses after waiting so long."""
 
@@ -176,7 +177,8 @@ class Judge:
         if not scale.writes_again:
             return
         try:
-            async with clients.client_of(shared, store) as client, asyncio.timeout(WRITE_S):
+            within_s = WRITE_S + scale.flush_s
+            async with clients.client_of(shared, store) as client, asyncio.timeout(within_s):
                 writer = await self._new_ledger(client)
                 for number in range(scale.writes_again):
                     clients.append(shared, writer)
