@@ -1,42 +1,68 @@
 """What a running bookie must be restarted for, and what not."""
 
-from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 from bookie.protocol.ids import BookieId
-from bookie_operator.model.cluster import AckMode, DiskRole
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.plan.actions import BookieTemplate, template_of
+from operator_scenes import cluster
 
-TEMPLATE = BookieTemplate(
-    bookie_id=BookieId("bookie-0"),
-    image="bookie:1",
-    disks=(
-        DiskTemplate("journal", DiskRole.JOURNAL, "1Gi"),
-        DiskTemplate("ledger-0", DiskRole.LEDGER, "1Gi"),
-    ),
-    journal_write_data=False,
-    ack=AckMode.MEMORY,
-    flush_interval_seconds=10.0,
-    asks_before_cookie_fix=True,
-)
-OPTIONS = {
-    "compaction_bytes_per_second_busy": 2**20,
-    "recovery_bytes_per_second_busy": 2**20,
-    "collect_grace_seconds": 60.0,
-    "collect_share_max": 0.5,
+B0: Final = BookieId("bookie-0")
+JOURNAL: Final = {"name": "journal", "role": "journal", "size": "1Gi"}
+LEDGER: Final = {"name": "ledger-0", "role": "ledger", "size": "1Gi"}
+SPEC: Final = {"image": "bookie:1", "storage": {"disks": [JOURNAL, LEDGER]}}
+RESTARTING: Final[dict[str, Any]] = {
+    "image": "bookie:2",
+    "journalWriteData": True,
+    "ack": "sync",
+    "flushIntervalSeconds": 9,
+    "compactionBytesPerSecondBusy": 2**20,
+    "recoveryBytesPerSecondBusy": 2**20,
+    "collectGraceSeconds": 60,
+    "collectShareMax": 0.5,
+    "cookieFix": {"policy": "Never"},
+    "resources": {"limits": {"memory": "2Gi"}},
+    "gracePeriodSeconds": 60,
+    "storage": {"disks": [JOURNAL, {**LEDGER, "name": "other"}]},
+}
+RESIZING: Final[dict[str, Any]] = {
+    "size": "2Gi",
+    "storageClass": "fast",
+}
+OTHERS: Final[dict[str, Any]] = {
+    "replicas": 7,
+    "quorum": {"ensemble": 4, "write": 3, "ack": 3},
+    "cookieFix": {"policy": "Approve"},
+    "repair": {"executors": 5},
+    "audit": {"schedule": "@daily"},
+    "paused": True,
 }
 
 
+def template(**spec: Any) -> BookieTemplate:
+    return template_of(cluster(**(SPEC | spec)).spec, B0)
+
+
 def test_a_new_version_of_the_operator_restarts_no_bookie() -> None:
-    assert TEMPLATE.revision == "013a1fe094e4", "as it was before there were rates"
-    assert TEMPLATE.options == {}
+    assert template().revision == "013a1fe094e4", "as it was before there were rates"
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_that_is_set_restarts_it(name: str) -> None:
-    assert replace(TEMPLATE, **{name: OPTIONS[name]}).revision != TEMPLATE.revision
+@pytest.mark.parametrize("field", RESTARTING)
+def test_a_changed_setting_restarts_it(field: str) -> None:
+    changed = template(**{field: RESTARTING[field]})
+    assert changed.revision != template().revision
+    assert changed != template()
 
 
-def test_a_volume_that_grows_does_not() -> None:
-    grown = tuple(replace(disk, size="2Gi") for disk in TEMPLATE.disks)
-    assert replace(TEMPLATE, disks=grown).revision == TEMPLATE.revision
+@pytest.mark.parametrize("field", RESIZING)
+def test_another_volume_does_not(field: str) -> None:
+    changed = template(storage={"disks": [JOURNAL, {**LEDGER, field: RESIZING[field]}]})
+    assert changed.revision == template().revision
+    assert changed != template(), "the volume is to be changed"
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_a_spec_that_differs_elsewhere_has_the_same_template(field: str) -> None:
+    changed = template(**{field: OTHERS[field]})
+    assert (changed, hash(changed)) == (template(), hash(template()))
+    assert changed.revision == template().revision

@@ -1,10 +1,12 @@
 """The local kubelet: starts, notices ends, backs off, and finds running bookies again."""
 
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +14,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.observed import Process
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders, held
-from bookie_operator.platform.kubelet import Command, Kubelet, Record
+from bookie_operator.platform.kubelet import Command, Kubelet, Record, record_of, record_tree
 from bookie_operator.platform.processes import Children, ProcessId, is_alive, send, wait_gone
 from bookie_operator.platform.volumes import create_volume
 from fake_processes import bookie_like, ends_at_once, until
@@ -121,6 +123,49 @@ def test_back_off_doubles_up_to_a_minute(row: int, wait: float | None) -> None:
     record = Record(template, row=row, last_exit=Exit(now, 1, "x"))
     expected = None if wait is None else now + timedelta(seconds=wait)
     assert record.next_start_at == expected
+
+
+def earlier_record(**template: Any) -> dict[str, Any]:
+    """As process.json of bookie-0 was written before templates held the options as they are."""
+    disks = ("journal", "ledger-0", "ledger-1")
+    written = {
+        "bookie_id": "bookie-0",
+        "image": "bookie-operator/bookie:0.1.0",
+        "disks": [
+            {"name": disk, "role": disk.split("-")[0], "size": "10Gi", "storage_class": ""}
+            for disk in disks
+        ],
+        "journal_write_data": False,
+        "ack": "sync",
+        "flush_interval_seconds": 10.0,
+        "asks_before_cookie_fix": True,
+        "pod": "{}",
+        "compaction_bytes_per_second_busy": None,
+        "recovery_bytes_per_second_busy": 2097152,
+        "collect_grace_seconds": None,
+        "collect_share_max": 0.5,
+    }
+    return {
+        "template": written | template,
+        "process": None,
+        "revision": "",
+        "startedAt": None,
+        "restarts": 0,
+        "row": 0,
+        "lastExit": None,
+    }
+
+
+def test_operators_before_and_after_an_upgrade_read_each_others_records() -> None:
+    spec = cluster(ack="sync", recoveryBytesPerSecondBusy=2**21, collectShareMax=0.5).spec
+    record = Record(template_of(spec, B0))
+    assert record_of(earlier_record()) == record
+    assert json.loads(json.dumps(record_tree(record))) == earlier_record()
+
+
+def test_a_record_is_read_though_a_bound_is_narrower_since() -> None:
+    record = record_of(earlier_record(flush_interval_seconds=0.001))
+    assert record_tree(record)["template"]["flush_interval_seconds"] == 0.001
 
 
 async def test_nothing_starts_while_another_holds_the_bookie(node: Node) -> None:

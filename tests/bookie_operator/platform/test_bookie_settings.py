@@ -1,0 +1,96 @@
+"""What is written for a bookie to run with, byte by byte, on both platforms.
+
+A pod's settings are named by their content, and the revision decides restarts: whoever changes one
+byte of a golden file restarts every such bookie at the next upgrade of the operator.
+`UPDATE_GOLDEN=1 pytest` writes the files of new cases.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from bookie.protocol.ids import BookieId
+from bookie_operator.observed import Volume
+from bookie_operator.plan.actions import BookieTemplate, template_of
+from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.kubelet import bookie_settings
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.bookies import settings_text
+from operator_scenes import cluster
+
+GOLDEN: Final = Path(__file__).parent / "golden"
+B0: Final = BookieId("bookie-0")
+URL: Final = "zk://zk:2181/ledgers"
+OPTIONS: Final[dict[str, Any]] = {
+    "journalWriteData": True,
+    "ack": "sync",
+    "flushIntervalSeconds": 2.5,
+    "compactionBytesPerSecondBusy": 2**20,
+    "recoveryBytesPerSecondBusy": 2**21,
+    "collectGraceSeconds": 60,
+    "collectShareMax": 0.5,
+}
+CASES: Final[dict[str, dict[str, Any]]] = {
+    "default": {},
+    "seven-options": {**OPTIONS, "cookieFix": {"policy": "Approve"}},
+    "journal": {"journalWriteData": True},
+    "sync": {"ack": "sync", "flushIntervalSeconds": 10},
+    "never-takes-a-disk": {"cookieFix": {"policy": "Never"}},
+    "only-compaction": {"compactionBytesPerSecondBusy": 2**20},
+    "only-recovery": {"recoveryBytesPerSecondBusy": 2**21},
+    "only-grace": {"collectGraceSeconds": 60},
+    "only-share": {"collectShareMax": 1},
+    "recovery-and-share": {"recoveryBytesPerSecondBusy": 2**21, "collectShareMax": 0.25},
+    "journal-last": {
+        "storage": {
+            "disks": [
+                {"name": "b", "role": "ledger", "size": "5Gi", "storageClass": "fast"},
+                {"name": "a", "role": "ledger"},
+                {"name": "wal", "role": "journal", "size": "1Gi"},
+            ]
+        }
+    },
+    "pods": {
+        "image": "registry/bookie:7",
+        "imagePullPolicy": "Always",
+        "imagePullSecrets": ["registry"],
+        "resources": {"limits": {"memory": "2Gi"}},
+        "scheduling": {"required": True, "nodeSelector": {"disk": "nvme"}},
+        "gracePeriodSeconds": 120,
+    },
+}
+
+
+def volumes_of(template: BookieTemplate) -> dict[str, Volume]:
+    return {disk.name: Volume(disk.name, f"{disk.name}-uid") for disk in template.disks}
+
+
+def pod_text(template: BookieTemplate) -> str:
+    return settings_text(template, volumes_of(template), URL)
+
+
+def process_text(template: BookieTemplate) -> str:
+    folders = LocalFolders(Path("/fleet"))
+    tree = bookie_settings(
+        template, folders=folders, volumes=volumes_of(template), metadata_url=URL
+    )
+    return yaml.safe_dump(tree, sort_keys=False)
+
+
+def golden(case: str, written: str) -> str:
+    path = GOLDEN / f"{case}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(written, encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_upgrade_of_the_operator_writes_what_the_version_before_wrote(case: str) -> None:
+    template = template_of(cluster(**CASES[case]).spec, B0)
+    pod, process = pod_text(template), process_text(template)
+    revision = f"revision {template.revision}\n"
+    named = f"--- Kubernetes, {names.settings_name('demo', B0, pod)}\n"
+    text = f"{revision}{named}{pod}--- local\n{process}"
+    assert text == golden(case, text)
