@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from bookie.protocol.ids import BookieId
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders
-from bookie_operator.platform.kubelet import bookie_settings
+from bookie_operator.platform.kubelet import process_settings
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.bookies import settings_text
+from bookie_operator.platform.kubernetes.bookies import pod_settings
 from operator_scenes import cluster
 
 GOLDEN: Final = Path(__file__).parent / "golden"
@@ -68,15 +67,12 @@ def volumes_of(template: BookieTemplate) -> dict[str, Volume]:
 
 
 def pod_text(template: BookieTemplate) -> str:
-    return settings_text(template, volumes_of(template), URL)
+    return pod_settings(template, volumes_of(template), URL)
 
 
 def process_text(template: BookieTemplate) -> str:
     folders = LocalFolders(Path("/fleet"))
-    tree = bookie_settings(
-        template, folders=folders, volumes=volumes_of(template), metadata_url=URL
-    )
-    return yaml.safe_dump(tree, sort_keys=False)
+    return process_settings(template, volumes_of(template), folders=folders, metadata_url=URL)
 
 
 def golden(case: str, written: str) -> str:

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, DiskRole
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.folders import (
     LocalFolders,
     held,
@@ -30,6 +30,8 @@ from bookie_operator.platform.processes import Children, ProcessId, exit_reason
 from bookie_operator.platform.volumes import volumes_of
 
 HOST: Final = "127.0.0.1"
+FREE_PORTS: Final = {"run": 0, "stock": 0, "admin": 0, "http": 0}
+"""0 = any free one."""
 BACKOFF_MAX: Final = timedelta(seconds=60)
 """Of the waits between ends in a row; after a steady run the next restart is immediate."""
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -211,10 +213,8 @@ class Kubelet:
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
             log.replace(folder / "log.old.txt")
         (folder / "runtime.json").unlink(missing_ok=True)
-        settings = bookie_settings(
-            template, folders=self._folders, volumes=volumes, metadata_url=metadata_url
-        )
-        replace_file(folder / "settings.yaml", yaml.safe_dump(settings, sort_keys=False))
+        text = process_settings(template, volumes, folders=self._folders, metadata_url=metadata_url)
+        replace_file(folder / "settings.yaml", text)
         process = self._children.spawn(
             self._command(folder / "settings.yaml"), log=log, folder=folder
         )
@@ -234,39 +234,24 @@ class Kubelet:
         self._records[bookie_id] = record
 
 
-def bookie_settings(
+def process_settings(
     template: BookieTemplate,
+    volumes: Mapping[str, Volume],
     *,
     folders: LocalFolders,
-    volumes: Mapping[str, Volume],
     metadata_url: str,
-) -> dict[str, Any]:
-    """The settings file of one bookie; ports are free ones, told in its runtime file."""
-    directories = {
-        disk.name: {
-            "directory": str(folders.volume(template.bookie_id, disk.name)),
-            "volumeUid": volumes[disk.name].uid,
-        }
-        for disk in template.disks
-    }
-    [journal] = [disk.name for disk in template.disks if disk.role is DiskRole.JOURNAL]
-    ledgers = [disk.name for disk in template.disks if disk.role is DiskRole.LEDGER]
-    return {
-        "bookieId": template.bookie_id,
-        "metadata": metadata_url,
-        "host": HOST,
-        "ports": {"run": 0, "stock": 0, "admin": 0, "http": 0},
-        "journal": directories[journal],
-        "ledgers": [directories[name] for name in ledgers],
-        "durability": {
-            "journalWriteData": template.journal_write_data,
-            "ack": template.ack.value,
-            "flushIntervalSeconds": template.flush_interval_seconds,
-        },
-        "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
-        "runtimeFile": str(folders.bookie(template.bookie_id) / "runtime.json"),
-        **template.options,
-    }
+) -> str:
+    """The settings of a bookie on this machine; it tells its free ports in its runtime file."""
+    name = template.bookie_id
+    return settings_text(
+        template,
+        volumes,
+        metadata_url=metadata_url,
+        directories={disk.name: str(folders.volume(name, disk.name)) for disk in template.disks},
+        ports=FREE_PORTS,
+        host=HOST,
+        runtime_file=str(folders.bookie(name) / "runtime.json"),
+    )
 
 
 def record_tree(record: Record) -> dict[str, Any]:

@@ -7,12 +7,12 @@ that a container that restarts by itself keeps the settings it had: only the pla
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster, DiskRole, Scheduling
+from bookie_operator.model.cluster import BookieCluster, Scheduling
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
 from bookie_operator.platform.kubernetes.pods import (
@@ -38,30 +38,15 @@ PORTS: Final = {"run": RUN_PORT, "stock": STOCK_PORT, "admin": ADMIN_PORT, "http
 """By the names that the settings, the containers and the services have for them."""
 
 
-def settings_text(
-    template: BookieTemplate, volumes: Mapping[str, Volume], metadata_url: str
-) -> str:
-    """The settings file of one bookie; its host comes from the container's environment."""
-    folders = {
-        disk.name: {"directory": f"{DATA}/{disk.name}", "volumeUid": volumes[disk.name].uid}
-        for disk in template.disks
-    }
-    [journal] = [disk.name for disk in template.disks if disk.role is DiskRole.JOURNAL]
-    settings = {
-        "bookieId": template.bookie_id,
-        "metadata": metadata_url,
-        "ports": dict(PORTS),
-        "journal": folders[journal],
-        "ledgers": [folders[d.name] for d in template.disks if d.role is DiskRole.LEDGER],
-        "durability": {
-            "journalWriteData": template.journal_write_data,
-            "ack": template.ack.value,
-            "flushIntervalSeconds": template.flush_interval_seconds,
-        },
-        "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
-        **template.options,
-    }
-    return yaml.safe_dump(settings, sort_keys=False)
+def pod_settings(template: BookieTemplate, volumes: Mapping[str, Volume], metadata_url: str) -> str:
+    """The settings of a bookie in a pod; its host comes from the container's environment."""
+    return settings_text(
+        template,
+        volumes,
+        metadata_url=metadata_url,
+        directories={disk.name: f"{DATA}/{disk.name}" for disk in template.disks},
+        ports=PORTS,
+    )
 
 
 def settings_map(cluster: BookieCluster, bookie_id: BookieId, text: str) -> Object:

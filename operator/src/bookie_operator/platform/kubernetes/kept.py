@@ -14,7 +14,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Kind, Object
-from bookie_operator.platform.kubernetes.bookies import bookie_objects, settings_text
+from bookie_operator.platform.kubernetes.bookies import bookie_objects, pod_settings
 from bookie_operator.platform.kubernetes.view import volume_of
 
 
@@ -43,7 +43,7 @@ def kept_objects(
         }
         is_whole = all(disk.name in volumes for disk in template.disks)
         if is_whole and _is_running(seen, template):
-            text = settings_text(template, volumes, metadata_url)
+            text = pod_settings(template, volumes, metadata_url)
             found += bookie_objects(cluster, template, text, metadata_url=metadata_url)
     return found
 

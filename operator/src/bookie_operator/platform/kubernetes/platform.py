@@ -43,7 +43,7 @@ from bookie_operator.platform.kubernetes.bookies import (
     bookie_objects,
     bookie_selector,
     claim,
-    settings_text,
+    pod_settings,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
@@ -280,7 +280,7 @@ class KubernetesPlatform:
             raise UnavailableError(f"{template.bookie_id} has no volume {', '.join(lacking)} yet")
         url = self._known_url()
         await self._keeper.keep(accounts(self._cluster) + services(self._cluster))
-        text = settings_text(template, volumes, url)
+        text = pod_settings(template, volumes, url)
         for kind, body in bookie_objects(self._cluster, template, text, metadata_url=url):
             await self._keeper.write(kind, body)
         name = names.settings_name(self._name, template.bookie_id, text)

@@ -1,0 +1,57 @@
+"""The settings file of one bookie, on whatever platform it runs. Pure; a platform writes it.
+
+Every byte counts: Kubernetes' settings are named by their content, so another text would be another
+ConfigMap for a bookie that nobody changed. Keys keep their order, and what is not given is left
+out, so that a new key changes no file but those that have it.
+"""
+
+from collections.abc import Mapping
+
+import yaml
+
+from bookie_operator.model.cluster import DiskRole
+from bookie_operator.observed import Volume
+from bookie_operator.plan.actions import BookieTemplate
+
+
+def settings_text(
+    template: BookieTemplate,
+    volumes: Mapping[str, Volume],
+    *,
+    metadata_url: str,
+    directories: Mapping[str, str],
+    ports: Mapping[str, int],
+    host: str | None = None,
+    runtime_file: str | None = None,
+) -> str:
+    """What a bookie is to run with: the template says it, but for what only its platform knows.
+
+    `directories`: where the platform puts each disk, by the disk's name.
+    """
+    disks = {
+        role: [
+            {"directory": directories[disk.name], "volumeUid": volumes[disk.name].uid}
+            for disk in template.disks
+            if disk.role is role
+        ]
+        for role in DiskRole
+    }
+    [journal] = disks[DiskRole.JOURNAL]
+    settings = {
+        "bookieId": template.bookie_id,
+        "metadata": metadata_url,
+        "host": host,
+        "ports": dict(ports),
+        "journal": journal,
+        "ledgers": disks[DiskRole.LEDGER],
+        "durability": {
+            "journalWriteData": template.journal_write_data,
+            "ack": template.ack.value,
+            "flushIntervalSeconds": template.flush_interval_seconds,
+        },
+        "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
+        "runtimeFile": runtime_file,
+        **template.options,
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    return yaml.safe_dump(given, sort_keys=False)
