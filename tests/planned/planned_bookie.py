@@ -120,8 +120,9 @@ class HostedBookie(SimBookie):
         super().start()
 
     def _settle(self, template: BookieTemplate) -> None:
-        self.mode = "journal" if template.journal_write_data else template.ack.value
-        scale = replace(self._scale, flush_s=template.flush_interval_seconds)
+        options = template.options
+        self.mode = "journal" if options.journal_write_data else options.ack.value
+        scale = replace(self._scale, flush_s=options.flush_interval_seconds)
         self.settings, boot = settings_of(self.name, scale, self.mode, host=self._host)
         policy = FixPolicy.APPROVE if template.asks_before_cookie_fix else FixPolicy.NEVER
         uids = tuple(self.volumes[disk].uid for disk in self._disks)

@@ -2,7 +2,7 @@
 
 A pod's settings are named by their content, and the revision decides restarts: whoever changes one
 byte of a golden file restarts every such bookie at the next upgrade of the operator.
-`UPDATE_GOLDEN=1 pytest` writes the files of new cases.
+`UPDATE_GOLDEN=1 pytest` writes the files of new cases; a new option of the spec gets a new case.
 """
 
 import os
@@ -10,30 +10,35 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from bookie.protocol.ids import BookieId
+from bookie.server.settings import parse_settings
+from bookie_operator.model.cluster import BookieOptions
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, template_of
+from bookie_operator.platform.bookie_settings import SECTIONS
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.kubelet import process_settings
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.bookies import pod_settings
 from operator_scenes import cluster
+from pydantic.alias_generators import to_camel
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 B0: Final = BookieId("bookie-0")
 URL: Final = "zk://zk:2181/ledgers"
-OPTIONS: Final[dict[str, Any]] = {
-    "journalWriteData": True,
-    "ack": "sync",
-    "flushIntervalSeconds": 2.5,
-    "compactionBytesPerSecondBusy": 2**20,
-    "recoveryBytesPerSecondBusy": 2**21,
-    "collectGraceSeconds": 60,
-    "collectShareMax": 0.5,
-}
 CASES: Final[dict[str, dict[str, Any]]] = {
     "default": {},
-    "seven-options": {**OPTIONS, "cookieFix": {"policy": "Approve"}},
+    "seven-options": {
+        "journalWriteData": True,
+        "ack": "sync",
+        "flushIntervalSeconds": 2.5,
+        "compactionBytesPerSecondBusy": 2**20,
+        "recoveryBytesPerSecondBusy": 2**21,
+        "collectGraceSeconds": 60,
+        "collectShareMax": 0.5,
+        "cookieFix": {"policy": "Approve"},
+    },
     "journal": {"journalWriteData": True},
     "sync": {"ack": "sync", "flushIntervalSeconds": 10},
     "never-takes-a-disk": {"cookieFix": {"policy": "Never"}},
@@ -60,6 +65,8 @@ CASES: Final[dict[str, dict[str, Any]]] = {
         "gracePeriodSeconds": 120,
     },
 }
+
+OPTIONS: Final = {to_camel(name) for name in BookieOptions.model_fields}
 
 
 def volumes_of(template: BookieTemplate) -> dict[str, Volume]:
@@ -90,3 +97,19 @@ def test_an_upgrade_of_the_operator_writes_what_the_version_before_wrote(case: s
     named = f"--- Kubernetes, {names.settings_name('demo', B0, pod)}\n"
     text = f"{revision}{named}{pod}--- local\n{process}"
     assert text == golden(case, text)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bookie_runs_with_the_options_of_the_spec(case: str) -> None:
+    template = template_of(cluster(**CASES[case]).spec, B0)
+    given = {name: value for name, value in CASES[case].items() if name in OPTIONS}
+    for text in (pod_text(template), process_text(template)):
+        settings = parse_settings(yaml.safe_load(text), source=case).model_dump(by_alias=True)
+        found = {name: settings[place][name] for place, names in SECTIONS.items() for name in names}
+        assert given.items() <= found.items()
+
+
+def test_every_option_has_one_section_and_a_case() -> None:
+    placed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(placed) == sorted(OPTIONS)
+    assert {name for spec in CASES.values() for name in spec} >= OPTIONS

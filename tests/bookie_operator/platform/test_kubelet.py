@@ -160,7 +160,9 @@ def test_operators_before_and_after_an_upgrade_read_each_others_records() -> Non
     spec = cluster(ack="sync", recoveryBytesPerSecondBusy=2**21, collectShareMax=0.5).spec
     record = Record(template_of(spec, B0))
     assert record_of(earlier_record()) == record
-    assert json.loads(json.dumps(record_tree(record))) == earlier_record()
+    written = json.loads(json.dumps(record_tree(record)))["template"]
+    earlier = earlier_record()["template"]
+    assert written == {name: fact for name, fact in earlier.items() if fact is not None}
 
 
 def test_a_record_is_read_though_a_bound_is_narrower_since() -> None:

@@ -153,22 +153,6 @@ async def test_settings_name_the_volumes_that_are_there_and_suit_the_bookie(tmp_
     assert (settings.bookie_id, settings.metadata) == ("bookie-0", URL)
 
 
-async def test_options_of_the_cluster_are_its_bookies(tmp_path: Any) -> None:
-    lab = Lab(
-        compactionBytesPerSecondBusy=2**20,
-        recoveryBytesPerSecondBusy=2**21,
-        collectGraceSeconds=60,
-        collectShareMax=0.5,
-    )
-    await lab.run_bookie()
-    (tmp_path / "bookie.yaml").write_text(lab.api.all(CONFIG_MAP)[0]["data"]["bookie.yaml"])
-    settings = load_settings(tmp_path / "bookie.yaml", {})
-    assert settings.storage.compaction_bytes_per_second_busy == 2**20
-    assert settings.limits.recovery_bytes_per_second_busy == 2**21
-    assert settings.storage.collect_grace_seconds == 60
-    assert settings.storage.collect_share_max == 0.5
-
-
 async def test_settings_are_immutable_and_named_by_their_content() -> None:
     lab = Lab()
     await lab.run_bookie()

@@ -346,7 +346,31 @@ def bookie_name(ordinal: int) -> BookieId:
     return BookieId(f"bookie-{ordinal}")
 
 
-class ClusterSpec(Resource):
+class BookieOptions(Resource):
+    """The fields of a cluster's spec that its bookies' settings files repeat.
+
+    They are one model so that they travel from the spec to the file in one piece. A new field is
+    declared here and gets its section in `platform.bookie_settings`. Its default is None: what
+    nobody has set is not written, and so an upgrade of the operator restarts no bookie.
+    """
+
+    journal_write_data: bool = False
+    """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
+    ack: AckMode = AckMode.MEMORY
+    flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
+    compaction_bytes_per_second_busy: BytesPerSecond | None = None
+    """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
+    recovery_bytes_per_second_busy: BytesPerSecond | None = None
+    """What repairs may bring to a bookie while clients append; 8 MiB when nothing is written."""
+    collect_grace_seconds: Annotated[float, Field(ge=1, le=604800)] | None = None
+    """Between the two looks that miss a deleted ledger, before its entries go; 900 when nothing
+    is written."""
+    collect_share_max: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Of a bookie's ledgers: if more of them would go at once, it asks a person. 0.25 when nothing
+    is written."""
+
+
+class ClusterSpec(BookieOptions):
     """The wanted state of one fleet of bookies."""
 
     model_config = ConfigDict(
@@ -373,20 +397,6 @@ class ClusterSpec(Resource):
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
     """Of a bookie's pod."""
     scheduling: Scheduling = Scheduling()
-    journal_write_data: bool = False
-    """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
-    ack: AckMode = AckMode.MEMORY
-    flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
-    compaction_bytes_per_second_busy: BytesPerSecond | None = None
-    """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
-    recovery_bytes_per_second_busy: BytesPerSecond | None = None
-    """What repairs may bring to a bookie while clients append; 8 MiB when nothing is written."""
-    collect_grace_seconds: Annotated[float, Field(ge=1, le=604800)] | None = None
-    """Between the two looks that miss a deleted ledger, before its entries go; 900 when nothing
-    is written."""
-    collect_share_max: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Of a bookie's ledgers: if more of them would go at once, it asks a person. 0.25 when nothing
-    is written."""
     quorum: Quorum = Quorum()
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
     storage: Storage
@@ -424,6 +434,11 @@ class ClusterSpec(Resource):
         return self.model_dump_json(
             by_alias=True, exclude_defaults=True, include=parts | {"grace_period_seconds"}
         )
+
+    @property
+    def options(self) -> BookieOptions:
+        """The options alone: specs that differ elsewhere have equal ones."""
+        return BookieOptions(**{name: getattr(self, name) for name in BookieOptions.model_fields})
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:

@@ -8,11 +8,11 @@ for (a process instance, a volume uid), so that it does nothing when that has ch
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import AckMode, ClusterSpec, DiskRole, FixPolicy
+from bookie_operator.model.cluster import BookieOptions, ClusterSpec, DiskRole, FixPolicy
 from bookie_operator.observed import JobKind
 
 
@@ -31,42 +31,29 @@ class BookieTemplate:
     bookie_id: BookieId
     image: str
     disks: tuple[DiskTemplate, ...]
-    journal_write_data: bool
-    ack: AckMode
-    flush_interval_seconds: float
+    options: BookieOptions
     asks_before_cookie_fix: bool
     pod: str = "{}"
     """`ClusterSpec.pod`"""
-    compaction_bytes_per_second_busy: int | None = None
-    recovery_bytes_per_second_busy: int | None = None
-    collect_grace_seconds: float | None = None
-    collect_share_max: float | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that is given, as JSON types.
+
+        The options stand among the other facts, since revisions and records are older than the
+        model that holds them. What nobody has set is left out: a new version of this program with
+        one more option restarts no bookie, and the version before it reads the record.
+        """
+        facts = asdict(self)
+        del facts["options"]
+        return facts | self.options.model_dump(mode="json", exclude_none=True)
 
     @property
     def revision(self) -> str:
-        # Sizes are left out: a volume grows under a running bookie. And what nobody has set: a new
-        # version of this program with one more field restarts no bookie.
-        facts = asdict(self) | {"disks": [(disk.name, disk.role) for disk in self.disks]}
-        given = {name: fact for name, fact in facts.items() if fact is not None}
-        text = json.dumps(given, sort_keys=True)
+        # Sizes are left out: a volume grows under a running bookie.
+        facts = self.facts | {"disks": [(disk.name, disk.role) for disk in self.disks]}
+        text = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    @property
-    def options(self) -> dict[str, dict[str, float]]:
-        """Sections of a bookie's settings: what the spec says of them, nothing by default."""
-        sections: dict[str, dict[str, float | None]] = {
-            "storage": {
-                "compactionBytesPerSecondBusy": self.compaction_bytes_per_second_busy,
-                "collectGraceSeconds": self.collect_grace_seconds,
-                "collectShareMax": self.collect_share_max,
-            },
-            "limits": {"recoveryBytesPerSecondBusy": self.recovery_bytes_per_second_busy},
-        }
-        given = {
-            section: {name: value for name, value in values.items() if value is not None}
-            for section, values in sections.items()
-        }
-        return {section: values for section, values in given.items() if values}
 
 
 def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
@@ -81,15 +68,9 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
         disks=tuple(
             DiskTemplate(d.name, d.role, d.size, d.storage_class) for d in spec.storage.disks
         ),
-        journal_write_data=spec.journal_write_data,
-        ack=spec.ack,
-        flush_interval_seconds=spec.flush_interval_seconds,
+        options=spec.options,
         asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
         pod=spec.pod,
-        compaction_bytes_per_second_busy=spec.compaction_bytes_per_second_busy,
-        recovery_bytes_per_second_busy=spec.recovery_bytes_per_second_busy,
-        collect_grace_seconds=spec.collect_grace_seconds,
-        collect_share_max=spec.collect_share_max,
     )
 
 

@@ -6,12 +6,20 @@ out, so that a new key changes no file but those that have it.
 """
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 import yaml
 
-from bookie_operator.model.cluster import DiskRole
+from bookie_operator.model.cluster import BookieOptions, DiskRole
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate
+
+SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "durability": ("journalWriteData", "ack", "flushIntervalSeconds"),
+    "storage": ("compactionBytesPerSecondBusy", "collectGraceSeconds", "collectShareMax"),
+    "limits": ("recoveryBytesPerSecondBusy",),
+}
+"""Section of a bookie's settings -> the options of the spec that it holds, by their own names."""
 
 
 def settings_text(
@@ -37,6 +45,7 @@ def settings_text(
         for role in DiskRole
     }
     [journal] = disks[DiskRole.JOURNAL]
+    sections = _sections(template.options)
     settings = {
         "bookieId": template.bookie_id,
         "metadata": metadata_url,
@@ -44,14 +53,20 @@ def settings_text(
         "ports": dict(ports),
         "journal": journal,
         "ledgers": disks[DiskRole.LEDGER],
-        "durability": {
-            "journalWriteData": template.journal_write_data,
-            "ack": template.ack.value,
-            "flushIntervalSeconds": template.flush_interval_seconds,
-        },
+        "durability": sections.pop("durability"),
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
         "runtimeFile": runtime_file,
-        **template.options,
+        **sections,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False)
+
+
+def _sections(options: BookieOptions) -> dict[str, dict[str, Any]]:
+    """The sections that somebody has set an option of."""
+    given = options.as_dict()
+    sections = {
+        section: {name: given[name] for name in names if name in given}
+        for section, names in SECTIONS.items()
+    }
+    return {section: values for section, values in sections.items() if values}

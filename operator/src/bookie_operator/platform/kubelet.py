@@ -8,14 +8,14 @@ the operator or by a person's command, and nothing is started meanwhile.
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import AckMode, DiskRole
+from bookie_operator.model.cluster import AckMode, BookieOptions, DiskRole
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
 from bookie_operator.platform.bookie_settings import settings_text
@@ -258,7 +258,7 @@ def record_tree(record: Record) -> dict[str, Any]:
     """As written to process.json."""
     ended = record.last_exit
     return {
-        "template": asdict(record.template),
+        "template": record.template.facts,
         "process": record.process.as_dict() if record.process else None,
         "revision": record.revision,
         "startedAt": record.started_at.isoformat() if record.started_at else None,
@@ -290,15 +290,28 @@ def _exit_of(tree: Mapping[str, Any]) -> Exit:
     )
 
 
-def record_of(tree: Mapping[str, Any]) -> Record:
-    told = tree["template"]
-    disks = tuple(
-        DiskTemplate(**{**disk, "role": DiskRole(disk["role"])}) for disk in told["disks"]
+def _template_of(facts: Mapping[str, Any]) -> BookieTemplate:
+    """The template that `facts` were written of, by this version or an earlier one.
+
+    The options are not checked again: a bound that has become narrower since must not keep the
+    operator from taking over a bookie that runs.
+    """
+    options = BookieOptions.model_construct(**{**facts, "ack": AckMode(facts["ack"])})
+    disks = (DiskTemplate(**{**disk, "role": DiskRole(disk["role"])}) for disk in facts["disks"])
+    return BookieTemplate(
+        bookie_id=facts["bookie_id"],
+        image=facts["image"],
+        disks=tuple(disks),
+        options=options,
+        asks_before_cookie_fix=facts["asks_before_cookie_fix"],
+        pod=facts.get("pod", "{}"),
     )
-    template = BookieTemplate(**{**told, "disks": disks, "ack": AckMode(told["ack"])})
+
+
+def record_of(tree: Mapping[str, Any]) -> Record:
     started, ended = tree["startedAt"], tree["lastExit"]
     return Record(
-        template=template,
+        template=_template_of(tree["template"]),
         process=ProcessId.of(tree["process"]) if tree["process"] else None,
         revision=tree["revision"],
         started_at=datetime.fromisoformat(started) if started else None,
