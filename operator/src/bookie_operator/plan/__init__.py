@@ -12,7 +12,7 @@ from typing import Any
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.base import GROUP
-from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import LAST_COPY, ClusterStatus, Incident
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
@@ -48,9 +48,10 @@ from bookie_operator.plan.left_over import left_over
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import Mends, last_mend, mends
 from bookie_operator.plan.news import condition_events, state_events
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.rebuilds import rebuilds
-from bookie_operator.plan.repair import Repairs, generation_since, is_new_generation, repairs
+from bookie_operator.plan.repair import Repairs, generation_since, repairs
 from bookie_operator.plan.report import (
     READY_STATES,
     blocked,
@@ -70,7 +71,6 @@ from bookie_operator.plan.restarts import (
 )
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
-from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tasks import expired, replacements, task_statuses
 
 
@@ -90,149 +90,103 @@ class Plan:
 
 def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
     """The next step from here, or none when spec and fleet agree."""
-    spec = cluster.spec
-    judged = judge_all(spec, observed, previous)
-    incidents, events = advance(observed, judged, previous)
-    suspected = suspicions(judged, previous)
+    pass_ = Pass.of(cluster, observed, previous)
+    incidents, events = advance(pass_)
+    suspected = suspicions(pass_)
     events += suspected
-    loss, budget = _weighed(cluster, judged, observed, incidents=incidents, previous=previous)
+    loss, budget = _weighed(pass_, incidents=incidents)
 
-    provided, refusals = _brought_up(cluster, judged, observed, previous)
-    fixes = cookie_fixes(
-        spec, judged, observed, incidents=incidents, budget=budget, previous=previous
-    )
-    wanted, refused = _disruptions(spec, judged, observed, fixes=fixes, budget=budget)
+    provided, refusals = _brought_up(pass_)
+    fixes = cookie_fixes(pass_, incidents=incidents, budget=budget)
+    wanted, refused = _disruptions(pass_, fixes=fixes, budget=budget)
     refusals += refused
-    accepting, not_accepted = acceptances(cluster, observed, rolled_back=budget.rolled_back)
+    accepting, not_accepted = acceptances(pass_, rolled_back=budget.rolled_back)
     refusals += not_accepted
-    repairing = repairs(cluster, judged, observed, previous)
+    repairing = repairs(pass_)
     refusals += repairing.refusals
     is_busy = len(resting(wanted, observed)) < len(wanted)
     around = Surroundings(budget, repairing.wants_to_run, is_busy)
-    draining = drains(cluster, judged, observed, previous, around)
+    draining = drains(pass_, around)
     refusals += draining.refusals
     events += draining.events
     if draining.removal is not None:
         wanted.append(draining.removal)
     first = _pressing(repairing, draining, budget)
     auditing, mending = _looked_after(
-        cluster, judged, observed, incidents=incidents, previous=previous,
+        pass_,
+        incidents=incidents,
         is_loss_possible=loss[0] == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
-        is_asked=bool(suspected) or is_disturbed(judged, previous),
+        is_asked=bool(suspected) or is_disturbed(pass_),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),
-        is_taking_out=bool(untried(wanted, observed)), gives_way_to=first,
-    )  # fmt: skip
+        is_taking_out=bool(untried(wanted, observed)),
+        gives_way_to=first,
+    )
     refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")
-    replicating, scrubbing = _gentle(cluster, judged, observed, previous, gives_way_to=first)
+    replicating, scrubbing = _gentle(pass_, gives_way_to=first)
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
-    actions: list[Action] = [*pausing(cluster, observed, previous), *repairing.actions, *accepting]
+    actions: list[Action] = [*pausing(pass_), *repairing.actions, *accepting]
     actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
-    actions += [*draining.actions, *expansions(spec, observed), *expired(spec, observed)]
+    actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
     failures = wanted_failures(observed, [*actions, *wanted])
     refusals += failure_refusals(failures)
     found = Findings(
-        cluster=cluster, judged=judged, observed=observed, incidents=incidents,
-        repairs=repairing, audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
+        pass_=pass_, incidents=incidents, repairs=repairing,
+        audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
         failures=failures,
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
-    status = _status(found, budget=budget, held=fixes.held, previous=previous)
-    events += [*state_events(judged, previous), *condition_events(status, previous)]
-    tasks = task_statuses(
-        spec, judged, observed,
-        actions=actions, replicating=replicating, audit=auditing.status,
-    )  # fmt: skip
+    status = _status(found, budget=budget, held=fixes.held)
+    events += [*state_events(pass_), *condition_events(status, previous)]
+    tasks = task_statuses(pass_, actions=actions, replicating=replicating, audit=auditing.status)
     due, waiting = split(actions, wanted, observed)
     return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)
 
 
-def _brought_up(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    previous: ClusterStatus,
-) -> Steps:
+def _brought_up(pass_: Pass) -> Steps:
     """What bookies need to run, and those that can; an index that is lost is a need, too."""
-    made = rebuilds(cluster, judged, observed)
-    kept = kept_up(cluster, judged)
-    actions, refusals = provision(cluster.spec, observed, previous, kept=kept, away=made.away)
-    refusals += [*made.refusals, *other_classes(cluster.spec, observed)]
+    made = rebuilds(pass_)
+    kept = kept_up(pass_)
+    actions, refusals = provision(pass_, kept=kept, away=made.away)
+    refusals += [*made.refusals, *other_classes(pass_)]
     return [*actions, *made.actions], refusals
 
 
-def _weighed(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    incidents: Sequence[Incident],
-    previous: ClusterStatus,
-) -> tuple[Verdict, Budget]:
+def _weighed(pass_: Pass, *, incidents: Sequence[Incident]) -> tuple[Verdict, Budget]:
     """Whether entries may be lost already, and how much more may be risked.
 
     What an audit that has ended by now has found counts at once, in this very pass.
     """
-    audit = last_audit(cluster, observed, previous.audit)
-    copies = copies_of(cluster.spec, audit, last_scrub(cluster, observed, previous.scrub))
-    loss = possible_data_loss(
-        judged, observed, incidents=incidents, previous=previous, certain=copies.certain
-    )
-    budget = budget_of(
-        cluster.spec,
-        judged,
-        observed.metadata,
-        copies=copies,
-        previous=previous,
-        is_loss_possible=is_undecided(loss),
-    )
+    audit = last_audit(pass_)
+    copies = copies_of(pass_.spec, audit, last_scrub(pass_))
+    loss = possible_data_loss(pass_, incidents=incidents, certain=copies.certain)
+    budget = budget_of(pass_, copies=copies, is_loss_possible=is_undecided(loss))
     return loss, budget
 
 
 def _looked_after(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    previous: ClusterStatus,
-    is_repairing: bool,
-    gives_way_to: str,
-    **how: Any,
+    pass_: Pass, *, is_repairing: bool, gives_way_to: str, **how: Any
 ) -> tuple[Audits, Mends]:
     """Audits, and repairs of what they find: never both at once. `how`: see `audits`."""
-    known = last_mend(cluster, observed, previous.mend)
+    known = last_mend(pass_)
     auditing = audits(
-        cluster,
-        judged,
-        observed,
-        previous=previous,
+        pass_,
         is_repairing=is_repairing or known.running,
-        is_new_spec=is_new_generation(cluster, previous),
         mended_at=known.finished_at,
         **how,
     )
-    mending = mends(
-        cluster, judged, observed, auditing, previous=previous.mend, gives_way_to=gives_way_to
-    )
+    mending = mends(pass_, auditing, gives_way_to=gives_way_to)
     return auditing, mending
 
 
-def _gentle(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    previous: ClusterStatus,
-    *,
-    gives_way_to: str,
-) -> tuple[Rereplications, Scrubs]:
+def _gentle(pass_: Pass, *, gives_way_to: str) -> tuple[Rereplications, Scrubs]:
     """Work that can be stopped at any time, the more pressing first."""
-    before, first = previous.rereplication, gives_way_to
-    replicating = rereplications(cluster, judged, observed, previous=before, gives_way_to=first)
-    first = first or ("RereplicationFirst" if replicating.wants_to_run else "")
-    scrubbing = scrubs(cluster, judged, observed, previous=previous.scrub, gives_way_to=first)
+    replicating = rereplications(pass_, gives_way_to=gives_way_to)
+    first = gives_way_to or ("RereplicationFirst" if replicating.wants_to_run else "")
+    scrubbing = scrubs(pass_, gives_way_to=first)
     return replicating, scrubbing
 
 
@@ -246,25 +200,20 @@ def _pressing(repairing: Repairs, draining: Drains, budget: Budget) -> str:
 
 
 def _disruptions(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    fixes: Fixes,
-    budget: Budget,
+    pass_: Pass, *, fixes: Fixes, budget: Budget
 ) -> tuple[list[Destructive], list[Refusal]]:
     """Destructive actions that are allowed, most useful first, and those that are not.
 
     Each was weighed alone, so only the first may be carried out before the next observation.
     """
-    replaced, not_replaced = replacements(spec, observed, budget)
-    restarted, not_restarted = restarts(spec, judged, budget, now=observed.now)
+    replaced, not_replaced = replacements(pass_, budget)
+    restarted, not_restarted = restarts(pass_, budget)
     allowed: list[Destructive] = [
         *fixes.approvals,
         *replaced,
         *(action for action in restarted if isinstance(action, RestartBookie)),
     ]
-    allowed = due_first(allowed, observed)
+    allowed = due_first(allowed, pass_.observed)
     waiting = [
         Refusal(_word(action), "OneActionAtATime", "waits for the next pass", candidate_of(action))
         for action in allowed[1:]
@@ -278,42 +227,38 @@ def _word(action: Destructive) -> str:
     return "ReplaceDisk" if isinstance(action, ReplaceVolume) else "Restart"
 
 
-def _status(
-    found: Findings, *, budget: Budget, held: Mapping[BookieId, str], previous: ClusterStatus
-) -> ClusterStatus:
-    spec, judged, observed = found.cluster.spec, found.judged, found.observed
-    current = conditions(found, previous)
+def _status(found: Findings, *, budget: Budget, held: Mapping[BookieId, str]) -> ClusterStatus:
+    pass_, judged = found.pass_, found.pass_.judged
+    current = conditions(found)
     bookies = tuple(
         bookie_status(
-            spec,
+            pass_,
             one,
-            before=previous.bookie(bookie_id),
             repair=found.repairs.statuses.get(bookie_id),
             fix_held=held.get(bookie_id, ""),
-            now=observed.now,
         )
         for bookie_id, one in judged.items()
     )
     return ClusterStatus(
-        observed_generation=found.cluster.metadata.generation,
-        generation_since=generation_since(found.cluster, observed, previous),
+        observed_generation=pass_.cluster.metadata.generation,
+        generation_since=generation_since(pass_),
         phase=phase(current, bookies),
-        replicas=replicas(judged, previous),
+        replicas=replicas(pass_),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),
-        selector=f"{GROUP}/cluster={found.cluster.metadata.name},{GROUP}/component=bookie",
+        selector=f"{GROUP}/cluster={pass_.name},{GROUP}/component=bookie",
         disruptions_allowed=budget.disruptions_allowed,
         loss_budget=budget.status(),
-        metadata=metadata_status(observed, previous),
+        metadata=metadata_status(pass_),
         conditions=current,
         bookies=bookies,
-        limbo=limbo_totals(judged, previous, incidents=found.incidents),
+        limbo=limbo_totals(pass_, incidents=found.incidents),
         audit=found.audit,
         mend=found.mend,
         scrub=found.scrub,
         rereplication=found.rereplication,
         drain=found.drain,
-        left_over=left_over(found.cluster, judged, observed, previous),
-        blocked=blocked(found.refusals, previous, now=observed.now),
+        left_over=left_over(pass_),
+        blocked=blocked(pass_, found.refusals),
         incidents=tuple(found.incidents),
     )
 

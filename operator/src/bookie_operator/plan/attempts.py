@@ -10,35 +10,32 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar
 
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import AttemptStatus, whole_milliseconds
 from bookie_operator.observed import (
     AuditReport,
     Job,
     JobKind,
     MendReport,
-    Observed,
     RereplicationReport,
     ScrubReport,
 )
 from bookie_operator.plan.actions import Action, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.passes import Pass
 
 Status = TypeVar("Status", bound=AttemptStatus)
 Figures = Callable[[Job], Mapping[str, Any] | None]
 """What the status says of a job that came to its end; None when it left no result."""
 
 
-def followed(
-    cluster: BookieCluster, observed: Observed, previous: Status, *, kind: JobKind, figures: Figures
-) -> Status:
+def followed(pass_: Pass, previous: Status, *, kind: JobKind, figures: Figures) -> Status:
     """The status after looking at the newest job of this kind."""
-    jobs = [job for job in observed.jobs if job.kind is kind]
+    jobs = [job for job in pass_.observed.jobs if job.kind is kind]
     job = max(jobs, key=lambda job: job.attempt, default=None)
     if job is None or job.attempt < previous.attempt:
         if not previous.running:
             return previous
-        return _failed(cluster, previous, kind, previous.attempt, observed.now, "the job is gone")
+        return _failed(pass_, previous, kind, previous.attempt, pass_.now, "the job is gone")
     if job.running:
         told: dict[str, Any] = {"running": True, "attempt": job.attempt, "progress": job.progress}
         return previous.model_copy(update=told | {"message": job.waiting[:1024]})
@@ -46,23 +43,17 @@ def followed(
         return previous
     found = figures(job)
     if found is None or job.ended_at is None:
-        ended = job.ended_at or observed.now
-        return _failed(cluster, previous, kind, job.attempt, ended, job.message or "no result")
+        ended = job.ended_at or pass_.now
+        return _failed(pass_, previous, kind, job.attempt, ended, job.message or "no result")
     return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
 
 
-def running(observed: Observed, kind: JobKind) -> list[Job]:
-    return [job for job in observed.jobs if job.kind is kind and job.running]
-
-
-def stops(
-    cluster: BookieCluster, observed: Observed, kind: JobKind, *, gives_way_to: str = ""
-) -> list[Action]:
+def stops(pass_: Pass, kind: JobKind, *, gives_way_to: str = "") -> list[Action]:
     """Those of this kind that must end: for something more pressing, or by their own bounds."""
     return [
         StopJob(job.name, reason)
-        for job in running(observed, kind)
-        if (reason := gives_way_to or overdue(job, cluster.spec, observed.now))
+        for job in pass_.running(kind)
+        if (reason := gives_way_to or overdue(job, pass_.spec, pass_.now))
     ]
 
 
@@ -94,7 +85,7 @@ def _ended(job: Job, ended: datetime) -> dict[str, Any]:
 
 
 def _failed(
-    cluster: BookieCluster,
+    pass_: Pass,
     previous: Status,
     kind: JobKind,
     attempt: int,
@@ -107,7 +98,7 @@ def _failed(
             "running": False,
             "attempt": attempt,
             "failures": failures,
-            "next_at": whole_milliseconds(ended + backoff(failures, cluster.spec.repair)),
+            "next_at": whole_milliseconds(ended + backoff(failures, pass_.spec.repair)),
             "message": f"{kind.value} {attempt} failed: {why}"[:1024],
             "progress": "",
         }

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import AckMode, BookieCluster
+from bookie_operator.model.cluster import AckMode
 from bookie_operator.model.schedule import due_after
 from bookie_operator.model.status import (
     AuditStatus,
     BookieState,
     ClassCounts,
-    ClusterStatus,
     Incident,
     whole_milliseconds,
 )
@@ -27,9 +26,9 @@ from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob
 from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
 from bookie_operator.plan.losses import last_acceptance
-from bookie_operator.plan.repair import is_waiting
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import last_rereplication
-from bookie_operator.plan.states import Judged, marks_total
+from bookie_operator.plan.states import Judged
 
 HEALED_AGAIN_S: Final = 60.0
 """From an audit with unknowns to the next one, once all serve."""
@@ -53,16 +52,12 @@ class Audits:
 
 
 def audits(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
+    pass_: Pass,
     *,
     incidents: Sequence[Incident],
-    previous: ClusterStatus,
     is_loss_possible: bool,
     is_repairing: bool,
     is_asked: bool = False,
-    is_new_spec: bool = False,
     is_held: bool = False,
     is_taking_out: bool = False,
     mended_at: datetime | None = None,
@@ -70,46 +65,43 @@ def audits(
     """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
     copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
     `mended_at`: when a repair of findings ended last.
-
-    `is_new_spec`: what made the last one fail may be mended, so that it need not wait.
     """
-    status = last_audit(cluster, observed, previous.audit)
-    if is_new_spec:
+    status = last_audit(pass_)
+    if pass_.is_new_generation:  # what made the last one fail may be mended
         status = status.model_copy(update={"next_at": None})
     if is_asked:
-        status = status.model_copy(update={"asked_at": whole_milliseconds(observed.now)})
-    actions = stops(cluster, observed, JobKind.AUDIT)
-    if status.running or is_repairing or cluster.spec.paused or not observed.metadata.reachable:
+        status = status.model_copy(update={"asked_at": whole_milliseconds(pass_.now)})
+    actions = stops(pass_, JobKind.AUDIT)
+    if status.running or is_repairing or pass_.spec.paused or not pass_.observed.metadata.reachable:
         return Audits(status, actions)
-    if observed.metadata.instance_id is None or not any(one.is_booted for one in judged.values()):
+    has_booted = len(pass_.silent) < len(pass_.judged)
+    if pass_.observed.metadata.instance_id is None or not has_booted:
         return Audits(status, actions)
-    if status.failures and status.next_at is not None and observed.now < status.next_at:
+    if status.failures and status.next_at is not None and pass_.now < status.next_at:
         return Audits(status, actions)
-    changed = (previous.scrub.finished_at, mended_at)
+    changed = (pass_.previous.scrub.finished_at, mended_at)
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
     if _is_wanted(
-        cluster,
-        judged,
-        observed,
+        pass_,
         incidents=incidents,
         status=status,
         is_loss=is_loss_possible,
-        is_better_now=is_mended or (is_held and _waited(status, observed.now, HELD_AGAIN_S)),
+        is_better_now=is_mended or (is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
         is_taking_out=is_taking_out,
     ):
         attempt = status.attempt + 1
-        name = f"{cluster.metadata.name}-audit-{attempt}"
-        engine = cluster.spec.audit.engine.value
-        options = _options(cluster, judged)
+        name = f"{pass_.name}-audit-{attempt}"
+        engine = pass_.spec.audit.engine.value
+        options = _options(pass_)
         actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
     return Audits(status, actions)
 
 
-def is_disturbed(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> bool:
+def is_disturbed(pass_: Pass) -> bool:
     """A bookie came or went since the last pass, or booted again, however cleanly: entries that
     were acknowledged meanwhile may lack its copy, and only an audit can tell."""
-    for bookie_id, one in judged.items():
-        before, health = previous.bookie(bookie_id), one.bookie.health
+    for bookie_id, one in pass_.judged.items():
+        before, health = pass_.previous.bookie(bookie_id), one.bookie.health
         if before is None or not before.boot_epoch:
             continue
         epoch = health.boot.epoch if health is not None and health.boot is not None else 0
@@ -121,20 +113,20 @@ def is_disturbed(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> 
     return False
 
 
-def last_audit(cluster: BookieCluster, observed: Observed, previous: AuditStatus) -> AuditStatus:
+def last_audit(pass_: Pass) -> AuditStatus:
     """What is known by the audits that have ended by now."""
-    return followed(cluster, observed, previous, kind=JobKind.AUDIT, figures=_figures)
+    return followed(pass_, pass_.previous.audit, kind=JobKind.AUDIT, figures=_figures)
 
 
-def _options(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> tuple[str, ...]:
+def _options(pass_: Pass) -> tuple[str, ...]:
     """Findings are remembered where the cluster's next audit finds them, wherever it runs."""
-    audit = cluster.spec.audit
+    audit = pass_.spec.audit
     return (
         *("--history", "metadata"),
         *("--recheck-delay", f"{audit.recheck_delay_seconds:g}"),
         *("--underreplicated-grace", f"{audit.underreplicated_grace_seconds:g}"),
         *("--min-racks", str(audit.min_racks)),
-        *("--ack-quorum", str(max(cluster.spec.quorum.ack, _survives_a_crash(judged)))),
+        *("--ack-quorum", str(max(pass_.spec.quorum.ack, _survives_a_crash(pass_.judged)))),
     )
 
 
@@ -155,14 +147,14 @@ def is_younger(status: AuditStatus, moment: datetime | None) -> bool:
     return status.started_at is not None and (moment is None or status.started_at > moment)
 
 
-def is_stale(cluster: BookieCluster, status: AuditStatus, now: datetime) -> bool:
+def is_stale(pass_: Pass, status: AuditStatus) -> bool:
     """Two audits were due by the schedule since the last one finished, and none has."""
     if status.finished_at is None:
         return False
-    schedule = cluster.spec.audit.schedule
+    schedule = pass_.spec.audit.schedule
     next_one = due_after(schedule, status.finished_at)
     one_more = due_after(schedule, next_one) if next_one is not None else None
-    return one_more is not None and now > one_more
+    return one_more is not None and pass_.now > one_more
 
 
 def _figures(job: Job) -> dict[str, Any] | None:
@@ -177,9 +169,7 @@ def _figures(job: Job) -> dict[str, Any] | None:
 
 
 def _is_wanted(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
+    pass_: Pass,
     *,
     incidents: Sequence[Incident],
     status: AuditStatus,
@@ -187,33 +177,36 @@ def _is_wanted(
     is_better_now: bool,
     is_taking_out: bool,
 ) -> bool:
-    if any(is_waiting(task, TaskType.AUDIT) for task in observed.tasks):
+    if pass_.waiting(TaskType.AUDIT):
         return True
     if is_taking_out:  # its silence would look like last copies, and hold up what follows
         return False
-    for changed_at in (last_acceptance(observed.jobs), last_rereplication(observed.jobs)):
+    for changed_at in (
+        last_acceptance(pass_.observed.jobs),
+        last_rereplication(pass_.observed.jobs),
+    ):
         if changed_at is not None and not is_younger(status, changed_at):
             return True
-    everyone_answers = all(one.is_booted for one in judged.values())
+    everyone_answers = not pass_.silent
     if status.started_at is None and not is_loss:
-        return everyone_answers and not marks_total(judged)
-    if _is_due(cluster, status.started_at, observed.now):
+        return everyone_answers and not pass_.marks
+    if _is_due(pass_, status.started_at):
         return True
     if is_loss:  # look at once, and again after every further incident
         detected = max((incident.detected_at for incident in incidents), default=None)
         if not is_younger(status, detected):
             return True
-    settled = everyone_answers and not marks_total(judged)
+    settled = everyone_answers and not pass_.marks
     if not settled:
         return False
     if not is_younger(status, disturbed_at(incidents, status)):
         return True
-    return status.clean is False and (is_better_now or _may_have_healed(status, observed))
+    return status.clean is False and (is_better_now or _may_have_healed(status, pass_.observed))
 
 
-def _is_due(cluster: BookieCluster, last: datetime | None, now: datetime) -> bool:
-    due = due_after(cluster.spec.audit.schedule, last) if last is not None else None
-    return due is not None and now >= due
+def _is_due(pass_: Pass, last: datetime | None) -> bool:
+    due = due_after(pass_.spec.audit.schedule, last) if last is not None else None
+    return due is not None and pass_.now >= due
 
 
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:

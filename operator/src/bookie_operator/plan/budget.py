@@ -15,7 +15,6 @@ from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import (
     BOOKIES_MAX,
     LAST_COPY,
@@ -25,6 +24,7 @@ from bookie_operator.model.status import (
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.copies import Copies
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged, brokenness
 
@@ -177,27 +177,23 @@ class Budget:
         return f"no restart or eviction of those that acknowledge from memory ({names}); {by_hand}"
 
 
-def budget_of(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    metadata: MetadataView,
-    *,
-    copies: Copies,
-    previous: ClusterStatus,
-    is_loss_possible: bool,
-) -> Budget:
+def budget_of(pass_: Pass, *, copies: Copies, is_loss_possible: bool) -> Budget:
     impaired = {
-        bookie_id: one.impairment for bookie_id, one in judged.items() if one.impairment is not None
+        bookie_id: one.impairment
+        for bookie_id, one in pass_.judged.items()
+        if one.impairment is not None
     }
     return Budget(
         copies=copies,
-        bookies=tuple(judged),
+        bookies=tuple(pass_.judged),
         impaired=impaired,
-        forgetful=frozenset(b for b, one in judged.items() if _may_forget(one, previous)),
-        metadata=metadata,
-        is_paused=spec.paused,
+        forgetful=frozenset(
+            b for b, one in pass_.judged.items() if _may_forget(one, pass_.previous)
+        ),
+        metadata=pass_.observed.metadata,
+        is_paused=pass_.spec.paused,
         is_loss_possible=is_loss_possible,
-        rolled_back=rolled_back(judged),
+        rolled_back=rolled_back(pass_),
     )
 
 

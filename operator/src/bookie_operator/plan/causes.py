@@ -5,17 +5,14 @@ what they say corroborates a bookie's boot record and never replaces it. Killed 
 platform knows, clean as far as the bookie knows: the bookie is believed, and an audit looks.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.protocol.ids import BookieId
-
-from bookie_operator.model.status import BookieStatus, ClusterStatus, EndStatus
+from bookie_operator.model.status import BookieStatus, EndStatus
 from bookie_operator.observed import BootRecord, Exit, Process
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.ends import is_kill, is_moved, is_rebooted
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.passes import Pass
 
 CLEAN_AFTER_KILL: Final = "CleanAfterKill"
 INDEX_REBUILT: Final = "IndexRebuilt"
@@ -66,12 +63,12 @@ def _ended(ended: Exit | EndStatus | None, boot: BootRecord) -> Cause:
     return Cause("Signal" if ended.code < 0 else "ExitCode", ended.reason)
 
 
-def suspicions(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+def suspicions(pass_: Pass) -> list[Event]:
     """Clean boots after what the platform calls a kill; each is told once."""
     events = []
-    for bookie_id, one in judged.items():
+    for bookie_id, one in pass_.judged.items():
         process, health = one.bookie.process, one.bookie.health
-        before = previous.bookie(bookie_id)
+        before = pass_.previous.bookie(bookie_id)
         if process is None or before is None or health is None or health.boot is None:
             continue
         boot = health.boot

@@ -10,7 +10,6 @@ from typing import Final
 
 from bookie_operator.model.status import (
     BookieState,
-    ClusterStatus,
     Condition,
     ConditionType,
     DrainPhase,
@@ -24,7 +23,7 @@ from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.restarts import ROLLOUT_HALTED
 from bookie_operator.plan.space import space_low
-from bookie_operator.plan.states import Judged, marks_total
+from bookie_operator.plan.states import Judged
 
 BLOCKED: Final = "Blocked"
 BLOCKED_AFTER: Final = timedelta(seconds=60)
@@ -42,10 +41,10 @@ LEASE_WAIT: Final = "former process"
 """In the words of a boot that cannot prove that its predecessor is gone, and waits it out."""
 
 
-def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...]:
+def conditions(found: Findings) -> tuple[Condition, ...]:
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.AVAILABLE: _available(found),
-        ConditionType.PROGRESSING: _progressing(found, previous),
+        ConditionType.PROGRESSING: _progressing(found),
         ConditionType.DEGRADED: degraded(found),
         ConditionType.LIMBO_PRESENT: _limbo_present(found),
         ConditionType.COOKIE_FIX_PENDING: _cookie_fix_pending(found),
@@ -55,13 +54,13 @@ def conditions(found: Findings, previous: ClusterStatus) -> tuple[Condition, ...
         ConditionType.DURABILITY_VERIFIED: _durability_verified(found),
         ConditionType.SCALE_DOWN_BLOCKED: _scale_down_blocked(found),
         ConditionType.MIXED_DURABILITY: _mixed_durability(found),
-        ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.judged),
-        ConditionType.COLLECTION_HELD: collection_held(found.judged),
-        ConditionType.SPACE_LOW: space_low(found.judged, previous),
+        ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.pass_),
+        ConditionType.COLLECTION_HELD: collection_held(found.pass_),
+        ConditionType.SPACE_LOW: space_low(found.pass_),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(
-        _condition(kind, verdict, found=found, before=previous.condition(kind))
+        _condition(kind, verdict, found=found, before=found.pass_.previous.condition(kind))
         for kind, verdict in verdicts.items()
     )
 
@@ -71,33 +70,33 @@ def _condition(
 ) -> Condition:
     status, reason, message = verdict
     flipped = before is None or before.status != status
-    moment = whole_milliseconds(found.observed.now)
+    moment = whole_milliseconds(found.pass_.now)
     return Condition(
         type=kind.value,
         status=status,
         reason=reason,
         message=message[:1024],
-        observed_generation=found.cluster.metadata.generation,
+        observed_generation=found.pass_.cluster.metadata.generation,
         last_transition_time=moment if before is None or flipped else before.last_transition_time,
     )
 
 
 def _available(found: Findings) -> Verdict:
-    if not found.observed.metadata.reachable:
-        return "False", "MetadataUnreachable", found.observed.metadata.message
-    writable = sum(one.can_write for one in found.judged.values())
-    ensemble = found.cluster.spec.quorum.ensemble
+    if not found.pass_.observed.metadata.reachable:
+        return "False", "MetadataUnreachable", found.pass_.observed.metadata.message
+    writable = sum(one.can_write for one in found.pass_.judged.values())
+    ensemble = found.pass_.spec.quorum.ensemble
     told = f"{writable} writable bookies, the ensemble needs {ensemble}"
     if writable < ensemble:
         return "False", "BelowEnsemble", told
     return "True", "EnoughWritable", told
 
 
-def _progressing(found: Findings, previous: ClusterStatus) -> Verdict:
+def _progressing(found: Findings) -> Verdict:
     halted = found.refused(ROLLOUT_HALTED)
     if halted:
         return "False", ROLLOUT_HALTED, halted[0].message
-    starting = [found.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
+    starting = [found.pass_.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
     wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
     if found.is_restarting or (starting and wants_more):
         told = ["bookies are restarted with new settings, one by one", *map(_coming_up, starting)]
@@ -111,7 +110,7 @@ def _progressing(found: Findings, previous: ClusterStatus) -> Verdict:
     waiting = found.in_states(BookieState.AWAITING_APPROVAL)
     if waiting:
         return "True", "FixingCookie", ", ".join(waiting)
-    if marks_total(found.judged):
+    if found.pass_.marks:
         return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
     for reason, what, one in (
         ("Rereplicating", "a re-replication", found.rereplication),
@@ -120,18 +119,18 @@ def _progressing(found: Findings, previous: ClusterStatus) -> Verdict:
     ):
         if one.running:
             return "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
-    return _refused(found, previous) or ("False", "Idle", "")
+    return _refused(found) or ("False", "Idle", "")
 
 
-def _refused(found: Findings, previous: ClusterStatus) -> Verdict | None:
+def _refused(found: Findings) -> Verdict | None:
     """What is wanted and refused is no rest: nobody may take the spec for carried out."""
     refused = [one for one in found.refusals if one.action in _BY_SPEC]
     if not refused:
         return None
-    since = {(b.bookie, b.action, b.predicate): b.since for b in previous.blocked}
+    since = {(b.bookie, b.action, b.predicate): b.since for b in found.pass_.previous.blocked}
     told = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
     moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
-    is_old = any(m is not None and found.observed.now - m >= BLOCKED_AFTER for m in moments)
+    is_old = any(m is not None and found.pass_.now - m >= BLOCKED_AFTER for m in moments)
     return ("False", BLOCKED, told[0]) if is_old else ("True", "Waiting", told[0])
 
 
@@ -141,14 +140,13 @@ def _coming_up(one: Judged) -> str:
 
 
 def _limbo_present(found: Findings) -> Verdict:
-    marked = [bookie_id for bookie_id, one in found.judged.items() if one.has_marks]
+    marked = [bookie_id for bookie_id, one in found.pass_.judged.items() if one.has_marks]
     if marked:
-        ledgers = sum(one.limbo for one in found.judged.values())
-        unchecked = sum(one.unchecked for one in found.judged.values())
+        ledgers = sum(one.limbo for one in found.pass_.judged.values())
+        unchecked = sum(one.unchecked for one in found.pass_.judged.values())
         told = f"{ledgers} ledgers in limbo, {unchecked} unchecked on {', '.join(marked)}"
         return "True", _limbo_reason(found, marked), told
-    silent = [bookie_id for bookie_id, one in found.judged.items() if not one.is_booted]
-    if silent:
+    if silent := found.pass_.silent:
         return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
     return "False", "NoLimbo", ""
 
@@ -196,10 +194,9 @@ def _repair_stalled(found: Findings) -> Verdict:
 
 def _durability_verified(found: Findings) -> Verdict:
     audit = found.audit
-    if marks_total(found.judged):
+    if found.pass_.marks:
         return "False", "LimboPresent", "not every entry's copies are known"
-    silent = [bookie_id for bookie_id, one in found.judged.items() if not one.is_booted]
-    if silent:
+    if silent := found.pass_.silent:
         return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
     if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents, audit)):
         reason = "AuditRunning" if audit.running else "AuditPending"
@@ -207,7 +204,7 @@ def _durability_verified(found: Findings) -> Verdict:
     told = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
     if not audit.clean:
         return "False", "AuditFindings", told
-    if is_stale(found.cluster, audit, found.observed.now):
+    if is_stale(found.pass_, audit):
         return "False", "AuditStale", told
     return "True", "AuditClean", f"{told}; {verified_text(found.scrub)}"
 
@@ -223,11 +220,11 @@ def _scale_down_blocked(found: Findings) -> Verdict:
 
 def _mixed_durability(found: Findings) -> Verdict:
     """By what the bookies say they do, not by what they were told."""
-    spec = found.cluster.spec
+    spec = found.pass_.spec
     wanted = "journal" if spec.journal_write_data else spec.ack.value
     others = {
         bookie_id: one.bookie.health.boot.mode
-        for bookie_id, one in found.judged.items()
+        for bookie_id, one in found.pass_.judged.items()
         if one.bookie.health is not None
         and one.bookie.health.boot is not None
         and one.bookie.health.boot.mode != wanted
@@ -240,6 +237,6 @@ def _mixed_durability(found: Findings) -> Verdict:
 
 
 def _paused(found: Findings) -> Verdict:
-    if found.cluster.spec.paused:
+    if found.pass_.spec.paused:
         return "True", "BySpec", "spec.paused is true: nothing is changed, only observed"
     return "False", "NotPaused", ""

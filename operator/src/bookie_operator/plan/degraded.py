@@ -74,13 +74,13 @@ def _lineage(found: Findings) -> _Reason:
 
 
 def _rolled_back(found: Findings) -> _Reason:
-    told = rolled_back(found.judged)
+    told = rolled_back(found.pass_)
     return (ROLLED_BACK, told) if told else None
 
 
 def _forbidden(found: Findings) -> _Reason:
     denied = [one.message for one in found.failures if one.reason == FORBIDDEN]
-    told = found.observed.forbidden or next(iter(denied), "")
+    told = found.pass_.observed.forbidden or next(iter(denied), "")
     return (FORBIDDEN, told) if told else None
 
 
@@ -99,7 +99,7 @@ def _failed(found: Findings) -> _Reason:
 
 
 def _metadata(found: Findings) -> _Reason:
-    metadata = found.observed.metadata
+    metadata = found.pass_.observed.metadata
     return None if metadata.reachable else ("MetadataUnreachable", metadata.message)
 
 
@@ -107,13 +107,13 @@ def _refused_boots(found: Findings) -> _Reason:
     names = found.in_states(BookieState.REFUSED)
     if not names:
         return None
-    reasons = {name: refusal_of(found.judged[name]) for name in names}
-    if len(names) > 1 and all(_is_all_foreign(found.judged[name]) for name in names):
+    reasons = {name: refusal_of(found.pass_.judged[name]) for name in names}
+    if len(names) > 1 and all(_is_all_foreign(found.pass_.judged[name]) for name in names):
         reason = LINEAGE_MISMATCH  # nobody mixes up every volume of several bookies
     else:
         reason = min(reasons.values(), key=RANKED.index)
         names.sort(key=lambda name: reasons[name] != reason)
-    return reason, f"{', '.join(names)}: {found.judged[names[0]].message}"
+    return reason, f"{', '.join(names)}: {found.pass_.judged[names[0]].message}"
 
 
 def _is_all_foreign(one: Judged) -> bool:
@@ -130,7 +130,7 @@ def _changed_disks(found: Findings) -> _Reason:
 
 
 def _not_started(found: Findings) -> _Reason:
-    for bookie_id, one in found.judged.items():
+    for bookie_id, one in found.pass_.judged.items():
         reason = waiting_word(one)
         if reason:
             return reason, f"{bookie_id}: {one.message}"
@@ -157,7 +157,7 @@ def _broken(found: Findings) -> _Reason:
 
 
 def _message(found: Findings, name: BookieId) -> str:
-    return found.judged[name].message
+    return found.pass_.judged[name].message
 
 
 def _read_only(found: Findings) -> _Reason:
@@ -190,7 +190,7 @@ def _rereplication(found: Findings) -> _Reason:
 
 
 def _collection(found: Findings) -> _Reason:
-    status, _, told = collection_held(found.judged)
+    status, _, told = collection_held(found.pass_)
     return ("CollectionHeld", told) if status == "True" else None
 
 

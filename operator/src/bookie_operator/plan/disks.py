@@ -18,12 +18,13 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, FixPolicy
-from bookie_operator.model.status import ClusterStatus, Incident
+from bookie_operator.model.status import Incident
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import CookieFixRequest, Observed, Phase
 from bookie_operator.plan.actions import ApproveCookieFix, Refusal
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.episodes import DISK_KINDS
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 PERSONS_VERDICTS: Final = frozenset({"stale", "foreign", "swapped"})
@@ -40,29 +41,21 @@ class Fixes:
     held: Mapping[BookieId, str]
 
 
-def cookie_fixes(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    incidents: Sequence[Incident],
-    budget: Budget,
-    previous: ClusterStatus,
-) -> Fixes:
-    changed = bookies_with_changed_disks(spec, observed, incidents)
-    fixes = Fixes([], [], _held(spec, judged, changed=changed, previous=previous))
-    for bookie_id, one in judged.items():
+def cookie_fixes(pass_: Pass, *, incidents: Sequence[Incident], budget: Budget) -> Fixes:
+    changed = bookies_with_changed_disks(pass_, incidents)
+    fixes = Fixes([], [], _held(pass_, changed=changed))
+    for bookie_id, one in pass_.judged.items():
         request = pending_fix(one)
         if request is None:
             continue
-        person = _approved_by(observed, bookie_id, request)
-        if person and not (spec.paused or budget.rolled_back):
+        person = _approved_by(pass_.observed, bookie_id, request)
+        if person and not (pass_.spec.paused or budget.rolled_back):
             # A person's word is not weighed against the budget: with several bookies waiting it
             # would never be met, and a bookie that waits holds nothing for anybody either.
             fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, person))
             continue
         held = fixes.held.get(bookie_id, "")
-        refusal = None if budget.rolled_back else _persons_decision(spec, one, held=held)
+        refusal = None if budget.rolled_back else _persons_decision(pass_.spec, one, held=held)
         if refusal is None and (not_now := budget.refusal(_ACTION, bookie_id)) is not None:
             refusal = replace(not_now, message=f"{not_now.message}; {_how(request)}")
         if refusal is None:
@@ -72,18 +65,13 @@ def cookie_fixes(
     return fixes
 
 
-def _held(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    *,
-    changed: set[str],
-    previous: ClusterStatus,
-) -> dict[BookieId, str]:
+def _held(pass_: Pass, *, changed: set[str]) -> dict[BookieId, str]:
     """Bookies whose changed disks came with others': as told when it was seen first."""
-    now = f"disks of {', '.join(sorted(changed))} changed within {spec.cookie_fix.window_seconds} s"
+    window_s = pass_.spec.cookie_fix.window_seconds
+    now = f"disks of {', '.join(sorted(changed))} changed within {window_s} s"
     held = {}
-    for bookie_id, one in judged.items():
-        before = previous.bookie(bookie_id)
+    for bookie_id, one in pass_.judged.items():
+        before = pass_.previous.bookie(bookie_id)
         known = before.fix_held if before is not None and not one.is_booted else ""
         if known or (len(changed) > 1 and pending_fix(one) is not None):
             held[bookie_id] = known or now
@@ -97,11 +85,9 @@ def pending_fix(one: Judged) -> CookieFixRequest | None:
     return health.cookie_fix
 
 
-def bookies_with_changed_disks(
-    spec: ClusterSpec, observed: Observed, incidents: Sequence[Incident]
-) -> set[str]:
+def bookies_with_changed_disks(pass_: Pass, incidents: Sequence[Incident]) -> set[str]:
     """Bookies whose disks changed within the window, those that ask now included."""
-    since = observed.now - timedelta(seconds=spec.cookie_fix.window_seconds)
+    since = pass_.now - timedelta(seconds=pass_.spec.cookie_fix.window_seconds)
     recent = {
         incident.bookie
         for incident in incidents
@@ -109,7 +95,7 @@ def bookies_with_changed_disks(
     }
     asking = {
         bookie_id
-        for bookie_id, bookie in observed.bookies.items()
+        for bookie_id, bookie in pass_.observed.bookies.items()
         if bookie.health is not None and bookie.health.cookie_fix is not None
     }
     return recent | asking

@@ -7,7 +7,6 @@ back until the process is stopped: raise the replicas again. Memory is `status.d
 jobs are named after bookie and attempt, so that an operator that starts anew goes on from there.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     BookieState,
-    ClusterStatus,
     DrainPhase,
     DrainStatus,
     whole_milliseconds,
@@ -33,7 +31,7 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.deadlines import backoff, overdue
-from bookie_operator.plan.repair import is_new_generation
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.states import Judged
 
@@ -89,9 +87,9 @@ def drain_text(drain: DrainStatus) -> str:
     return f"{drain.bookie}: {left}" + (f"; {doing}" if doing else "")
 
 
-def leaving_next(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> BookieId | None:
+def leaving_next(pass_: Pass) -> BookieId | None:
     """Of those that are not wanted the one with the highest number (`bookie-10` after -9)."""
-    surplus = [name for name in judged if name not in cluster.spec.bookie_ids]
+    surplus = [name for name in pass_.judged if name not in pass_.spec.bookie_ids]
     return surplus[-1] if surplus else None
 
 
@@ -101,33 +99,27 @@ def never_ran(one: Judged) -> bool:
     return one.bookie.has_cookie is False and (process is None or not process.running)
 
 
-def kept_up(cluster: BookieCluster, judged: Mapping[BookieId, Judged]) -> list[BookieId]:
+def kept_up(pass_: Pass) -> list[BookieId]:
     """Bookies that are not wanted and yet must run: only they can say that they are empty."""
     return [
         bookie_id
-        for bookie_id, one in judged.items()
-        if bookie_id not in cluster.spec.bookie_ids
+        for bookie_id, one in pass_.judged.items()
+        if bookie_id not in pass_.spec.bookie_ids
         and one.state is not BookieState.LEAVING
         and not never_ran(one)
     ]
 
 
-def drains(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    previous: ClusterStatus,
-    around: Surroundings,
-) -> Drains:
-    victim = leaving_next(cluster, judged)
-    back = _taken_back(cluster, judged, observed, victim)
-    gone = _gone(judged, previous)
+def drains(pass_: Pass, around: Surroundings) -> Drains:
+    victim = leaving_next(pass_)
+    back = _taken_back(pass_, victim)
+    gone = _gone(pass_)
     if victim is None:
         return Drains(actions=back, events=gone)
-    before = _followed(cluster, observed, _known(victim, observed, previous.drain))
-    if is_new_generation(cluster, previous):  # what made the last job fail may be mended
+    before = _followed(pass_, _known(victim, pass_.observed, pass_.previous.drain))
+    if pass_.is_new_generation:  # what made the last job fail may be mended
         before = before.model_copy(update={"next_attempt_at": None})
-    step = _Step(cluster, judged[victim], judged, observed, before, around).taken()
+    step = _Step(pass_, pass_.judged[victim], before, around).taken()
     return Drains(
         status=step.status,
         actions=[*back, *step.actions],
@@ -137,23 +129,18 @@ def drains(
     )
 
 
-def _taken_back(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    victim: BookieId | None,
-) -> list[Action]:
+def _taken_back(pass_: Pass, victim: BookieId | None) -> list[Action]:
     """Who drains and is not to leave (any more, or yet) takes entries again."""
-    if cluster.spec.paused:
+    if pass_.spec.paused:
         return []
     stops = [
         StopJob(job.name, "NotLeaving")
-        for job in observed.jobs
+        for job in pass_.observed.jobs
         if job.kind is JobKind.DRAIN and job.running and job.bookie != victim
     ]
     cancels = [
         DrainBookie(bookie_id, cancel=True)
-        for bookie_id, one in judged.items()
+        for bookie_id, one in pass_.judged.items()
         if bookie_id != victim and (health := _told(one)) is not None and health.draining
     ]
     return [*stops, *cancels]
@@ -167,9 +154,9 @@ def _told(one: Judged) -> Health | None:
     return health
 
 
-def _gone(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
-    drain = previous.drain
-    if drain is None or not drain.is_removing or drain.bookie in judged:
+def _gone(pass_: Pass) -> list[Event]:
+    drain = pass_.previous.drain
+    if drain is None or not drain.is_removing or drain.bookie in pass_.judged:
         return []
     return [Event("BookieRemoved", "drained and gone", drain.bookie)]
 
@@ -193,15 +180,15 @@ def _is_of(job: Job, victim: str) -> bool:
 # Jobs
 
 
-def _followed(cluster: BookieCluster, observed: Observed, before: DrainStatus) -> DrainStatus:
+def _followed(pass_: Pass, before: DrainStatus) -> DrainStatus:
     """The status after a look at the newest job; how it ended is a hint for the wait only."""
-    jobs = [job for job in observed.jobs if _is_of(job, before.bookie)]
+    jobs = [job for job in pass_.observed.jobs if _is_of(job, before.bookie)]
     job = max(jobs, key=lambda job: job.attempt, default=None)
     if job is None or job.attempt < before.attempt:
         if not before.is_running:
             return before
         gone = f"{before.message}; the job is gone and left no result".removeprefix("; ")
-        update = {"message": gone[:1024]} | _waiting(cluster, before.failures + 1, observed.now)
+        update = {"message": gone[:1024]} | _waiting(pass_.cluster, before.failures + 1, pass_.now)
         return before.model_copy(update=update)
     if job.running:
         told: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
@@ -209,7 +196,7 @@ def _followed(cluster: BookieCluster, observed: Observed, before: DrainStatus) -
         return before.model_copy(update=told)
     if job.attempt == before.attempt and not before.is_running:
         return before
-    return before.model_copy(update={"attempt": job.attempt} | _counted(cluster, before, job))
+    return before.model_copy(update={"attempt": job.attempt} | _counted(pass_.cluster, before, job))
 
 
 def _counted(cluster: BookieCluster, before: DrainStatus, job: Job) -> dict[str, Any]:
@@ -248,10 +235,8 @@ def _waiting(cluster: BookieCluster, failures: int, ended: Any) -> dict[str, Any
 class _Step:
     """One pass over the bookie that leaves next."""
 
-    cluster: BookieCluster
+    pass_: Pass
     one: Judged
-    judged: Mapping[BookieId, Judged]
-    observed: Observed
     before: DrainStatus
     around: Surroundings
 
@@ -284,8 +269,10 @@ class _Step:
         refusal = self.around.budget.leaving_refusal(SCALE_DOWN, self.victim)
         if refusal is not None or is_out_already:
             return refusal
-        ensemble = self.cluster.spec.quorum.ensemble
-        others = sum(one.can_write for name, one in self.judged.items() if name != self.victim)
+        ensemble = self.pass_.spec.quorum.ensemble
+        others = sum(
+            one.can_write for name, one in self.pass_.judged.items() if name != self.victim
+        )
         if others < ensemble:
             why = f"{others} bookies besides {self.victim} are writable, an ensemble is {ensemble}"
             return self._refuse(WOULD_BREAK_ENSEMBLE, why)
@@ -332,7 +319,7 @@ class _Step:
         return Drains(status, self._stops("Drained"), events=[told])
 
     def _removed(self, instance: str, *, never_ran: bool = False) -> Drains:
-        delete = self.cluster.spec.retention.when_scaled == "Delete"
+        delete = self.pass_.spec.retention.when_scaled == "Delete"
         removal = RemoveBookie(self.victim, instance, delete_volumes=delete)
         said_so = "" if never_ran else instance
         return Drains(self._status(DrainPhase.REMOVING, instance=said_so), removal=removal)
@@ -341,18 +328,18 @@ class _Step:
         """`left` ledgers name it (None = not counted yet): let a job move them."""
         status = self._status(DrainPhase.DRAINING, ledgers_left=left)
         actions, refusals = self._late(), self._remaining(left)
-        running = [job for job in self.observed.jobs if job.running]
+        running = [job for job in self.pass_.observed.jobs if job.running]
         if self.around.is_repairing:
             actions = self._stops("RepairFirst")
         elif left and not any(job.kind in (JobKind.DRAIN, JobKind.AUDIT) for job in running):
             due = self.before.next_attempt_at
-            if due is None or self.observed.now >= due:
+            if due is None or self.pass_.now >= due:
                 actions.append(self._start())
         return Drains(status, actions, refusals=refusals)
 
     def _remaining(self, left: int | None) -> list[Refusal]:
         """What people should know of a drain that does not get on."""
-        if self.before.failures >= self.cluster.spec.repair.max_attempts:
+        if self.before.failures >= self.pass_.spec.repair.max_attempts:
             why = f"{self.before.failures} jobs in a row moved nothing: {self.before.message}"
             return [self._refuse(DRAIN_FAILING, why)]
         if left and self.before.failures and not self.before.is_running:
@@ -364,22 +351,22 @@ class _Step:
         attempt = self.before.attempt + 1
         boot = self.one.bookie.health.boot if self.one.bookie.health else None
         return StartJob(
-            name=f"{self.cluster.metadata.name}-drain-{self.victim}-{attempt}",
+            name=f"{self.pass_.name}-drain-{self.victim}-{attempt}",
             kind=JobKind.DRAIN,
-            engine=self.cluster.spec.repair.engine.value,
+            engine=self.pass_.spec.repair.engine.value,
             attempt=attempt,
             bookie_id=self.victim,
             boot_epoch=boot.epoch if boot is not None else 0,
         )
 
     def _mine(self) -> list[Job]:
-        return [job for job in self.observed.jobs if job.running and _is_of(job, self.victim)]
+        return [job for job in self.pass_.observed.jobs if job.running and _is_of(job, self.victim)]
 
     def _stops(self, reason: str) -> list[Action]:
         return [StopJob(job.name, reason) for job in self._mine()]
 
     def _late(self) -> list[Action]:
-        spec, now = self.cluster.spec, self.observed.now
+        spec, now = self.pass_.spec, self.pass_.now
         late = {job.name: overdue(job, spec, now) for job in self._mine()}
         return [StopJob(name, reason) for name, reason in late.items() if reason is not None]
 

@@ -14,7 +14,6 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import (
     INCIDENTS_MAX,
     BookieStatus,
-    ClusterStatus,
     Incident,
     IncidentOutcome,
     whole_milliseconds,
@@ -22,6 +21,7 @@ from bookie_operator.model.status import (
 from bookie_operator.observed import BootRecord, Job, JobKind, Observed
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.causes import cause_of
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 DISK_KINDS: Final = frozenset({"DiskReplaced", "DiskWiped", "DiskStale", "IdentityLost"})
@@ -37,25 +37,23 @@ _SUMS: Final = (
 _HARMLESS: Final = frozenset({"CleanStop", "FirstBoot"})
 
 
-def advance(
-    observed: Observed, judged: Mapping[BookieId, Judged], previous: ClusterStatus
-) -> tuple[tuple[Incident, ...], list[Event]]:
+def advance(pass_: Pass) -> tuple[tuple[Incident, ...], list[Event]]:
     """The incidents after this pass, oldest first, and what people should hear about them."""
-    incidents = list(previous.incidents)
+    incidents = list(pass_.previous.incidents)
     events: list[Event] = []
-    for one in judged.values():
-        opened = _opened(one, previous.bookie(one.bookie.id), incidents, now=observed.now)
+    for one in pass_.judged.values():
+        opened = _opened(one, pass_.previous.bookie(one.bookie.id), incidents, now=pass_.now)
         if opened is not None:
             incidents = [_superseded(incident, opened) for incident in incidents]
             incidents.append(opened)
             events.append(_opening_event(opened))
     advanced = []
     for incident in incidents:
-        after = _updated(incident, judged.get(BookieId(incident.bookie)), observed)
+        after = _updated(incident, pass_.judged.get(BookieId(incident.bookie)), pass_.observed)
         if incident.outcome is IncidentOutcome.OPEN and after.outcome is IncidentOutcome.CLEARED:
             events.append(_clearing_event(after))
         advanced.append(after)
-    return _bounded(advanced, judged), events
+    return _bounded(advanced, pass_.judged), events
 
 
 def open_incidents(incidents: Iterable[Incident]) -> list[Incident]:

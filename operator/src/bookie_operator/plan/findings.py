@@ -1,12 +1,11 @@
 """What the conditions are drawn from, and the questions that several of them ask of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     AuditStatus,
     BookieState,
@@ -16,10 +15,10 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
-from bookie_operator.observed import Failure, Observed
+from bookie_operator.observed import Failure
 from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.repair import Repairs
-from bookie_operator.plan.states import Judged
 
 NAMED_MAX: Final = 5
 """Ledgers and bookies that a message names."""
@@ -31,9 +30,7 @@ Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
 class Findings:
     """Everything the conditions are drawn from."""
 
-    cluster: BookieCluster
-    judged: Mapping[BookieId, Judged]
-    observed: Observed
+    pass_: Pass
     incidents: Sequence[Incident]
     repairs: Repairs
     audit: AuditStatus
@@ -48,7 +45,7 @@ class Findings:
     """What could not be done, and is still wanted."""
 
     def in_states(self, *states: BookieState) -> list[BookieId]:
-        return [bookie_id for bookie_id, one in self.judged.items() if one.state in states]
+        return [bookie_id for bookie_id, one in self.pass_.judged.items() if one.state in states]
 
     def refused(self, predicate: str) -> list[Refusal]:
         return [refusal for refusal in self.refusals if refusal.predicate == predicate]

@@ -3,33 +3,27 @@
 Information alone: nothing is wanted of anybody, and no action follows.
 """
 
-from collections.abc import Mapping
-
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus
-from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Observed, by_number
-from bookie_operator.plan.states import Judged
+from bookie_operator.observed import by_number
+from bookie_operator.plan.passes import Pass
 
 
-def left_over(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    previous: ClusterStatus,
-) -> tuple[LeftOverStatus, ...]:
+def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
     """Of bookies that are no members; who is wanted again, or leaves yet, is one."""
-    members = {*cluster.spec.bookie_ids, *judged}
-    before = {BookieId(one.bookie): one for one in previous.left_over}
-    if observed.metadata.instance_id is None:  # a silent store denies nobody, and shows nobody new
+    members = {*pass_.spec.bookie_ids, *pass_.judged}
+    before = {BookieId(one.bookie): one for one in pass_.previous.left_over}
+    if (
+        pass_.observed.metadata.instance_id is None
+    ):  # a silent store denies nobody, and shows nobody new
         return tuple(one for bookie_id, one in before.items() if bookie_id not in members)
     listed = []
-    for bookie_id in sorted({*observed.left_over} - members, key=by_number):
+    for bookie_id in sorted({*pass_.observed.left_over} - members, key=by_number):
         if bookie_name(by_number(bookie_id)[1]) != bookie_id:
             continue  # no number of replicas would bring it back: it is not this cluster's
-        seen = observed.left_over[bookie_id]
+        seen = pass_.observed.left_over[bookie_id]
         has_cookie = seen.has_cookie
         if has_cookie is None and bookie_id in before:
             has_cookie = before[bookie_id].has_cookie
@@ -39,7 +33,7 @@ def left_over(
                     bookie=bookie_id,
                     claims=seen.claims[:CLAIMS_MAX],
                     has_cookie=has_cookie,
-                    message=_told(cluster, bookie_id, has_claims=bool(seen.claims)),
+                    message=_told(pass_.cluster, bookie_id, has_claims=bool(seen.claims)),
                 )
             )
     return tuple(listed[:LEFT_OVER_MAX])

@@ -10,35 +10,33 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, LossReport, Observed
 from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back_refusal
 
 _ACTION = "AcceptLoss"
 
 
-def acceptances(
-    cluster: BookieCluster, observed: Observed, *, rolled_back: str = ""
-) -> tuple[list[Action], list[Refusal]]:
+def acceptances(pass_: Pass, *, rolled_back: str = "") -> tuple[list[Action], list[Refusal]]:
     """Decisions to carry out now, one at a time, and why the others wait."""
-    mine = [job for job in observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
+    mine = [job for job in pass_.observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
     running = [job for job in mine if job.running]
-    late = {job.name: overdue(job, cluster.spec, observed.now) for job in running}
+    late = {job.name: overdue(job, pass_.spec, pass_.now) for job in running}
     actions: list[Action] = [
         StopJob(name, reason) for name, reason in late.items() if reason is not None
     ]
     known = {job.name for job in mine}
     is_busy = bool(running)
     refusals: list[Refusal] = []
-    for task in observed.tasks:
+    for task in pass_.observed.tasks:
         if not _is_waiting(task) or job_name(task) in known:
             continue
         refusal = rolled_back_refusal(_ACTION, rolled_back) or _refusal(
-            cluster, observed, task, is_busy=is_busy
+            pass_, task, is_busy=is_busy
         )
         if refusal is None:
             actions.append(_start(task))
@@ -103,14 +101,12 @@ def _is_waiting(task: BookieTask) -> bool:
     return is_mine and task.status.phase is TaskPhase.PENDING
 
 
-def _refusal(
-    cluster: BookieCluster, observed: Observed, task: BookieTask, *, is_busy: bool
-) -> Refusal | None:
+def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
     whose = f"task {task.metadata.name}, ledger {task.spec.ledger}"
-    if cluster.spec.paused:
+    if pass_.spec.paused:
         return Refusal(_ACTION, "Paused", f"{whose}: spec.paused is true")
-    if not observed.metadata.reachable:
-        why = f"{whose}: the metadata store does not answer: {observed.metadata.message}"
+    if not pass_.observed.metadata.reachable:
+        why = f"{whose}: the metadata store does not answer: {pass_.observed.metadata.message}"
         return Refusal(_ACTION, "MetadataUnreachable", why)
     if is_busy:
         return Refusal(_ACTION, "OneActionAtATime", f"{whose}: waits for another decision's end")

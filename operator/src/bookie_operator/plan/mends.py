@@ -5,22 +5,18 @@ and no boot tells of that. A repair of every ledger makes the copies again, once
 then an audit of its own looks, and the next round follows with a growing wait until one is clean.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, OnFindings
 from bookie_operator.model.status import AuditStatus, MendStatus
 from bookie_operator.model.task import BookieTask, TaskType
-from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Action, Refusal, StartJob
-from bookie_operator.plan.attempts import followed, running, stops, told, wants_to_run
+from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
 from bookie_operator.plan.audits import Audits
 from bookie_operator.plan.deadlines import backoff
-from bookie_operator.plan.repair import is_waiting
-from bookie_operator.plan.states import Judged, is_settled
+from bookie_operator.plan.passes import Pass
 
 CORRUPT: Final = "corrupt"
 """The audit's class of copies that do not verify."""
@@ -39,32 +35,22 @@ class Mends:
         return wants_to_run(self.status, self.actions)
 
 
-def mends(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    auditing: Audits,
-    *,
-    previous: MendStatus,
-    gives_way_to: str,
-) -> Mends:
+def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing. An
     audit that is due goes first: what the last one found may be no longer so."""
     audit = auditing.status
-    status = _counted(last_mend(cluster, observed, previous), previous, audit)
-    actions = stops(cluster, observed, JobKind.MEND, gives_way_to=gives_way_to)
-    is_asked = any(
-        is_for_all(task) and is_waiting(task, TaskType.REPAIR) for task in observed.tasks
-    )
-    is_wanted = is_asked or _is_due(cluster, observed, status, audit)
-    if running(observed, JobKind.MEND) or not is_wanted:
+    status = _counted(last_mend(pass_), pass_.previous.mend, audit)
+    actions = stops(pass_, JobKind.MEND, gives_way_to=gives_way_to)
+    is_asked = any(map(is_for_all, pass_.waiting(TaskType.REPAIR)))
+    is_wanted = is_asked or _is_due(pass_, status, audit)
+    if pass_.running(JobKind.MEND) or not is_wanted:
         return Mends(status, actions, [])
-    if cluster.spec.paused:
+    if pass_.spec.paused:
         return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
-    busy = any(job.running and job.kind not in _GIVES_WAY for job in observed.jobs)
+    busy = any(job.running and job.kind not in _GIVES_WAY for job in pass_.observed.jobs)
     is_free = not (busy or auditing.wants_to_run)
-    if is_free and not gives_way_to and is_settled(judged, observed):
-        actions.append(_start(cluster, status.attempt + 1))
+    if is_free and not gives_way_to and pass_.is_settled:
+        actions.append(_start(pass_.cluster, status.attempt + 1))
     return Mends(status, actions, [])
 
 
@@ -73,9 +59,9 @@ def is_for_all(task: BookieTask) -> bool:
     return task.spec.type is TaskType.REPAIR and not task.spec.bookie
 
 
-def last_mend(cluster: BookieCluster, observed: Observed, previous: MendStatus) -> MendStatus:
+def last_mend(pass_: Pass) -> MendStatus:
     """What is known by those that have ended by now."""
-    return followed(cluster, observed, previous, kind=JobKind.MEND, figures=_figures)
+    return followed(pass_, pass_.previous.mend, kind=JobKind.MEND, figures=_figures)
 
 
 def can_be_mended(audit: AuditStatus) -> int:
@@ -94,19 +80,17 @@ def _counted(status: MendStatus, previous: MendStatus, audit: AuditStatus) -> Me
     return status
 
 
-def _is_due(
-    cluster: BookieCluster, observed: Observed, status: MendStatus, audit: AuditStatus
-) -> bool:
+def _is_due(pass_: Pass, status: MendStatus, audit: AuditStatus) -> bool:
     """An audit younger than the last round found something, and the wait is over."""
-    if cluster.spec.audit.on_findings is OnFindings.REPORT or not can_be_mended(audit):
+    if pass_.spec.audit.on_findings is OnFindings.REPORT or not can_be_mended(audit):
         return False
-    if status.failures and status.next_at is not None and observed.now < status.next_at:
+    if status.failures and status.next_at is not None and pass_.now < status.next_at:
         return False
     if status.finished_at is None:
         return True
     looked = audit.started_at is not None and audit.started_at > status.finished_at
-    waited = observed.now - status.finished_at
-    return looked and (not status.rounds or waited >= backoff(status.rounds, cluster.spec.repair))
+    waited = pass_.now - status.finished_at
+    return looked and (not status.rounds or waited >= backoff(status.rounds, pass_.spec.repair))
 
 
 def _start(cluster: BookieCluster, attempt: int) -> StartJob:

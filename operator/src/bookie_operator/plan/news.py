@@ -3,17 +3,15 @@
 Incidents, drains and actions tell their own; here is what only a comparison shows.
 """
 
-from collections.abc import Mapping
 from typing import Final
-
-from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.failures import ACTION_FAILED
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.report import READY_STATES
-from bookie_operator.plan.states import GONE, Judged
+from bookie_operator.plan.states import GONE
 
 _TOLD_OF_BOOKIES: Final = REFUSED_REASONS | {
     "BookieDown",
@@ -38,11 +36,11 @@ _WARNINGS: Final = (
 )
 
 
-def state_events(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> list[Event]:
+def state_events(pass_: Pass) -> list[Event]:
     """One event when a bookie was restarted, goes down, is refused, or serves again."""
     events = []
-    for bookie_id, one in judged.items():
-        before = previous.bookie(bookie_id)
+    for bookie_id, one in pass_.judged.items():
+        before = pass_.previous.bookie(bookie_id)
         was = before.state if before else BookieState.PENDING
         process = one.bookie.process
         if before is not None and process is not None and process.restarts > before.restarts:

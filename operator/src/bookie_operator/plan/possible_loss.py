@@ -4,7 +4,7 @@ Once said it stays until an audit of what came after is clean; a recorded loss s
 one that a person accepted hides none that nobody has looked at.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from bookie.protocol.ids import BookieId
@@ -21,6 +21,7 @@ from bookie_operator.plan.audits import disturbed_at, is_younger
 from bookie_operator.plan.disks import pending_fix
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.losses import losses_accepted
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 LOSS_ACCEPTED: Final = "LossAccepted"
@@ -28,23 +29,16 @@ NAMED_MAX: Final = 10
 """Ledgers that a message names; the rest is counted."""
 
 
-def possible_data_loss(
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    incidents: Sequence[Incident],
-    previous: ClusterStatus,
-    certain: int,
-) -> Verdict:
+def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: int) -> Verdict:
     """Whether acknowledged entries may be gone, of which `certain` copies were made at the least.
 
     Once said, only a clean audit takes it back; a recorded loss stays, and one that a person
     accepted hides none that nobody has looked at.
     """
-    known = _known_loss(judged, observed, previous)
+    known = _known_loss(pass_)
     if known is not None and known[1] != LOSS_ACCEPTED:
         return known
-    overlap = _overlap(judged, incidents=incidents, previous=previous, quorum=certain)
+    overlap = _overlap(pass_, incidents=incidents, quorum=certain)
     return overlap or known or ("False", "NothingFound", "")
 
 
@@ -53,15 +47,9 @@ def is_undecided(loss: Verdict) -> bool:
     return loss[0] == "True" and loss[1] != LOSS_ACCEPTED
 
 
-def _overlap(
-    judged: Mapping[BookieId, Judged],
-    *,
-    incidents: Sequence[Incident],
-    previous: ClusterStatus,
-    quorum: int,
-) -> Verdict | None:
+def _overlap(pass_: Pass, *, incidents: Sequence[Incident], quorum: int) -> Verdict | None:
     """An ack quorum or more that forgot at once, until an audit of what came after is clean."""
-    audit = previous.audit
+    audit = pass_.previous.audit
     overlapping = sorted(
         {
             incident.bookie
@@ -71,13 +59,13 @@ def _overlap(
             and (incident.ledgers_in_limbo or incident.ledgers_unchecked)
         }
         # A disk is known to be gone before the boot that found it has ended.
-        | {bookie_id for bookie_id, one in judged.items() if pending_fix(one) is not None}
+        | {bookie_id for bookie_id, one in pass_.judged.items() if pending_fix(one) is not None}
     )
     if len(overlapping) >= quorum:
         names = ", ".join(overlapping)
         why = f"{names} lost memory or disks at once; the ack quorum is {quorum}"
         return "True", "OverlappingUnclean", why
-    before = previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    before = pass_.previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
     if before is not None and before.status == "True" and before.reason == "OverlappingUnclean":
         settled = not overlapping and audit.clean is True
         if not (settled and is_younger(audit, disturbed_at(incidents, audit))):
@@ -85,16 +73,16 @@ def _overlap(
     return None
 
 
-def _known_loss(
-    judged: Mapping[BookieId, Judged], observed: Observed, previous: ClusterStatus
-) -> Verdict | None:
+def _known_loss(pass_: Pass) -> Verdict | None:
     """A loss that is on record, by the bookies' word, the last audit's or a person's."""
-    audit = previous.audit
+    audit = pass_.previous.audit
     recorded = sorted(
-        bookie_id for bookie_id, one in judged.items() if _losses(bookie_id, one, previous) > 0
+        bookie_id
+        for bookie_id, one in pass_.judged.items()
+        if _losses(bookie_id, one, pass_.previous) > 0
     )
     records = f"{', '.join(recorded)} hold records of lost entries" if recorded else ""
-    accepted = _accepted(observed, audit)
+    accepted = _accepted(pass_.observed, audit)
     # A person's word explains the records on bookies, unless an audit found more than that.
     if accepted and not (audit.no_copy or audit.lost):
         return "True", LOSS_ACCEPTED, f"{accepted}; {records}" if records else accepted

@@ -7,9 +7,8 @@ per task, named after it; the platform stops the bookie before, and nothing star
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from bookie.protocol.ids import BookieId
 
@@ -20,6 +19,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged, refusal_of
 
 _ACTION = "RebuildIndex"
@@ -34,26 +34,24 @@ class Rebuilds:
     away: set[BookieId]
 
 
-def rebuilds(
-    cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
-) -> Rebuilds:
-    jobs = {job.name: job for job in observed.jobs if job.kind is JobKind.INDEX_REBUILD}
+def rebuilds(pass_: Pass) -> Rebuilds:
+    jobs = {job.name: job for job in pass_.observed.jobs if job.kind is JobKind.INDEX_REBUILD}
     made = Rebuilds([], [], {job.bookie for job in jobs.values() if job.running and job.bookie})
     for job in jobs.values():
-        reason = overdue(job, cluster.spec, observed.now) if job.running else None
+        reason = overdue(job, pass_.spec, pass_.now) if job.running else None
         if reason is not None:
             made.actions.append(StopJob(job.name, reason))
-    for task in observed.tasks:
+    for task in pass_.observed.tasks:
         if task.spec.type is not TaskType.INDEX_REBUILD or task.status.phase.is_final:
             continue
-        if job_name(task) in jobs or mistake(cluster.spec, task):
+        if job_name(task) in jobs or mistake(pass_.spec, task):
             continue
-        if _is_given_up(cluster.spec, task, observed.now):
+        if _is_given_up(pass_, task):
             continue
-        one = judged[BookieId(task.spec.bookie)]
-        refusal = _refusal(cluster, task, one, is_busy=one.bookie.id in made.away)
+        one = pass_.judged[BookieId(task.spec.bookie)]
+        refusal = _refusal(pass_.cluster, task, one, is_busy=one.bookie.id in made.away)
         if refusal is None:
-            made.actions.append(_start(cluster.spec, task, one))
+            made.actions.append(_start(pass_.spec, task, one))
             made.away.add(one.bookie.id)
         else:
             made.refusals.append(refusal)
@@ -77,25 +75,23 @@ def mistake(spec: ClusterSpec, task: BookieTask) -> str:
     return ""
 
 
-def _is_given_up(spec: ClusterSpec, task: BookieTask, now: datetime) -> bool:
+def _is_given_up(pass_: Pass, task: BookieTask) -> bool:
     """Begun so long ago that its bookie has stopped and its job has been there, and was stopped."""
     began = task.status.started_at
-    seconds = spec.grace_period_seconds + spec.repair.start_deadline_seconds
-    return began is not None and now - began > timedelta(seconds=seconds)
+    seconds = pass_.spec.grace_period_seconds + pass_.spec.repair.start_deadline_seconds
+    return began is not None and pass_.now - began > timedelta(seconds=seconds)
 
 
-def follow_rebuild(
-    spec: ClusterSpec, task: BookieTask, one: Judged, observed: Observed
-) -> TaskStatus:
+def follow_rebuild(pass_: Pass, task: BookieTask, one: Judged) -> TaskStatus:
     """The task's status from its job, to the job's end."""
-    job = next((job for job in observed.jobs if job.name == job_name(task)), None)
+    job = next((job for job in pass_.observed.jobs if job.name == job_name(task)), None)
     if job is None:
         if one.is_booted:
             why = f"{one.bookie.id} has booted: only an index that keeps it from that is built anew"
-            return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
-        if _is_given_up(spec, task, observed.now):
+            return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
+        if _is_given_up(pass_, task):
             why = f"job {task.status.target} did not start in time, or took too long"
-            return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
+            return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
         return task.status
     status = task.status
     if not status.target:
@@ -105,7 +101,7 @@ def follow_rebuild(
         return status
     if job.exit_code is None and one.state is not BookieState.REFUSED and not one.is_booted:
         return status  # nobody saw how it ended: the bookie's next boot tells
-    return status.ended(*_outcome(task, job, has_booted=one.is_booted), at=observed.now)
+    return status.ended(*_outcome(task, job, has_booted=one.is_booted), at=pass_.now)
 
 
 def begun(task: BookieTask, observed: Observed) -> TaskStatus:

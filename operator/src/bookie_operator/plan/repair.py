@@ -12,12 +12,13 @@ from datetime import datetime
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, Repair
-from bookie_operator.model.status import ClusterStatus, RepairStatus, whole_milliseconds
-from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.model.status import RepairStatus, whole_milliseconds
+from bookie_operator.model.task import TaskType
 from bookie_operator.observed import BootRecord, Job, JobKind, Observed, RepairReport
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
 
@@ -40,34 +41,27 @@ class Repairs:
         return self.is_running or any(isinstance(action, StartJob) for action in self.actions)
 
 
-def repairs(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    previous: ClusterStatus,
-) -> Repairs:
+def repairs(pass_: Pass) -> Repairs:
     statuses: dict[BookieId, RepairStatus] = {}
-    for bookie_id, one in judged.items():
-        before = previous.bookie(bookie_id)
-        status = _status(cluster, one, observed, before.repair if before else None)
+    for bookie_id, one in pass_.judged.items():
+        before = pass_.previous.bookie(bookie_id)
+        status = _status(pass_, one, before.repair if before else None)
         if status is not None:
             statuses[bookie_id] = status
-    running = [job for job in observed.jobs if job.kind is JobKind.REPAIR and job.running]
-    actions: list[Action] = [
-        stop for job in running if (stop := _stop(job, cluster, judged, observed))
-    ]
+    running = [job for job in pass_.observed.jobs if job.kind is JobKind.REPAIR and job.running]
+    actions: list[Action] = [stop for job in running if (stop := _stop(pass_, job))]
     refusals: list[Refusal] = []
-    since = generation_since(cluster, observed, previous)
-    due = None if running else _next_due(judged, statuses, observed, since)
+    since = generation_since(pass_)
+    due = None if running else _next_due(pass_, statuses, since)
     if due is not None:
-        refusal = rolled_back_refusal("Repair", rolled_back(judged), due)
-        refusal = refusal or _refusal(cluster, observed, due)
+        refusal = rolled_back_refusal("Repair", rolled_back(pass_), due)
+        refusal = refusal or _refusal(pass_, due)
         if refusal is not None:
             refusals.append(refusal)
         else:
-            actions += _stop_audits(observed)
-            actions.append(_start(cluster, statuses[due], judged[due]))
-    limit = cluster.spec.repair.max_attempts
+            actions += _stop_audits(pass_.observed)
+            actions.append(_start(pass_.cluster, statuses[due], pass_.judged[due]))
+    limit = pass_.spec.repair.max_attempts
     stalled = tuple(
         bookie_id
         for bookie_id, status in statuses.items()
@@ -77,23 +71,11 @@ def repairs(
     return Repairs(statuses, actions, refusals, stalled)
 
 
-def generation_since(
-    cluster: BookieCluster, observed: Observed, previous: ClusterStatus
-) -> datetime | None:
+def generation_since(pass_: Pass) -> datetime | None:
     """When the spec became what it is: an image that was mended need not wait out a back-off."""
-    if is_new_generation(cluster, previous):
-        return whole_milliseconds(observed.now)
-    return previous.generation_since
-
-
-def is_new_generation(cluster: BookieCluster, previous: ClusterStatus) -> bool:
-    """Another spec than the last pass had; a first look has nothing to compare with."""
-    return previous.observed_generation not in (0, cluster.metadata.generation)
-
-
-def is_waiting(task: BookieTask, kind: TaskType) -> bool:
-    """A task of this kind whose job was not started yet."""
-    return task.spec.type is kind and task.status.phase is TaskPhase.PENDING
+    if pass_.is_new_generation:
+        return whole_milliseconds(pass_.now)
+    return pass_.previous.generation_since
 
 
 def episode_of(bookie_id: BookieId, boot_epoch: int) -> str:
@@ -104,20 +86,18 @@ def job_name(cluster: BookieCluster, episode: str, attempt: int) -> str:
     return f"{cluster.metadata.name}-{episode}-{attempt}"
 
 
-def _status(
-    cluster: BookieCluster, one: Judged, observed: Observed, before: RepairStatus | None
-) -> RepairStatus | None:
+def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStatus | None:
     """Where the repair of one bookie stands; None when none was ever needed."""
     boot = one.bookie.health.boot if one.bookie.health else None
     if boot is None or not one.is_booted:
-        return _while_away(cluster, one.bookie.id, observed, before)
+        return _while_away(pass_, one.bookie.id, before)
     episode = episode_of(one.bookie.id, boot.epoch)
     known = before if before is not None and before.episode == episode else None
-    known = _followed(cluster, one.bookie.id, observed, episode, known)
+    known = _followed(pass_, one.bookie.id, episode, known)
     known = _with_progress(known, one, boot)
     if not one.has_marks:
         if known is None and before is not None:  # a later boot: of the earlier ones nothing is due
-            known = _while_away(cluster, one.bookie.id, observed, before)
+            known = _while_away(pass_, one.bookie.id, before)
         if known is None or known.state == "Running":
             return known
         return known.model_copy(update={"state": "Finished", "next_attempt_at": None})
@@ -126,29 +106,25 @@ def _status(
 
 
 def _while_away(
-    cluster: BookieCluster, bookie_id: BookieId, observed: Observed, before: RepairStatus | None
+    pass_: Pass, bookie_id: BookieId, before: RepairStatus | None
 ) -> RepairStatus | None:
     """What was known of a boot that does not serve now. Its repair runs only as long as its job;
     one that has ended stays as it ended."""
     if before is None or before.state != "Running":
         return before
-    return _followed(cluster, bookie_id, observed, before.episode, before)
+    return _followed(pass_, bookie_id, before.episode, before)
 
 
 def _followed(
-    cluster: BookieCluster,
-    bookie_id: BookieId,
-    observed: Observed,
-    episode: str,
-    known: RepairStatus | None,
+    pass_: Pass, bookie_id: BookieId, episode: str, known: RepairStatus | None
 ) -> RepairStatus | None:
     """`known`, and what the jobs of that episode say by now."""
-    jobs = [job for job in observed.jobs if _is_attempt(job, bookie_id, episode)]
+    jobs = [job for job in pass_.observed.jobs if _is_attempt(job, bookie_id, episode)]
     latest = max(jobs, key=lambda job: job.attempt, default=None)
     if latest is not None and (known is None or latest.attempt >= known.attempt):
-        return _from_job(episode, latest, cluster.spec.repair, known)
+        return _from_job(episode, latest, pass_.spec.repair, known)
     if known is not None and known.state == "Running":
-        return _vanished(known, cluster.spec.repair, now=observed.now)
+        return _vanished(known, pass_.spec.repair, now=pass_.now)
     return known
 
 
@@ -209,14 +185,12 @@ def _vanished(known: RepairStatus, repair: Repair, *, now: datetime) -> RepairSt
     )
 
 
-def _stop(
-    job: Job, cluster: BookieCluster, judged: Mapping[BookieId, Judged], observed: Observed
-) -> StopJob | None:
+def _stop(pass_: Pass, job: Job) -> StopJob | None:
     """A repair of an older boot works on marks that a newer one replaced; a hung one blocks all."""
-    late = overdue(job, cluster.spec, observed.now)
+    late = overdue(job, pass_.spec, pass_.now)
     if late is not None:
         return StopJob(job.name, late)
-    one = judged.get(job.bookie) if job.bookie is not None else None
+    one = pass_.judged.get(job.bookie) if job.bookie is not None else None
     boot = one.bookie.health.boot if one is not None and one.bookie.health else None
     if boot is not None and boot.epoch > job.boot_epoch:
         return StopJob(job.name, "BookieRestarted")
@@ -224,20 +198,17 @@ def _stop(
 
 
 def _next_due(
-    judged: Mapping[BookieId, Judged],
-    statuses: Mapping[BookieId, RepairStatus],
-    observed: Observed,
-    since: datetime | None,
+    pass_: Pass, statuses: Mapping[BookieId, RepairStatus], since: datetime | None
 ) -> BookieId | None:
     """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
-    asked = {task.spec.bookie for task in observed.tasks if is_waiting(task, TaskType.REPAIR)}
-    accepted_at = last_acceptance(observed.jobs)
+    asked = {task.spec.bookie for task in pass_.waiting(TaskType.REPAIR)}
+    accepted_at = last_acceptance(pass_.observed.jobs)
     due = []
     for bookie_id, status in statuses.items():
-        one = judged[bookie_id]
+        one = pass_.judged[bookie_id]
         if not one.is_booted or not one.has_marks or status.state == "Running":
             continue
-        is_time = status.next_attempt_at is None or observed.now >= status.next_attempt_at
+        is_time = status.next_attempt_at is None or pass_.now >= status.next_attempt_at
         is_freed = _is_freed(status, accepted_at) or _is_freed(status, since)
         if is_time or is_freed or bookie_id in asked:
             due.append((status.attempt, bookie_id))
@@ -252,11 +223,11 @@ def _is_freed(status: RepairStatus, moment: datetime | None) -> bool:
     return moment > status.ended_at
 
 
-def _refusal(cluster: BookieCluster, observed: Observed, bookie_id: BookieId) -> Refusal | None:
-    if cluster.spec.paused:
+def _refusal(pass_: Pass, bookie_id: BookieId) -> Refusal | None:
+    if pass_.spec.paused:
         return Refusal("Repair", "Paused", "spec.paused is true", bookie=bookie_id)
-    if not observed.metadata.reachable:
-        why = f"the metadata store does not answer: {observed.metadata.message}"
+    if not pass_.observed.metadata.reachable:
+        why = f"the metadata store does not answer: {pass_.observed.metadata.message}"
         return Refusal("Repair", "MetadataUnreachable", why, bookie=bookie_id)
     return None
 

@@ -1,10 +1,8 @@
 """The status object of a pass: per bookie, totals, blocked actions, and one word for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
-
-from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.status import (
@@ -12,7 +10,6 @@ from bookie_operator.model.status import (
     Blocked,
     BookieState,
     BookieStatus,
-    ClusterStatus,
     Condition,
     ConditionType,
     DiskStatus,
@@ -23,9 +20,10 @@ from bookie_operator.model.status import (
     RepairStatus,
     whole_milliseconds,
 )
-from bookie_operator.observed import DiskHealth, Health, Observed
+from bookie_operator.observed import DiskHealth, Health
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 _PHASES: Final = {"Draining": "Draining", "RolloutHalted": "Blocked", "Blocked": "Blocked"}
@@ -45,15 +43,14 @@ _COMING_WORDS: Final = {
 
 
 def bookie_status(
-    spec: ClusterSpec,
+    pass_: Pass,
     one: Judged,
     *,
-    before: BookieStatus | None,
     repair: RepairStatus | None,
     fix_held: str,
-    now: datetime,
 ) -> BookieStatus:
     """One bookie's entry; what it does not say now is kept from the previous status."""
+    before = pass_.previous.bookie(one.bookie.id)
     health = one.bookie.health
     boot = health.boot if health else None
     process = one.bookie.process
@@ -68,7 +65,7 @@ def bookie_status(
     return BookieStatus(
         id=one.bookie.id,
         state=one.state,
-        state_since=_since(one, before, now=now),
+        state_since=_since(one, before, now=pass_.now),
         message=one.message[:1024],
         boot_epoch=boot.epoch if boot else facts.boot_epoch,
         last_shutdown=shutdown,
@@ -87,7 +84,7 @@ def bookie_status(
         pod=host.pod if host else facts.pod,
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
-        disks=_disks(spec, one, before=facts, health=health),
+        disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],
     )
@@ -99,13 +96,13 @@ def _since(one: Judged, before: BookieStatus | None, *, now: datetime) -> dateti
     return whole_milliseconds(now)
 
 
-def replicas(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> int:
+def replicas(pass_: Pass) -> int:
     """Bookies that run, or did and are to run again: a pod that is replaced is away a moment."""
-    known = {one.id for one in previous.bookies if one.boot_epoch}
+    known = {one.id for one in pass_.previous.bookies if one.boot_epoch}
     return sum(
         one.bookie.process is not None
         or (bookie_id in known and one.state is not BookieState.LEAVING)
-        for bookie_id, one in judged.items()
+        for bookie_id, one in pass_.judged.items()
     )
 
 
@@ -144,44 +141,37 @@ def _told(health: Health | None, role: DiskRole, index: int) -> DiskHealth | Non
     return mine[index] if index < len(mine) else None
 
 
-def limbo_totals(
-    judged: Mapping[BookieId, Judged],
-    previous: ClusterStatus,
-    *,
-    incidents: Sequence[Incident],
-) -> LimboTotals:
+def limbo_totals(pass_: Pass, *, incidents: Sequence[Incident]) -> LimboTotals:
     cleared = 0
-    for bookie_id, one in judged.items():
-        before = previous.bookie(bookie_id)
+    for bookie_id, one in pass_.judged.items():
+        before = pass_.previous.bookie(bookie_id)
         boot = one.bookie.health.boot if one.bookie.health else None
         if before is not None and boot is not None and boot.epoch == before.boot_epoch:
             cleared += max(0, before.limbo_ledgers - one.limbo)
-    marked = tuple(bookie_id for bookie_id, one in judged.items() if one.has_marks)
+    marked = tuple(bookie_id for bookie_id, one in pass_.judged.items() if one.has_marks)
     since = [i.detected_at for i in open_incidents(incidents) if i.bookie in marked]
     return LimboTotals(
-        ledgers=sum(one.limbo for one in judged.values()),
-        unchecked=sum(one.unchecked for one in judged.values()),
+        ledgers=sum(one.limbo for one in pass_.judged.values()),
+        unchecked=sum(one.unchecked for one in pass_.judged.values()),
         bookies=marked,
         oldest_since=min(since, default=None),
-        cleared_total=previous.limbo.cleared_total + cleared,
+        cleared_total=pass_.previous.limbo.cleared_total + cleared,
     )
 
 
-def blocked(
-    refusals: Sequence[Refusal], previous: ClusterStatus, *, now: datetime
-) -> tuple[Blocked, ...]:
+def blocked(pass_: Pass, refusals: Sequence[Refusal]) -> tuple[Blocked, ...]:
     """Refusals as status, each with the time since which the same predicate refuses it.
 
     Of more than a status can hold the first: those that the planner weighs come before what failed.
     """
-    since = {(b.bookie, b.action, b.predicate): b.since for b in previous.blocked}
+    since = {(b.bookie, b.action, b.predicate): b.since for b in pass_.previous.blocked}
     return tuple(
         Blocked(
             bookie=refusal.bookie,
             action=refusal.action,
             predicate=refusal.predicate,
             since=since.get(
-                (refusal.bookie, refusal.action, refusal.predicate), whole_milliseconds(now)
+                (refusal.bookie, refusal.action, refusal.predicate), whole_milliseconds(pass_.now)
             ),
             message=refusal.message[:1024],
         )
@@ -189,12 +179,12 @@ def blocked(
     )
 
 
-def metadata_status(observed: Observed, previous: ClusterStatus) -> MetadataStatus:
+def metadata_status(pass_: Pass) -> MetadataStatus:
     """The instance id is kept for life: another one later is another cluster's metadata."""
-    seen = observed.metadata
-    known = previous.metadata.instance_id
+    seen = pass_.observed.metadata
+    known = pass_.previous.metadata.instance_id
     return MetadataStatus(
-        url=seen.url or previous.metadata.url,
+        url=seen.url or pass_.previous.metadata.url,
         reachable=seen.reachable,
         instance_id=known or seen.instance_id or "",
     )

@@ -7,7 +7,6 @@ done. It gives way to repairs and drains as a scrub does; scrubs give way to it.
 answer, not a failure: only a person can take what it names out of the way.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -19,8 +18,8 @@ from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed, RereplicationReport
 from bookie_operator.plan.actions import Action, StartJob
-from bookie_operator.plan.attempts import followed, running, stops, told, wants_to_run
-from bookie_operator.plan.states import Judged, is_settled
+from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
+from bookie_operator.plan.passes import Pass
 
 MESSAGE_MAX: Final = 1024
 
@@ -38,31 +37,28 @@ class Rereplications:
         return wants_to_run(self.status, self.actions)
 
 
-def rereplications(
-    cluster: BookieCluster,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    previous: RereplicationStatus,
-    gives_way_to: str,
-) -> Rereplications:
+def rereplications(pass_: Pass, *, gives_way_to: str) -> Rereplications:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
+
+    previous = pass_.previous.rereplication
 
     def figures(job: Job) -> dict[str, Any] | None:
         return _figures(job, previous)
 
     kind = JobKind.REREPLICATE
-    status = followed(cluster, observed, previous, kind=kind, figures=figures)
-    actions = stops(cluster, observed, kind, gives_way_to=gives_way_to)
-    is_busy = bool(running(observed, kind) or gives_way_to)
-    if is_busy or cluster.spec.paused or not is_settled(judged, observed):
+    status = followed(pass_, previous, kind=kind, figures=figures)
+    actions = stops(pass_, kind, gives_way_to=gives_way_to)
+    is_busy = bool(pass_.running(kind) or gives_way_to)
+    if is_busy or pass_.spec.paused or not pass_.is_settled:
         return Rereplications(status, actions)
-    wish = _next(cluster, observed, status)
+    wish = _next(pass_, status)
     if wish is None:
         return Rereplications(status, actions)
     if wish.status.phase is TaskPhase.PENDING:  # what failed before was another wish
         status = status.model_copy(update={"failures": 0, "next_at": None})
-    return Rereplications(status, [_start(cluster, status.attempt + 1, wish)], wish.metadata.name)
+    return Rereplications(
+        status, [_start(pass_.cluster, status.attempt + 1, wish)], wish.metadata.name
+    )
 
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:
@@ -109,26 +105,24 @@ def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
     return max(moments, default=None)
 
 
-def _next(
-    cluster: BookieCluster, observed: Observed, status: RereplicationStatus
-) -> BookieTask | None:
+def _next(pass_: Pass, status: RereplicationStatus) -> BookieTask | None:
     """The task whose turn it is: one that was begun goes before one that waits."""
-    unended = [task for task in observed.tasks if _is_open(cluster.spec, observed, task)]
+    unended = [task for task in pass_.observed.tasks if _is_open(pass_, task)]
     begun = [task for task in unended if task.status.phase is TaskPhase.RUNNING]
     if not begun:
         return next(iter(unended), None)
-    is_time = status.next_at is None or observed.now >= status.next_at
-    may_go_on = is_time and status.failures < cluster.spec.repair.max_attempts
+    is_time = status.next_at is None or pass_.now >= status.next_at
+    may_go_on = is_time and status.failures < pass_.spec.repair.max_attempts
     return begun[0] if may_go_on else None
 
 
-def _is_open(spec: ClusterSpec, observed: Observed, task: BookieTask) -> bool:
+def _is_open(pass_: Pass, task: BookieTask) -> bool:
     """It asks for work that no job has answered."""
     if task.spec.type is not TaskType.REREPLICATE or task.status.phase.is_final:
         return False
-    mine = (job for job in observed.jobs if job.name == task.status.target)
+    mine = (job for job in pass_.observed.jobs if job.name == task.status.target)
     is_answered = any(job.rereplication is not None for job in mine)
-    return not (is_answered or mistake(spec, task))
+    return not (is_answered or mistake(pass_.spec, task))
 
 
 def _start(cluster: BookieCluster, attempt: int, task: BookieTask) -> StartJob:

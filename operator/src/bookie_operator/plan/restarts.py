@@ -5,15 +5,15 @@ anything is in limbo or anybody else is out, and within the loss budget. Dead pr
 platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s concern.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import ClusterSpec, is_smaller
-from bookie_operator.model.status import BookieState, ClusterStatus
-from bookie_operator.observed import Bookie, Observed
+from bookie_operator.model.cluster import is_smaller
+from bookie_operator.model.status import BookieState
+from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import (
     Action,
     BookieTemplate,
@@ -27,6 +27,7 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import GONE, Judged
 
 NAMED_MAX: Final = 5
@@ -40,38 +41,33 @@ STEADY_AFTER: Final = timedelta(seconds=10)
 
 
 def provision(
-    spec: ClusterSpec,
-    observed: Observed,
-    previous: ClusterStatus,
-    *,
-    kept: Sequence[BookieId] = (),
-    away: Collection[BookieId] = (),
+    pass_: Pass, *, kept: Sequence[BookieId] = (), away: Collection[BookieId] = ()
 ) -> Steps:
     """What must exist before a bookie can run, and then the bookie. Destroys nothing.
 
     `kept`: bookies that must run although they are not wanted any more; `away`: those that must not
     now, since a job works on their disks.
     """
-    names = (*spec.bookie_ids, *kept)
-    if spec.paused:
+    names = (*pass_.spec.bookie_ids, *kept)
+    if pass_.spec.paused:
         return [], []
     actions: list[Action] = []
     for bookie_id in names:
-        present = observed.bookie(bookie_id).volumes
-        template = template_of(spec, bookie_id)
+        present = pass_.observed.bookie(bookie_id).volumes
+        template = template_of(pass_.spec, bookie_id)
         actions += [
             CreateVolume(bookie_id, disk) for disk in template.disks if disk.name not in present
         ]
-    lineage = lineage_refusal(observed, previous)
+    lineage = lineage_refusal(pass_)
     if lineage is not None:
         return actions, [lineage]
-    if not observed.metadata.reachable:
+    if not pass_.observed.metadata.reachable:
         return actions, []
-    if observed.metadata.instance_id is None:
+    if pass_.observed.metadata.instance_id is None:
         return [*actions, InitialiseMetadata()], []
     for bookie_id in names:
-        bookie = observed.bookie(bookie_id)
-        template = template_of(spec, bookie_id)
+        bookie = pass_.observed.bookie(bookie_id)
+        template = template_of(pass_.spec, bookie_id)
         usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
         complete = usable >= {disk.name for disk in template.disks}
         if complete and bookie_id not in away and _needs_start(bookie, template):
@@ -79,30 +75,30 @@ def provision(
     return actions, []
 
 
-def expansions(spec: ClusterSpec, observed: Observed) -> list[Action]:
+def expansions(pass_: Pass) -> list[Action]:
     """Volumes that are smaller than wanted; a size that cannot be read is left alone."""
-    if spec.paused:
+    if pass_.spec.paused:
         return []
     return [
         ExpandVolume(bookie_id, disk)
-        for bookie_id in spec.bookie_ids
-        for disk in template_of(spec, bookie_id).disks
-        if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
+        for bookie_id in pass_.spec.bookie_ids
+        for disk in template_of(pass_.spec, bookie_id).disks
+        if (volume := pass_.observed.bookie(bookie_id).volumes.get(disk.name)) is not None
         and not volume.is_terminating
         and is_smaller(volume.size, disk.size)
     ]
 
 
-def other_classes(spec: ClusterSpec, observed: Observed) -> list[Refusal]:
+def other_classes(pass_: Pass) -> list[Refusal]:
     """Volumes of another class than the spec has by now: a volume keeps the one it was made with.
 
     Told in one sentence, whatever their number; a class that nobody names may be any.
     """
     found = [
         f"{bookie_id} {disk.name} ({volume.storage_class})"
-        for bookie_id in spec.bookie_ids
-        for disk in template_of(spec, bookie_id).disks
-        if (volume := observed.bookie(bookie_id).volumes.get(disk.name)) is not None
+        for bookie_id in pass_.spec.bookie_ids
+        for disk in template_of(pass_.spec, bookie_id).disks
+        if (volume := pass_.observed.bookie(bookie_id).volumes.get(disk.name)) is not None
         and disk.storage_class
         and volume.storage_class not in ("", disk.storage_class)
     ]
@@ -121,12 +117,16 @@ def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:
     return process is None or (not process.running and process.revision != template.revision)
 
 
-def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | None:
+def lineage_refusal(pass_: Pass) -> Refusal | None:
     """Another metadata instance than before: nothing is started on it (it knows no ledger)."""
-    known = previous.metadata.instance_id
-    if not known or not observed.metadata.reachable or observed.metadata.instance_id == known:
+    known = pass_.previous.metadata.instance_id
+    if (
+        not known
+        or not pass_.observed.metadata.reachable
+        or pass_.observed.metadata.instance_id == known
+    ):
         return None
-    found = observed.metadata.instance_id or "none (an empty store)"
+    found = pass_.observed.metadata.instance_id or "none (an empty store)"
     return Refusal(
         action="Start",
         predicate="LineageMismatch",
@@ -135,26 +135,24 @@ def lineage_refusal(observed: Observed, previous: ClusterStatus) -> Refusal | No
     )
 
 
-def restarts(
-    spec: ClusterSpec, judged: Mapping[BookieId, Judged], budget: Budget, *, now: datetime
-) -> Steps:
+def restarts(pass_: Pass, budget: Budget) -> Steps:
     """Restarts that changed settings, volumes or a hung process ask for. While a bookie is out
     nobody else is taken out, so that the broken one comes first; and one that fails with new
     settings halts the rest.
     """
     actions: list[Action] = []
     refusals = []
-    for bookie_id in spec.bookie_ids:
-        bookie, template = judged[bookie_id].bookie, template_of(spec, bookie_id)
-        reason = _restart_reason(bookie, template) or _hung(judged[bookie_id], now)
+    for bookie_id in pass_.spec.bookie_ids:
+        bookie, template = pass_.judged[bookie_id].bookie, template_of(pass_.spec, bookie_id)
+        reason = _restart_reason(bookie, template) or _hung(pass_.judged[bookie_id], pass_.now)
         if bookie.process is None or reason is None:
             continue
-        rolls = reason == SETTINGS_CHANGED and judged[bookie_id].state not in FAILING
+        rolls = reason == SETTINGS_CHANGED and pass_.judged[bookie_id].state not in FAILING
         refusal = (
-            (_halted(spec, judged, bookie_id) if rolls else None)
-            or (_given_up(judged[bookie_id]) if reason == HUNG else None)
+            (_halted(pass_, bookie_id) if rolls else None)
+            or (_given_up(pass_.judged[bookie_id]) if reason == HUNG else None)
             or budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
-            or (_hurried(spec, judged, bookie_id, now=now) if rolls else None)
+            or (_hurried(pass_, bookie_id) if rolls else None)
         )
         if refusal is None:
             actions.append(RestartBookie(template, bookie.process.instance, reason))
@@ -163,22 +161,20 @@ def restarts(
     return actions, refusals
 
 
-def _renewed(spec: ClusterSpec, judged: Mapping[BookieId, Judged]) -> list[Judged]:
+def _renewed(pass_: Pass) -> list[Judged]:
     """Those that have the new settings."""
     found = []
-    for bookie_id in spec.bookie_ids:
-        process = judged[bookie_id].bookie.process
-        if process is not None and process.revision == template_of(spec, bookie_id).revision:
-            found.append(judged[bookie_id])
+    for bookie_id in pass_.spec.bookie_ids:
+        process = pass_.judged[bookie_id].bookie.process
+        if process is not None and process.revision == template_of(pass_.spec, bookie_id).revision:
+            found.append(pass_.judged[bookie_id])
     return found
 
 
-def _halted(
-    spec: ClusterSpec, judged: Mapping[BookieId, Judged], candidate: BookieId
-) -> Refusal | None:
+def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
     """A bookie that serves keeps its old settings while one fails with the new ones, also when
     that one serves between two ends."""
-    for one in _renewed(spec, judged):
+    for one in _renewed(pass_):
         ends = one.ends.in_row
         if one.state not in FAILING and not ends:
             continue
@@ -190,15 +186,13 @@ def _halted(
     return None
 
 
-def _hurried(
-    spec: ClusterSpec, judged: Mapping[BookieId, Judged], candidate: BookieId, *, now: datetime
-) -> Refusal | None:
-    for one in _renewed(spec, judged):
+def _hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    for one in _renewed(pass_):
         process = one.bookie.process
         if (
             process is None
             or process.started_at is None
-            or not timedelta(0) <= now - process.started_at < STEADY_AFTER
+            or not timedelta(0) <= pass_.now - process.started_at < STEADY_AFTER
         ):
             continue
         seconds = STEADY_AFTER.total_seconds()

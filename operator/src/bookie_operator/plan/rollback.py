@@ -5,25 +5,21 @@ names disks, copies and ends of ledgers as they were: whatever rests on it may d
 forgotten. People are told by the condition MetadataRolledBack.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
-from bookie.protocol.ids import BookieId
-
-from bookie_operator.observed import Health
 from bookie_operator.plan.actions import Refusal
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.passes import Pass
 
 ROLLED_BACK: Final = "MetadataRolledBack"
 """Predicate of all that is refused meanwhile."""
 
 
-def rolled_back(judged: Mapping[BookieId, Judged]) -> str:
+def rolled_back(pass_: Pass) -> str:
     """What shows that the metadata store was put back to an earlier state; empty = nothing known.
 
     One bookie's word is enough, and so is its last one.
     """
-    told = {name: health.metadata_rolled_back for name, health in healths(judged).items()}
+    told = {name: health.metadata_rolled_back for name, health in pass_.healths.items()}
     return "; ".join(f"{name}: {why}" for name, why in told.items() if why)
 
 
@@ -32,10 +28,3 @@ def rolled_back_refusal(action: str, why: str, bookie: str = "") -> Refusal | No
     if not why:
         return None
     return Refusal(action, ROLLED_BACK, f"the metadata store looks rolled back: {why}", bookie)
-
-
-def healths(judged: Mapping[BookieId, Judged]) -> dict[BookieId, Health]:
-    """What each bookie said, now or a short while ago."""
-    return {
-        name: one.bookie.health for name, one in judged.items() if one.bookie.health is not None
-    }

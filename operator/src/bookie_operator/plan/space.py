@@ -5,17 +5,13 @@ so at once. This is told at three times as much, so that a person is in time. Wh
 in the message: it changes with every entry, and a status should not.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
-from bookie.protocol.ids import BookieId
-
 from bookie_operator.model.cluster import DiskRole
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.status import ConditionType
 from bookie_operator.observed import DiskHealth
 from bookie_operator.plan.findings import Verdict
-from bookie_operator.plan.rollback import healths
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.passes import Pass
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
@@ -31,18 +27,17 @@ NAMED_MAX: Final = 5
 """Disks that a message names."""
 
 
-def space_low(judged: Mapping[BookieId, Judged], previous: ClusterStatus) -> Verdict:
+def space_low(pass_: Pass) -> Verdict:
     """The condition SpaceLow."""
-    told = healths(judged)
+    told = pass_.healths
     disks = [(f"{name} {_name(disk)}", disk) for name, one in told.items() for disk in one.disks]
     low = [_sentence(name, disk) for name, disk in disks if _is_low(disk)]
-    if not low and previous.is_true(ConditionType.SPACE_LOW):
+    if not low and pass_.previous.is_true(ConditionType.SPACE_LOW):
         low = [_sentence(name, disk) for name, disk in disks if _is_low(disk, RESUME)]
     if low:
         more = f"; {len(low) - NAMED_MAX} more" if len(low) > NAMED_MAX else ""
         return "True", "DiskNearlyFull", "; ".join(low[:NAMED_MAX]) + more
-    silent = [name for name, one in judged.items() if not one.is_booted]
-    if silent:
+    if silent := pass_.silent:
         return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
     return "False", "EnoughSpace", ""
 

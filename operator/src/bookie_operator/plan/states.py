@@ -5,7 +5,6 @@ limbo, or silent. What is not known counts as impaired, and counts of limbo are 
 the previous status for as long as the bookie itself says nothing newer.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -245,15 +244,3 @@ def refusal_of(one: Judged) -> str:
     """The reason of a boot that was refused."""
     disks = one.bookie.health.disks if one.bookie.health else ()
     return refusal_reason({disk.verdict for disk in disks}, one.message)
-
-
-def is_settled(judged: Mapping[BookieId, Judged], observed: Observed) -> bool:
-    """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
-    metadata = observed.metadata
-    if not metadata.reachable or metadata.instance_id is None:
-        return False
-    return all(one.is_booted for one in judged.values()) and not marks_total(judged)
-
-
-def marks_total(judged: Mapping[BookieId, Judged]) -> int:
-    return sum(one.limbo + one.unchecked for one in judged.values())

@@ -5,7 +5,7 @@ belong to; this file replaces disks on request (a voluntary disruption: the loss
 follows every task.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -26,6 +26,7 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rebuilds import begun, follow_rebuild
 from bookie_operator.plan.rebuilds import job_name as rebuild_name
 from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
@@ -40,13 +41,11 @@ _JOBS: Final = {
 }
 
 
-def replacements(
-    spec: ClusterSpec, observed: Observed, budget: Budget
-) -> tuple[list[ReplaceVolume], list[Refusal]]:
+def replacements(pass_: Pass, budget: Budget) -> tuple[list[ReplaceVolume], list[Refusal]]:
     """Disks to replace on request, gated like every other disruption."""
     actions: list[ReplaceVolume] = []
     refusals = []
-    for action in dict.fromkeys([*_asked_for(spec, observed), *_deleted_in_use(spec, observed)]):
+    for action in dict.fromkeys([*_asked_for(pass_), *_deleted_in_use(pass_)]):
         refusal = budget.taking_refusal("ReplaceDisk", action.bookie_id, keeps_disks=False)
         if refusal is None:
             actions.append(action)
@@ -55,21 +54,25 @@ def replacements(
     return actions, refusals
 
 
-def _asked_for(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVolume]:
-    for task in observed.tasks:
+def _asked_for(pass_: Pass) -> Iterator[ReplaceVolume]:
+    for task in pass_.observed.tasks:
         if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
             continue
         bookie_id = BookieId(task.spec.bookie)
-        volume = observed.bookie(bookie_id).volumes.get(task.spec.disk)
-        if volume is None or mistake(spec, task) or task.status.target not in ("", volume.uid):
+        volume = pass_.observed.bookie(bookie_id).volumes.get(task.spec.disk)
+        if (
+            volume is None
+            or mistake(pass_.spec, task)
+            or task.status.target not in ("", volume.uid)
+        ):
             continue
         yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
 
 
-def _deleted_in_use(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVolume]:
+def _deleted_in_use(pass_: Pass) -> Iterator[ReplaceVolume]:
     """A volume that somebody deleted stays as long as its bookie runs: let it go in good order."""
-    for bookie_id in spec.bookie_ids:
-        bookie = observed.bookie(bookie_id)
+    for bookie_id in pass_.spec.bookie_ids:
+        bookie = pass_.observed.bookie(bookie_id)
         if bookie.process is None:
             continue
         for volume in bookie.volumes.values():
@@ -77,16 +80,16 @@ def _deleted_in_use(spec: ClusterSpec, observed: Observed) -> Iterator[ReplaceVo
                 yield ReplaceVolume(bookie_id, volume.disk, uid=volume.uid)
 
 
-def expired(spec: ClusterSpec, observed: Observed) -> list[DeleteTask]:
+def expired(pass_: Pass) -> list[DeleteTask]:
     """Finished tasks whose time is over; one of which nobody knows when it ended stays."""
-    if spec.paused:
+    if pass_.spec.paused:
         return []
     return [
         DeleteTask(task.metadata.name, task.metadata.uid)
-        for task in observed.tasks
+        for task in pass_.observed.tasks
         if task.status.phase.is_final
         and task.status.finished_at is not None
-        and observed.now - task.status.finished_at
+        and pass_.now - task.status.finished_at
         >= timedelta(seconds=task.spec.ttl_seconds_after_finished)
     ]
 
@@ -106,30 +109,19 @@ def mistake(spec: ClusterSpec, task: BookieTask) -> str:
 
 
 def task_statuses(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    *,
-    actions: Sequence[Action],
-    replicating: Rereplications,
-    audit: AuditStatus,
+    pass_: Pass, *, actions: Sequence[Action], replicating: Rereplications, audit: AuditStatus
 ) -> dict[str, TaskStatus]:
     """Task name -> its status after this pass, for those whose status changes."""
     changed = {}
-    for task in observed.tasks:
-        after = _follow(
-            spec, judged, observed,
-            task=task, actions=actions, replicating=replicating, audit=audit,
-        )  # fmt: skip
+    for task in pass_.observed.tasks:
+        after = _follow(pass_, task=task, actions=actions, replicating=replicating, audit=audit)
         if after != task.status:
             changed[task.metadata.name] = after
     return changed
 
 
 def _follow(
-    spec: ClusterSpec,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
+    pass_: Pass,
     *,
     task: BookieTask,
     actions: Sequence[Action],
@@ -138,48 +130,43 @@ def _follow(
 ) -> TaskStatus:
     if task.status.phase.is_final:
         return task.status
-    why_not = mistake(spec, task)
+    why_not = mistake(pass_.spec, task)
     if why_not:
-        return _ended(task, observed.now, TaskPhase.FAILED, why_not)
+        return _ended(task, pass_.now, TaskPhase.FAILED, why_not)
     if task.spec.type is TaskType.APPROVE_COOKIE_FIX:
-        return _follow_approval(task, judged, observed, actions)
+        return _follow_approval(pass_, task, actions)
     if task.spec.type is TaskType.REPLACE_DISK:
-        return _follow_replacement(task, observed, actions)
+        return _follow_replacement(task, pass_.observed, actions)
     if task.spec.type is TaskType.ACCEPT_LOSS:
-        return follow_acceptance(task, observed)
+        return follow_acceptance(task, pass_.observed)
     if task.spec.type is TaskType.INDEX_REBUILD:
         if any(isinstance(one, StartJob) and one.name == rebuild_name(task) for one in actions):
-            return begun(task, observed)
-        return follow_rebuild(spec, task, judged[BookieId(task.spec.bookie)], observed)
+            return begun(task, pass_.observed)
+        return follow_rebuild(pass_, task, pass_.judged[BookieId(task.spec.bookie)])
     if task.spec.type is TaskType.REREPLICATE:
-        limit = spec.repair.max_attempts
-        return follow_rereplication(task, observed, replicating, attempts_max=limit)
-    return _follow_job(task, judged, observed, actions, audit)
+        limit = pass_.spec.repair.max_attempts
+        return follow_rereplication(task, pass_.observed, replicating, attempts_max=limit)
+    return _follow_job(pass_, task, actions, audit)
 
 
-def _follow_approval(
-    task: BookieTask,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    actions: Sequence[Action],
-) -> TaskStatus:
+def _follow_approval(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
     approved = any(
         isinstance(action, ApproveCookieFix) and action.plan_id == task.spec.plan_id
         for action in actions
     )
     if approved:
-        return _started(task, observed.now, task.spec.plan_id)
-    health = judged[BookieId(task.spec.bookie)].bookie.health
+        return _started(task, pass_.now, task.spec.plan_id)
+    health = pass_.judged[BookieId(task.spec.bookie)].bookie.health
     if health is None:
         return task.status
     pending = health.cookie_fix.plan_id if health.cookie_fix else ""
     if health.phase.is_booted and task.status.phase is TaskPhase.RUNNING:
-        return _ended(task, observed.now, TaskPhase.SUCCEEDED, "the fix was made")
+        return _ended(task, pass_.now, TaskPhase.SUCCEEDED, "the fix was made")
     if health.phase.is_booted:
-        return _ended(task, observed.now, TaskPhase.FAILED, "no fix is pending on this bookie")
+        return _ended(task, pass_.now, TaskPhase.FAILED, "no fix is pending on this bookie")
     if health.phase is Phase.AWAITING_APPROVAL and pending and pending != task.spec.plan_id:
         why = f"another fix is pending: {pending}"
-        return _ended(task, observed.now, TaskPhase.FAILED, why)
+        return _ended(task, pass_.now, TaskPhase.FAILED, why)
     return task.status
 
 
@@ -200,32 +187,28 @@ def _follow_replacement(
 
 
 def _follow_job(
-    task: BookieTask,
-    judged: Mapping[BookieId, Judged],
-    observed: Observed,
-    actions: Sequence[Action],
-    audit: AuditStatus,
+    pass_: Pass, task: BookieTask, actions: Sequence[Action], audit: AuditStatus
 ) -> TaskStatus:
     kind = JobKind.MEND if is_for_all(task) else _JOBS[task.spec.type]
     if not task.status.target:
         for action in actions:
             if isinstance(action, StartJob) and action.kind is kind and _is_for(action, task):
-                return _started(task, observed.now, action.name)
+                return _started(task, pass_.now, action.name)
         if kind is JobKind.REPAIR:
-            one = judged[BookieId(task.spec.bookie)]
+            one = pass_.judged[BookieId(task.spec.bookie)]
             if one.is_booted and not one.has_marks:
-                return _ended(task, observed.now, TaskPhase.SUCCEEDED, _no_limbo(one, audit))
+                return _ended(task, pass_.now, TaskPhase.SUCCEEDED, _no_limbo(one, audit))
         return task.status
-    job = next((job for job in observed.jobs if job.name == task.status.target), None)
+    job = next((job for job in pass_.observed.jobs if job.name == task.status.target), None)
     if job is None and any(
         isinstance(a, StartJob) and a.name == task.status.target for a in actions
     ):
         return task.status  # it could not be made yet, and is tried again
     if job is None:
-        return _ended(task, observed.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
+        return _ended(task, pass_.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
     if job.running:  # how far it is
         return task.status.model_copy(update={"message": job.progress or task.status.message})
-    return _judged_job(task, job, judged, observed.now)
+    return _judged_job(pass_, task, job)
 
 
 def _no_limbo(one: Judged, audit: AuditStatus) -> str:
@@ -239,33 +222,37 @@ def _no_limbo(one: Judged, audit: AuditStatus) -> str:
     )
 
 
-def _judged_job(
-    task: BookieTask, job: Job, judged: Mapping[BookieId, Judged], now: datetime
-) -> TaskStatus:
+def _judged_job(pass_: Pass, task: BookieTask, job: Job) -> TaskStatus:
     if job.kind is JobKind.AUDIT:
         if job.audit is None:
-            return _ended(task, now, TaskPhase.FAILED, job.message or "the audit left no result")
+            return _ended(
+                task, pass_.now, TaskPhase.FAILED, job.message or "the audit left no result"
+            )
         word = "nothing found" if job.audit.is_clean else "see status.audit of the cluster"
-        return _ended(task, now, TaskPhase.SUCCEEDED, word)
+        return _ended(task, pass_.now, TaskPhase.SUCCEEDED, word)
     if job.kind is JobKind.SCRUB:
         if job.scrub is None:
-            return _ended(task, now, TaskPhase.FAILED, job.message or "the scrub left no result")
+            return _ended(
+                task, pass_.now, TaskPhase.FAILED, job.message or "the scrub left no result"
+            )
         word = (
             f"{job.scrub.corrupt_found} corrupt copies found, {job.scrub.corrupt_replaced} replaced"
         )
-        return _ended(task, now, TaskPhase.SUCCEEDED, word)
+        return _ended(task, pass_.now, TaskPhase.SUCCEEDED, word)
     if job.kind is JobKind.MEND:
         if job.mend is None:
-            return _ended(task, now, TaskPhase.FAILED, job.message or "the repair left no result")
+            return _ended(
+                task, pass_.now, TaskPhase.FAILED, job.message or "the repair left no result"
+            )
         word = f"{job.mend.entries_copied} entries copied, {job.mend.corrupt_replaced} replaced"
         left = f"; {job.mend.wrong} entries are not as they must be: {job.mend.message}"
         phase = TaskPhase.SUCCEEDED if job.mend.is_clean else TaskPhase.FAILED
-        return _ended(task, now, phase, word if job.mend.is_clean else word + left)
-    one = judged[BookieId(task.spec.bookie)]
+        return _ended(task, pass_.now, phase, word if job.mend.is_clean else word + left)
+    one = pass_.judged[BookieId(task.spec.bookie)]
     if one.has_marks:
         left = f"{one.limbo} ledgers in limbo, {one.unchecked} unchecked are left"
-        return _ended(task, now, TaskPhase.FAILED, left)
-    return _ended(task, now, TaskPhase.SUCCEEDED, "limbo is 0")
+        return _ended(task, pass_.now, TaskPhase.FAILED, left)
+    return _ended(task, pass_.now, TaskPhase.SUCCEEDED, "limbo is 0")
 
 
 def _is_for(action: StartJob, task: BookieTask) -> bool:

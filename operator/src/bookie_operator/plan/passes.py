@@ -1,0 +1,93 @@
+"""One pass over a cluster: what is wanted, what was seen, what the last pass concluded.
+
+Every concern of the planner gets this one object, and nothing in it changes while the pass lasts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.observed import Health, Job, JobKind, Observed
+from bookie_operator.plan.states import Judged, judge_all
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """See the module."""
+
+    cluster: BookieCluster
+    """The object; its spec is what is wanted."""
+    observed: Observed
+    """What is there, all of it seen at one moment."""
+    previous: ClusterStatus
+    """What the last pass published: all memory that the operator has."""
+    judged: Mapping[BookieId, Judged]
+    """Every bookie that is wanted, was known, or is there; in numeric order."""
+
+    @classmethod
+    def of(cls, cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> "Pass":
+        """Judges every bookie first, as all concerns rest on that."""
+        return cls(cluster, observed, previous, judge_all(cluster.spec, observed, previous))
+
+    @property
+    def name(self) -> str:
+        """The cluster's name, with which the names of its jobs begin."""
+        return self.cluster.metadata.name
+
+    @property
+    def spec(self) -> ClusterSpec:
+        return self.cluster.spec
+
+    @property
+    def now(self) -> datetime:
+        """When the fleet was observed: the only clock of the planner."""
+        return self.observed.now
+
+    @property
+    def is_new_generation(self) -> bool:
+        """The spec is another one than the last pass had; a first pass has nothing to compare."""
+        return self.previous.observed_generation not in (0, self.cluster.metadata.generation)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
+        metadata = self.observed.metadata
+        if not metadata.reachable or metadata.instance_id is None:
+            return False
+        return not self.silent and not self.marks
+
+    @property
+    def marks(self) -> int:
+        """Ledgers in limbo or unchecked, of all bookies."""
+        return sum(one.limbo + one.unchecked for one in self.judged.values())
+
+    @property
+    def silent(self) -> list[BookieId]:
+        """Bookies whose boot has not ended, so that their word is not known."""
+        return [bookie_id for bookie_id, one in self.judged.items() if not one.is_booted]
+
+    @property
+    def healths(self) -> dict[BookieId, Health]:
+        """What each bookie said, now or a short while ago."""
+        return {
+            bookie_id: one.bookie.health
+            for bookie_id, one in self.judged.items()
+            if one.bookie.health is not None
+        }
+
+    def running(self, kind: JobKind) -> list[Job]:
+        """Jobs of this kind that run now."""
+        return [job for job in self.observed.jobs if job.kind is kind and job.running]
+
+    def waiting(self, kind: TaskType) -> list[BookieTask]:
+        """Tasks of this kind whose job was not started yet."""
+        return [
+            task
+            for task in self.observed.tasks
+            if task.spec.type is kind and task.status.phase is TaskPhase.PENDING
+        ]
