@@ -14,8 +14,9 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport, DrainReport, RepairReport
 from bookie_operator.observe import Observer
-from bookie_operator.observed import AuditReport, DrainReport, JobKind, Phase, RepairReport
+from bookie_operator.observed import JobKind, Phase
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, bookie, cluster, fix_request
@@ -107,12 +108,12 @@ class World:
             done = replace(job, running=False, ended_at=at(self.seconds), exit_code=0)
             match job.kind:
                 case JobKind.AUDIT:
-                    done = replace(done, audit=AuditReport(ok=1))
+                    done = replace(done, report=AuditReport(ok=1))
                 case JobKind.REPAIR:
-                    done = replace(done, repair=RepairReport(entries_copied=7))
+                    done = replace(done, report=RepairReport(entries_copied=7))
                     self.control.healths[B0] = self.unclean(0)
                 case JobKind.DRAIN:
-                    done = replace(done, drain=DrainReport(ledgers_moved=5))
+                    done = replace(done, report=DrainReport(ledgers_moved=5))
                     self.control.healths[B3] = draining(0)
             self.platform.jobs_seen[job.name] = done
 

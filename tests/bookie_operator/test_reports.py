@@ -1,58 +1,71 @@
 """The engine's result objects, and what is made of broken ones."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.summary import summary_bytes, summary_of
-from bookie_operator.model.status import CLASSES_MAX, QuorumsStatus
-from bookie_operator.observed import ClassReport, LossReport
-from bookie_operator.reports import (
-    audit_report,
-    drain_report,
-    loss_report,
+from bookie_operator.model.reports import (
+    AuditReport,
+    DrainReport,
+    LossReport,
+    RepairReport,
+    Report,
+    RereplicationReport,
+    ScrubReport,
     message_of,
-    repair_report,
-    rereplication_report,
-    scrub_report,
 )
+from bookie_operator.model.status import CLASSES_MAX, ClassCounts, QuorumsStatus
+from bookie_operator.reports import REPORTS, report_of
 from repair_lab import AUDIT, RepairLab
+
+ReportType = TypeVar("ReportType", bound=Report)
+
+
+def read(model: type[ReportType], tree: dict[str, Any]) -> ReportType | None:
+    """The report of a job of the kind that leaves such a one."""
+    [kind] = [kind for kind, one in REPORTS.items() if one is model]
+    report = report_of(kind, tree)
+    assert report is None or isinstance(report, model)
+    return report
 
 
 def test_a_repairs_counts() -> None:
-    report = repair_report(
+    report = read(
+        RepairReport,
         {
             "engine": "spark-local",
             "spark_app_id": "local-1",
             "entries_copied": 7,
             "entries_copied_closed": 3,
             "ledgers": {"recovered": 2},
-        }
+        },
     )
     assert (report.entries_copied, report.entries_copied_closed) == (7, 3)
     assert report.ledgers_recovered == 2 and report.spark_app_id == "local-1"
 
 
 def test_an_audits_classes() -> None:
-    found = audit_report({"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
-    assert found is not None and found.no_copy == 1 and not found.is_clean
+    found = read(AuditReport, {"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
+    assert found is not None and found.no_copy == 1 and not found.clean
 
 
 def test_classes_of_any_name_are_counted_and_bounded() -> None:
     classes: dict[str, object] = {"corrupt": {"findings": 2, "entries": 9}, "new_one": {}}
     bad = {"Bad Name": {"findings": 1}, "odd": 3, "minus": {"findings": -1}}
-    found = audit_report({"audit": {"ok": 1}, "classes": classes | bad})
-    assert found is not None and found.classes["corrupt"] == ClassReport(2, 9)
+    found = read(AuditReport, {"audit": {"ok": 1}, "classes": classes | bad})
+    assert found is not None and found.classes["corrupt"] == ClassCounts(findings=2, entries=9)
     assert found.classes["minus"] == found.classes["odd"] == found.classes["new_one"]
     assert "Bad Name" not in found.classes
     many = {f"c{'x' * n}": {} for n in range(39)}
-    found = audit_report({"audit": {"ok": 1}, "classes": many})
+    found = read(AuditReport, {"audit": {"ok": 1}, "classes": many})
     assert found is not None and len(found.classes) == CLASSES_MAX
 
 
 def test_a_drains_counts() -> None:
-    report = drain_report(
+    report = read(
+        DrainReport,
         {
             "engine": "spark-kubernetes",
             "engine_reason": "asked for",
@@ -60,30 +73,30 @@ def test_a_drains_counts() -> None:
             "ledgers": {"moved": 5, "recovered": 1, "blocked": 2},
             "ledgers_left": 3,
             "entries_copied": 70,
-        }
+        },
     )
     assert (report.ledgers_moved, report.ledgers_left, report.ledgers_blocked) == (5, 3, 2)
     assert (report.engine_reason, report.executors, report.entries_copied) == ("asked for", 2, 70)
 
 
 def test_a_person_accepted_loss_is_counted() -> None:
-    found = audit_report({"audit": {"ok": 1}, "accepted_losses": [{"ledger_id": 4}]})
+    found = read(AuditReport, {"audit": {"ok": 1}, "accepted_losses": [{"ledger_id": 4}]})
     assert found is not None and found.accepted_losses == 1
 
 
 def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
     tree = {"audit_after": {"entries": 9, "ok": 9}, "corrupt_found": 2, "corrupt_replaced": 2}
-    found = scrub_report(tree)
-    assert found is not None and found.is_clean and found.entries == 9
-    resumed = scrub_report(tree | {"ledgers": {"considered": 2, "done_before": 5}})
+    found = read(ScrubReport, tree)
+    assert found is not None and found.clean and found.entries == 9
+    resumed = read(ScrubReport, tree | {"ledgers": {"considered": 2, "done_before": 5}})
     assert resumed is not None and resumed.ledgers == 7
-    left = scrub_report(tree | {"corrupt_replaced": 1})
-    lost = scrub_report(tree | {"audit_after": {"entries": 9, "missing": 1}})
-    assert left is not None and lost is not None and not left.is_clean and not lost.is_clean
+    left = read(ScrubReport, tree | {"corrupt_replaced": 1})
+    lost = read(ScrubReport, tree | {"audit_after": {"entries": 9, "missing": 1}})
+    assert left is not None and lost is not None and not left.clean and not lost.clean
 
 
 def test_a_scrub_without_its_closing_audit_is_no_report() -> None:
-    assert scrub_report({"corrupt_found": 2}) is None
+    assert read(ScrubReport, {"corrupt_found": 2}) is None
 
 
 def test_a_re_replications_counts() -> None:
@@ -91,8 +104,8 @@ def test_a_re_replications_counts() -> None:
     ledgers = {"moved": 5, "blocked": 1}
     marks = {"found": 3, "cleared": 2}
     tree = {"ledgers": ledgers, "marks": marks, "ledgers_left": 1, "refused": "stop it first"}
-    found = rereplication_report(tree | {"blocked": blocked})
-    assert found is not None and not found.is_clean and found.refused == "stop it first"
+    found = read(RereplicationReport, tree | {"blocked": blocked})
+    assert found is not None and not found.clean and found.refused == "stop it first"
     assert (found.ledgers_moved, found.blocked, found.marks_found, found.marks_cleared) == (
         5,
         1,
@@ -100,17 +113,17 @@ def test_a_re_replications_counts() -> None:
         2,
     )
     assert "StillRegistered: stop it first" in found.message
-    assert rereplication_report({"message": "no metadata store"}) is None
+    assert read(RereplicationReport, {"message": "no metadata store"}) is None
 
 
 @pytest.mark.parametrize("tree", [{}, {"audit": None}, {"audit": []}])
 def test_no_findings_no_report(tree: dict[str, object]) -> None:
-    assert audit_report(tree) is None
+    assert read(AuditReport, tree) is None
 
 
 @pytest.mark.parametrize("value", [-1, "5", None, 2.5])
 def test_what_is_no_count_counts_as_nothing(value: object) -> None:
-    assert repair_report({"entries_copied": value}).entries_copied == 0
+    assert read(RepairReport, {"entries_copied": value}).entries_copied == 0
 
 
 def test_the_first_block_is_told() -> None:
@@ -120,12 +133,14 @@ def test_the_first_block_is_told() -> None:
 
 def test_a_decisions_outcome() -> None:
     tree = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5, "recorded_on": ["bookie-0"]}
-    assert loss_report(tree) == LossReport(7, 4, lost_from=5, recorded_on=("bookie-0",))
+    assert read(LossReport, tree) == LossReport(
+        ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0",)
+    )
 
 
 @pytest.mark.parametrize("tree", [{}, {"ledger_id": 7}, {"ledger_id": "7", "last_entry_id": 4}])
 def test_a_decision_without_an_end_is_none(tree: dict[str, object]) -> None:
-    assert loss_report(tree) is None
+    assert read(LossReport, tree) is None
 
 
 async def audited(lab: RepairLab) -> dict[str, Any]:
@@ -141,7 +156,7 @@ async def test_what_an_audit_says_of_copies_arrives() -> None:
     open_one = await lab.ledger(ack=1)
     lab.fleet[1].lose(thin.ledger_id, [0, 1])
     lab.fleet[2].down = True
-    found = audit_report(await audited(lab))
+    found = read(AuditReport, await audited(lab))
     assert found is not None and found.last_copies is not None and found.last_copies.is_complete
     [held] = found.last_copies.held_by
     assert (held.known, held.perhaps, held.entries) == ((lab.ids[0],), (lab.ids[2],), 2)
@@ -149,7 +164,7 @@ async def test_what_an_audit_says_of_copies_arrives() -> None:
     assert found.quorums == QuorumsStatus(
         ack_asked=2, ack_lowest=1, copies_lowest=1, ledgers_lowest=(open_one.ledger_id,)
     )
-    assert found.classes["low_ack_quorum"] == ClassReport(1, 0)
+    assert found.classes["low_ack_quorum"] == ClassCounts(findings=1, entries=0)
 
 
 ROW: dict[str, object] = {"known": ["bookie-0"], "perhaps": [], "entries": 2, "ledgers": 1}
@@ -168,21 +183,23 @@ ROW: dict[str, object] = {"known": ["bookie-0"], "perhaps": [], "entries": 2, "l
 )
 def test_holders_that_cannot_be_read_are_missing_and_not_nobody(rows: object) -> None:
     told = {"groups": 1, "entries_left_out": 0, "held_by": rows}
-    found = audit_report({"audit": {"missing": 1}, "last_copies": told})
+    found = read(AuditReport, {"audit": {"missing": 1}, "last_copies": told})
     assert found is not None and found.last_copies is not None
     assert not found.last_copies.is_complete
-    whole = audit_report({"audit": {"missing": 1}, "last_copies": told | {"held_by": [ROW]}})
+    whole = read(AuditReport, {"audit": {"missing": 1}, "last_copies": told | {"held_by": [ROW]}})
     assert whole is not None and whole.last_copies is not None and whole.last_copies.is_complete
 
 
 @pytest.mark.parametrize("told", [None, {}, {"groups": 1}, {"groups": "1", "entries_left_out": 0}])
 def test_of_an_engine_that_does_not_count_them_nothing_is_known(told: object) -> None:
-    found = audit_report({"audit": {"missing": 1}, "last_copies": told, "quorums": {}})
+    found = read(AuditReport, {"audit": {"missing": 1}, "last_copies": told, "quorums": {}})
     assert found is not None and found.last_copies is None and found.quorums is None
 
 
 def test_a_scrub_tells_who_holds_what_it_could_not_replace() -> None:
     told = {"groups": 1, "entries_left_out": 0, "held_by": [ROW]}
-    found = scrub_report({"audit_after": {"entries": 9}, "corrupt_found": 1, "last_copies": told})
+    found = read(
+        ScrubReport, {"audit_after": {"entries": 9}, "corrupt_found": 1, "last_copies": told}
+    )
     assert found is not None and found.last_copies is not None
     assert found.last_copies.held_by[0].known == ("bookie-0",)

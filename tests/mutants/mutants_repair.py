@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a repair that was seen running runs until its bookie has marks again",
         stands_for=("D1 findings that nobody repairs",),
         file=PLAN_REPAIR,
-        old="known = _while_away(cluster, one.bookie.id, observed, before)",
+        old="known = _while_away(pass_, one.bookie.id, before)",
         new="known = before",
         tests=(
             PLAN + "TestRepairs::test_a_later_boot_without_marks_is_audited_though_its_repair_was_"
@@ -274,7 +274,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a bookie that was away cleanly asks for no audit",
         stands_for=("D2 verified by an audit from before",),
         file=PLANS,
-        old="        is_asked=bool(suspected) or is_disturbed(judged, previous),\n",
+        old="        is_asked=bool(suspected) or is_disturbed(pass_),\n",
         new="        is_asked=bool(suspected),\n",
         tests=(
             MEND

@@ -15,12 +15,13 @@ from bookie.protocol.errors import BookieError, UnavailableError
 from bookie.protocol.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.reports import message_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
 from bookie_operator.platform.processes import exit_reason
-from bookie_operator.reports import message_of, with_report
+from bookie_operator.reports import with_report
 from planned_bookie import Clock, HostedBookie
 from planned_jobs import URL, Tree
 

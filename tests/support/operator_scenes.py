@@ -7,9 +7,9 @@ from typing import Any
 
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import (
-    AuditReport,
     Bookie,
     BootRecord,
     CookieFixRequest,
@@ -156,7 +156,7 @@ def audited(report: AuditReport = CLEAN, attempt: int = 1, *, began: float = 0) 
     """An audit that has ended, a second after it began."""
     return Job(
         f"demo-audit-{attempt}", JobKind.AUDIT, attempt, running=False,
-        started_at=at(began), ended_at=at(began + 1), audit=report,
+        started_at=at(began), ended_at=at(began + 1), report=report,
     )  # fmt: skip
 
 

@@ -16,13 +16,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask
 from bookie.wire.identity import Identity, refusal
 
-from bookie_operator.observed import (
-    BootRecord,
-    CookieFixRequest,
-    DiskHealth,
-    Health,
-    Phase,
-)
+from bookie_operator.observed import BootRecord, CookieFixRequest, DiskHealth, Health, Phase
 
 LOGGER: Final = logging.getLogger(__name__)
 DEADLINE_S: Final = 3.0

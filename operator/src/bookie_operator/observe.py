@@ -24,14 +24,7 @@ from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX
-from bookie_operator.observed import (
-    Bookie,
-    Health,
-    LeftOver,
-    MetadataView,
-    Observed,
-    by_number,
-)
+from bookie_operator.observed import Bookie, Health, LeftOver, MetadataView, Observed, by_number
 from bookie_operator.platform import Platform
 
 METADATA_DEADLINE_S: Final = 5.0

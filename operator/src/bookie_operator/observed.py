@@ -8,13 +8,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.status import LastCopies, QuorumsStatus
+from bookie_operator.model.reports import Report
 from bookie_operator.model.task import BookieTask
 
+ReportType = TypeVar("ReportType", bound=Report)
 STEADY: Final = timedelta(seconds=60)
 """A process that runs this long is no longer counted as ending in a row."""
 
@@ -200,146 +201,6 @@ class JobKind(StrEnum):
     """On the disks of one bookie, which is away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineUse:
-    """Which engine did the work, why that one, and the Spark application where it was Spark."""
-
-    engine: str = ""
-    engine_reason: str = ""
-    spark_app_id: str = ""
-    executors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RepairReport(EngineUse):
-    """What a repair said it did. Counts for people; completion is the bookies' to tell."""
-
-    entries_recovered: int = 0
-    entries_copied: int = 0
-    entries_copied_closed: int = 0
-    ledgers_recovered: int = 0
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainReport(EngineUse):
-    """What a drain moved off its bookie, and what it could not move yet."""
-
-    ledgers_moved: int = 0
-    ledgers_recovered: int = 0
-    ledgers_left: int = 0
-    ledgers_blocked: int = 0
-    entries_copied: int = 0
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RereplicationReport(EngineUse):
-    """What a re-replication moved to new members and mended; `refused`: why it did nothing, or no
-    more. `blocked`: ledgers that something was in the way of.
-    """
-
-    ledgers_moved: int = 0
-    ledgers_left: int = 0
-    blocked: int = 0
-    marks_found: int = 0
-    marks_cleared: int = 0
-    entries_copied: int = 0
-    refused: str = ""
-    message: str = ""
-
-    @property
-    def is_clean(self) -> bool:
-        return not (self.ledgers_left or self.blocked or self.marks_found > self.marks_cleared)
-
-
-@dataclass(frozen=True, slots=True)
-class ClassReport:
-    """One class of findings: how many ledgers or bookies, and how many entries of them."""
-
-    findings: int = 0
-    entries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AuditReport(EngineUse):
-    """Findings of a whole audit, by class. `classes`: all that the engine knows, by name."""
-
-    ledgers: int = 0
-    entries: int = 0
-    ok: int = 0
-    missing: int = 0
-    unknown: int = 0
-    below_write_quorum: int = 0
-    below_ack_quorum: int = 0
-    no_copy: int = 0
-    lost: int = 0
-    """In a durable loss record: every member of the write set said it has no copy."""
-    accepted_losses: int = 0
-    """Ledgers that a person let close at a possible loss."""
-    classes: Mapping[str, ClassReport] = field(default_factory=dict)
-    quorums: QuorumsStatus | None = None
-    last_copies: LastCopies | None = None
-
-    @property
-    def is_clean(self) -> bool:
-        return not (
-            self.missing
-            or self.unknown
-            or self.below_write_quorum
-            or self.below_ack_quorum
-            or self.no_copy
-            or self.lost
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ScrubReport:
-    """What a scrub of all ledgers read, found and replaced; `wrong`: entries that are not as they
-    must be after it, by any class of the audit that ends it. `blocked`: ledgers it did not finish.
-    """
-
-    ledgers: int = 0
-    entries: int = 0
-    corrupt_found: int = 0
-    corrupt_replaced: int = 0
-    last_copies: LastCopies | None = None
-    wrong: int = 0
-    blocked: int = 0
-    message: str = ""
-
-    @property
-    def is_clean(self) -> bool:
-        return self.corrupt_found <= self.corrupt_replaced and not (self.wrong or self.blocked)
-
-
-@dataclass(frozen=True, slots=True)
-class MendReport(EngineUse):
-    """What a repair of every ledger made good; `wrong`: entries that are not as they must be after
-    it, by any class of the audit that ends it. `blocked`: ledgers it did not finish."""
-
-    ledgers: int = 0
-    blocked: int = 0
-    wrong: int = 0
-    entries_copied: int = 0
-    corrupt_replaced: int = 0
-    message: str = ""
-
-    @property
-    def is_clean(self) -> bool:
-        return not (self.blocked or self.wrong)
-
-
-@dataclass(frozen=True, slots=True)
-class LossReport:
-    """How a ledger was closed by a person's decision; `lost_from` None = without giving up any."""
-
-    ledger_id: int
-    last_entry_id: int
-    lost_from: int | None = None
-    recorded_on: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """One run of the repair library, running or ended. `exit_code` None = not known."""
@@ -354,17 +215,16 @@ class Job:
     ended_at: datetime | None = None
     exit_code: int | None = None
     message: str = ""
-    repair: RepairReport | None = None
-    audit: AuditReport | None = None
-    loss: LossReport | None = None
-    drain: DrainReport | None = None
-    scrub: ScrubReport | None = None
-    rereplication: RereplicationReport | None = None
-    mend: MendReport | None = None
+    report: Report | None = None
+    """What it said at its end; None when it runs, or left no result."""
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
     progress: str = ""
     """How far it is by its own word while it runs (`bookie.progress`); empty = not known."""
+
+    def reported(self, kind: type[ReportType]) -> ReportType | None:
+        """Its report, when it left one of this kind."""
+        return self.report if isinstance(self.report, kind) else None
 
 
 @dataclass(frozen=True, slots=True)

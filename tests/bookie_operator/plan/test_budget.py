@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport, ScrubReport
 from bookie_operator.model.status import (
     ClusterStatus,
     ConditionType,
@@ -14,16 +15,7 @@ from bookie_operator.model.status import (
     LossBudgetStatus,
     QuorumsStatus,
 )
-from bookie_operator.observed import (
-    AuditReport,
-    Bookie,
-    BootRecord,
-    Job,
-    JobKind,
-    Observed,
-    Phase,
-    ScrubReport,
-)
+from bookie_operator.observed import Bookie, BootRecord, Job, JobKind, Observed, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
@@ -50,7 +42,7 @@ def audit_job(report: AuditReport, *, seconds: float = 0, attempt: int = 1) -> J
         running=False,
         started_at=at(seconds),
         ended_at=at(seconds + 1),
-        audit=report,
+        report=report,
     )
 
 
@@ -212,8 +204,7 @@ class TestLastCopies:
             audit_job(AuditReport(), seconds=20),
             name="demo-scrub-1",
             kind=JobKind.SCRUB,
-            audit=None,
-            scrub=ScrubReport(entries=1000),
+            report=ScrubReport(entries=1000),
         )
         status = plan(cluster(), seen(jobs=[scrub], seconds=22), status).status
         made = plan(cluster(), seen(jobs=[scrub], seconds=23), status)
@@ -221,7 +212,7 @@ class TestLastCopies:
 
     def test_corrupt_copies_that_a_scrub_left_are_no_copies(self) -> None:
         left = ScrubReport(corrupt_found=1, wrong=1, last_copies=held((B0,)))
-        scrub = replace(audit_job(AuditReport()), kind=JobKind.SCRUB, audit=None, scrub=left)
+        scrub = replace(audit_job(AuditReport()), kind=JobKind.SCRUB, report=left)
         whole = audit_job(AuditReport(ok=1, last_copies=LastCopies()))
         made = plan(cluster(), seen(jobs=[scrub, whole], tasks=[REPLACE]), NOTHING)
         assert not taken(made) and refused(made).startswith("LastCopy: ")

@@ -9,8 +9,9 @@ from functools import cache
 
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import AuditReport, Bookie, Job, JobKind, Observed, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,
@@ -212,7 +213,7 @@ class Replicas(RuleBasedStateMachine):
             world.end(job.name, exit_code=0 if good else 1)
             actor = world.fleet.get(job.bookie or BookieId(""))
             if good and job.kind is JobKind.AUDIT:
-                world.jobs[job.name] = replace(world.jobs[job.name], audit=AuditReport(ok=1))
+                world.jobs[job.name] = replace(world.jobs[job.name], report=AuditReport(ok=1))
             if actor is None or not good:
                 continue
             if job.kind is JobKind.DRAIN and actor.draining:

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 from bookie.protocol.ids import BookieId
+from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
-from bookie_operator.observed import (
-    Bookie,
-    DrainReport,
-    Job,
-    JobKind,
-    MetadataView,
-    Observed,
-    Phase,
-)
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     DrainBookie,
@@ -243,7 +236,7 @@ class TestJobs:
         assert "no room" in made.status.blocked[-1].message
 
     def test_a_job_that_got_on_is_no_failure(self) -> None:
-        some = drain_job(exit_code=1, drain=DrainReport(ledgers_moved=3, engine="inline"))
+        some = drain_job(exit_code=1, report=DrainReport(ledgers_moved=3, engine="inline"))
         made = after(seen(), seen(draining(left=2), jobs=(some,), seconds=21))
         assert why_not(made) == ""
         assert made.status.drain is not None and made.status.drain.ledgers_moved == 3

@@ -8,18 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport, MendReport, RepairReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies
-from bookie_operator.observed import (
-    AuditReport,
-    Bookie,
-    Job,
-    JobKind,
-    MendReport,
-    MetadataView,
-    Observed,
-    Phase,
-    RepairReport,
-)
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
@@ -125,7 +116,7 @@ class World:
 
     def last_copies(self) -> list[frozenset[BookieId]]:
         """Who holds them by the last audit that came to its end."""
-        ended = [job for job in self.jobs.values() if job.audit is not None]
+        ended = [job for job in self.jobs.values() if job.report is not None]
         newest = max(ended, key=lambda job: job.attempt, default=None)
         told = newest.audit.last_copies if newest is not None and newest.audit else None
         return [frozenset(map(BookieId, one.known)) for one in told.held_by] if told else []
@@ -245,12 +236,12 @@ class Histories(RuleBasedStateMachine):
             return
         done = world.jobs[job.name]
         if job.kind is JobKind.AUDIT:
-            world.jobs[job.name] = replace(done, audit=audit_of(world.thin))
+            world.jobs[job.name] = replace(done, report=audit_of(world.thin))
             return
         if job.kind is JobKind.MEND:
-            world.jobs[job.name] = replace(done, mend=MendReport(entries_copied=1))
+            world.jobs[job.name] = replace(done, report=MendReport(entries_copied=1))
             return
-        world.jobs[job.name] = replace(done, repair=RepairReport(entries_copied=1))
+        world.jobs[job.name] = replace(done, report=RepairReport(entries_copied=1))
         assert job.bookie is not None
         actor = world.bookies[job.bookie]
         if actor.running and actor.phase is Phase.SERVING and actor.epoch == job.boot_epoch:

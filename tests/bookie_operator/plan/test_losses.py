@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 from bookie.protocol.ids import BookieId
+from bookie_operator.model.reports import LossReport
 from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import Bookie, Job, JobKind, LossReport, MetadataView
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob
 from bookie_operator.plan.losses import job_name, outcome
@@ -14,7 +15,9 @@ from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 WISH = task("accept-loss", ledger=7, entry=5, reason="power cut", approvedBy="ann")
-GIVEN_UP = LossReport(7, 4, lost_from=5, recorded_on=("bookie-0", "bookie-1"))
+GIVEN_UP = LossReport(
+    ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0", "bookie-1")
+)
 
 
 def crashed() -> tuple[Bookie, Bookie]:
@@ -95,7 +98,7 @@ def test_a_task_is_bound_to_its_job_once_that_is_seen() -> None:
 
 
 def test_an_ended_task_is_never_run_again() -> None:
-    over = bound(look(job(loss=GIVEN_UP)))
+    over = bound(look(job(report=GIVEN_UP)))
     assert over.status.phase == "Succeeded"
     assert not started(look(of=over)) and "task-1" not in look(of=over).tasks
 
@@ -107,7 +110,7 @@ def test_a_running_task_whose_job_vanished_is_not_run_again() -> None:
 
 
 def test_the_outcome_is_the_jobs() -> None:
-    status = look(job(loss=GIVEN_UP)).tasks["task-1"]
+    status = look(job(report=GIVEN_UP)).tasks["task-1"]
     assert status.phase == "Succeeded" and status.finished_at == at(30)
     assert status.message == (
         "ledger 7 closed at entry 4; entries from 5 on are given up, recorded on bookie-0, bookie-1"
@@ -117,8 +120,14 @@ def test_the_outcome_is_the_jobs() -> None:
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (LossReport(7, 9), "ledger 7 closed at entry 9; nothing had to be given up"),
-        (LossReport(7, -1, lost_from=0), "closed empty; entries from 0 on are given up"),
+        (
+            LossReport(ledger_id=7, last_entry_id=9),
+            "ledger 7 closed at entry 9; nothing had to be given up",
+        ),
+        (
+            LossReport(ledger_id=7, last_entry_id=-1, lost_from=0),
+            "closed empty; entries from 0 on are given up",
+        ),
     ],
 )
 def test_outcomes_in_words(report: LossReport, words: str) -> None:
@@ -147,7 +156,7 @@ class TestPossibleDataLoss:
 
     def test_an_accepted_loss_is_named_by_its_ledger(self) -> None:
         fleet = [bookie(name, losses_recorded=1) for name in (B0, B1)]
-        made = plan(cluster(), observed(*fleet, jobs=[job(loss=GIVEN_UP)]), ClusterStatus())
+        made = plan(cluster(), observed(*fleet, jobs=[job(report=GIVEN_UP)]), ClusterStatus())
         assert (loss(made).status, loss(made).reason) == ("True", "LossAccepted")
         assert "1 ledger was closed at a possible loss by a person's word (7)" in loss(made).message
         assert "bookie-0, bookie-1 hold records" in loss(made).message
@@ -173,11 +182,11 @@ class TestPossibleDataLoss:
         seen = observed(bookie(B1, losses_recorded=1), tasks=[wish])
         undecided = plan(cluster(), seen, ClusterStatus())
         assert not any(isinstance(one, ReplaceVolume) for one in undecided.actions)
-        accepted = plan(cluster(), replace(seen, jobs=(job(loss=GIVEN_UP),)), ClusterStatus())
+        accepted = plan(cluster(), replace(seen, jobs=(job(report=GIVEN_UP),)), ClusterStatus())
         assert any(isinstance(one, ReplaceVolume) for one in accepted.actions)
 
     def test_a_ledger_closed_without_a_loss_is_none(self) -> None:
-        made = look(job(loss=LossReport(7, 9)))
+        made = look(job(report=LossReport(ledger_id=7, last_entry_id=9)))
         assert loss(made).status == "False"
 
 
@@ -185,7 +194,7 @@ def test_an_audit_follows_a_decision() -> None:
     audit = audited()
     calm = plan(cluster(), observed(seconds=2, jobs=[audit]), ClusterStatus())
     assert not [one for one in calm.actions if isinstance(one, StartJob)]
-    made = plan(cluster(), observed(seconds=30, jobs=[audit, job(loss=GIVEN_UP)]), calm.status)
+    made = plan(cluster(), observed(seconds=30, jobs=[audit, job(report=GIVEN_UP)]), calm.status)
     [one] = [one for one in made.actions if isinstance(one, StartJob)]
     assert one.kind is JobKind.AUDIT
 
@@ -204,6 +213,6 @@ def test_a_repair_that_was_blocked_tries_again_at_once() -> None:
     seen = observed(crashed()[0], seconds=21, jobs=[stuck])
     waiting = plan(cluster(), seen, ClusterStatus())
     assert not [one for one in waiting.actions if isinstance(one, StartJob) and one.bookie_id]
-    freed = replace(seen, jobs=(stuck, job(loss=GIVEN_UP)))
+    freed = replace(seen, jobs=(stuck, job(report=GIVEN_UP)))
     made = plan(cluster(), freed, waiting.status)
     assert [o.bookie_id for o in made.actions if isinstance(o, StartJob) and o.bookie_id] == [B0]

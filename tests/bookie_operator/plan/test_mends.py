@@ -5,31 +5,24 @@ from dataclasses import replace
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.reports import AuditReport, MendReport
+from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase
-from bookie_operator.observed import (
-    AuditReport,
-    Bookie,
-    ClassReport,
-    Job,
-    JobKind,
-    MendReport,
-    Phase,
-)
+from bookie_operator.observed import Bookie, Job, JobKind, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0 = BookieId("bookie-0")
 MISSING = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
-CORRUPT = AuditReport(ledgers=3, ok=90, classes={"corrupt": ClassReport(1, 2)})
+CORRUPT = AuditReport(ledgers=3, ok=90, classes={"corrupt": ClassCounts(findings=1, entries=2)})
 UNKNOWN = AuditReport(ledgers=3, ok=90, unknown=6)
 
 
 def mended(attempt: int = 1, *, at_s: float = 10, report: MendReport | None = None) -> Job:
     return Job(
         f"demo-mend-{attempt}", JobKind.MEND, attempt, running=False,
-        started_at=at(at_s), ended_at=at(at_s + 1), mend=report or MendReport(entries_copied=6),
+        started_at=at(at_s), ended_at=at(at_s + 1), report=report or MendReport(entries_copied=6),
     )  # fmt: skip
 
 
@@ -96,7 +89,7 @@ def test_an_audit_of_its_own_follows_before_another_round() -> None:
 
 def test_no_round_follows_while_audits_fail() -> None:
     first = after(audited(MISSING), mended(), seconds=12).status
-    failed = replace(audited(MISSING, 2, began=13), audit=None, message="no engine")
+    failed = replace(audited(MISSING, 2, began=13), report=None, message="no engine")
     made = after(failed, mended(), seconds=22, before=first)
     assert made.status.audit.failures == 1 and not started(made)
 

@@ -4,17 +4,10 @@ from dataclasses import replace
 
 import pytest
 from bookie.protocol.ids import BookieId
+from bookie_operator.model.reports import AuditReport, RepairReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
 from bookie_operator.model.task import TASK_TTL_SECONDS, BookieTask, TaskPhase, TaskStatus
-from bookie_operator.observed import (
-    AuditReport,
-    Bookie,
-    Job,
-    JobKind,
-    MetadataView,
-    Phase,
-    RepairReport,
-)
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Phase
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
@@ -80,7 +73,7 @@ def settled() -> ClusterStatus:
         running=False,
         started_at=at(0),
         ended_at=at(1),
-        audit=AuditReport(ledgers=1, entries=1, ok=1),
+        report=AuditReport(ledgers=1, entries=1, ok=1),
     )
     return plan(cluster(), observed(seconds=2, jobs=[audit]), first.status).status
 
@@ -173,7 +166,7 @@ class TestUncleanStop:
 
     def test_only_the_bookies_own_count_clears(self) -> None:
         first = plan(cluster(), observed(unclean()), settled())
-        done = repair_job(exit_code=0, repair=RepairReport(entries_copied=7))
+        done = repair_job(exit_code=0, report=RepairReport(entries_copied=7))
         made = plan(cluster(), observed(unclean(), jobs=[done], seconds=21), first.status)
         assert made.status.incidents[0].cleared_at is None
         assert status_of(made, ConditionType.LIMBO_PRESENT) == "True"
@@ -181,7 +174,7 @@ class TestUncleanStop:
     def test_cleared_incident_counts_what_the_repair_reported(self) -> None:
         first = plan(cluster(), observed(unclean()), settled())
         report = RepairReport(entries_copied=7, entries_copied_closed=2, engine="inline")
-        done = repair_job(exit_code=0, repair=report)
+        done = repair_job(exit_code=0, report=report)
         seen = observed(unclean(limbo=0), jobs=[done], seconds=21)
         made = plan(cluster(), seen, first.status)
         [incident] = made.status.incidents

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import AuditReport, RereplicationReport, ScrubReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
-from bookie_operator.observed import (
-    AuditReport,
-    Job,
-    JobKind,
-    Observed,
-    RereplicationReport,
-    ScrubReport,
-)
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
 from operator_scenes import at, bookie, cluster, observed, task
@@ -115,7 +109,7 @@ def test_a_scrub_gives_way_to_it() -> None:
     scrubbing = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=at(10))
     made = look(scrubbing, tasks=(wish(),))
     assert started(made) and StopJob("demo-scrub-1", "RereplicationFirst") in made.actions
-    done = replace(scrubbing, running=False, ended_at=at(11), scrub=ScrubReport())
+    done = replace(scrubbing, running=False, ended_at=at(11), report=ScrubReport())
     daily = cluster(scrub={"schedule": "@daily"})
     status = ClusterStatus(scrub=ScrubStatus(scheduled_at=at(-90000)))
     beside = look(done, job(running=True), of=daily, status=status, seconds=2000)
@@ -130,31 +124,33 @@ def test_one_that_runs_for_too_long_is_stopped() -> None:
 
 def test_what_it_did_is_in_the_status_and_ends_the_task() -> None:
     tasks = after((wish(),), look(tasks=(wish(),)))
-    made = look(job(rereplication=DONE), tasks=tasks)
+    made = look(job(report=DONE), tasks=tasks)
     assert made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
     assert made.tasks["task-1"].message == "7 ledgers moved, 0 left, 2 of 2 marks cleared"
     status = made.status.rereplication
     assert (status.bookie, status.ledgers_moved, status.clean) == (OTHER, 7, True)
-    assert not started(look(job(rereplication=DONE), tasks=after(tasks, made), status=made.status))
+    assert not started(look(job(report=DONE), tasks=after(tasks, made), status=made.status))
 
 
 def test_a_refusal_is_the_tasks_answer_and_no_finding() -> None:
     tasks = after((wish(),), look(tasks=(wish(),)))
-    made = look(job(rereplication=REFUSED, exit_code=5), tasks=tasks)
+    made = look(job(report=REFUSED, exit_code=5), tasks=tasks)
     assert made.tasks["task-1"].phase is TaskPhase.FAILED
     assert "StillRegistered" in made.tasks["task-1"].message
     assert not started(made) and made.status.rereplication.clean is None
 
 
 def test_what_is_left_degrades_the_cluster_until_one_leaves_nothing() -> None:
-    left = replace(DONE, ledgers_left=1, blocked=1, message="1 blocked; 5 CopyIncomplete: gone")
-    made = look(job(rereplication=left))
+    left = DONE.model_copy(
+        update={"ledgers_left": 1, "blocked": 1, "message": "1 blocked; 5 CopyIncomplete: gone"}
+    )
+    made = look(job(report=left))
     degraded = made.status.condition(ConditionType.DEGRADED)
     assert degraded is not None and degraded.reason == "RereplicationFindings"
     assert "left 1 ledgers" in degraded.message and "CopyIncomplete" in degraded.message
-    refused = look(job(attempt=2, rereplication=REFUSED), status=made.status)
+    refused = look(job(attempt=2, report=REFUSED), status=made.status)
     assert refused.status.is_true(ConditionType.DEGRADED), "nothing was looked at"
-    clean = look(job(attempt=3, rereplication=DONE), status=refused.status)
+    clean = look(job(attempt=3, report=DONE), status=refused.status)
     assert not clean.status.is_true(ConditionType.DEGRADED)
 
 
@@ -183,9 +179,9 @@ def test_of_two_tasks_the_one_that_was_begun_goes_first() -> None:
 
 def test_an_audit_looks_after_copies_that_were_moved() -> None:
     done = Job("demo-audit-1", JobKind.AUDIT, 1, running=False, started_at=at(0), ended_at=at(1))
-    audited = replace(done, audit=AuditReport(ok=1))
+    audited = replace(done, report=AuditReport(ok=1))
     settled = look(audited).status
-    quiet = look(audited, job(rereplication=REFUSED), status=settled)
-    moved = look(audited, job(rereplication=DONE), status=settled)
+    quiet = look(audited, job(report=REFUSED), status=settled)
+    moved = look(audited, job(report=DONE), status=settled)
     kinds = [[a.kind for a in one.actions if isinstance(a, StartJob)] for one in (quiet, moved)]
     assert kinds == [[], [JobKind.AUDIT]]

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import ScrubReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
-from bookie_operator.observed import Job, JobKind, MetadataView, Observed, ScrubReport
+from bookie_operator.observed import Job, JobKind, MetadataView, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
 from operator_scenes import at, bookie, cluster, observed, task
@@ -69,10 +70,10 @@ def test_the_first_scrub_is_an_interval_after_the_schedule_began() -> None:
 
 
 def test_the_next_one_is_an_interval_after_the_last_began() -> None:
-    done = look(scrub_job(scrub=GOOD)).status.scrub
+    done = look(scrub_job(report=GOOD)).status.scrub
     assert done.clean and done.started_at == at(10)
-    assert not started(look(scrub_job(scrub=GOOD), status=done, seconds=DAY))
-    [job] = started(look(scrub_job(scrub=GOOD), status=done, seconds=DAY + 10))
+    assert not started(look(scrub_job(report=GOOD), status=done, seconds=DAY))
+    [job] = started(look(scrub_job(report=GOOD), status=done, seconds=DAY + 10))
     assert job.attempt == 2
 
 
@@ -122,7 +123,7 @@ def test_how_far_it_is_stands_in_the_status_and_the_task_while_it_runs() -> None
     asked = asked.model_copy(update={"status": look(tasks=(asked,)).tasks["task-1"]})
     made = look(scrub_job(running=True, progress="7 ledgers looked at"), tasks=(asked,))
     assert made.status.scrub.progress == made.tasks["task-1"].message == "7 ledgers looked at"
-    assert look(scrub_job(scrub=GOOD), status=made.status.scrub).status.scrub.progress == ""
+    assert look(scrub_job(report=GOOD), status=made.status.scrub).status.scrub.progress == ""
     assert look(scrub_job(), status=made.status.scrub).status.scrub.progress == ""
 
 
@@ -139,7 +140,7 @@ def test_what_it_could_not_mend_degrades_the_cluster_and_ends_the_task() -> None
     asked = task("scrub")
     asked = asked.model_copy(update={"status": look(tasks=(asked,)).tasks["task-1"]})
     bad = ScrubReport(ledgers=2, entries=30, corrupt_found=3, corrupt_replaced=2, blocked=1)
-    made = look(scrub_job(scrub=bad), tasks=(asked,))
+    made = look(scrub_job(report=bad), tasks=(asked,))
     assert made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
     assert made.tasks["task-1"].message == "3 corrupt copies found, 2 replaced"
     degraded = made.status.condition(ConditionType.DEGRADED)

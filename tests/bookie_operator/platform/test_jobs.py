@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from bookie.protocol.ids import BookieId
-from bookie_operator.observed import Job, JobKind, LossReport
+from bookie_operator.model.reports import AuditReport, LossReport
+from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
@@ -38,7 +39,7 @@ async def test_a_repairs_report_is_read_from_its_result(tmp_path: Path) -> None:
     assert jobs.start(REPAIR, metadata_url=URL)
     job = await ended(jobs)
     assert job.exit_code == 0 and job.boot_epoch == 2
-    assert job.repair is not None and job.repair.entries_copied == 5
+    assert job.report is not None and job.report.entries_copied == 5
 
 
 async def test_a_job_of_the_same_name_is_not_started_twice(tmp_path: Path) -> None:
@@ -56,14 +57,15 @@ async def test_the_next_operator_finds_ended_jobs_with_their_reports(tmp_path: P
     later = jobs_in(tmp_path, engine_like("{}"))
     later.adopt()
     assert list(later.jobs()) == [before]
-    assert before.audit is not None and before.audit.is_clean and before.audit.entries == 9
+    report = before.reported(AuditReport)
+    assert report is not None and report.clean and report.entries == 9
 
 
 @pytest.mark.parametrize("report", ["{}", "[]", '{"audit": 3}'])
 async def test_an_audit_without_findings_is_no_audit(tmp_path: Path, report: str) -> None:
     jobs = jobs_in(tmp_path, engine_like(report, code=1))
     jobs.start(AUDIT, metadata_url=URL)
-    assert (await ended(jobs)).audit is None
+    assert (await ended(jobs)).report is None
 
 
 async def test_a_running_repair_says_how_far_it_is(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
     jobs.start(REPAIR, metadata_url=URL)
     jobs.stop(REPAIR.name)
     job = await ended(jobs)
-    assert job.repair is None and "SIGKILL" in job.message
+    assert job.report is None and "SIGKILL" in job.message
 
 
 def test_the_engines_command_line() -> None:
@@ -103,7 +105,9 @@ async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:
     answer = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5, "recorded_on": ["bookie-0"]}
     jobs = jobs_in(tmp_path, answers(json.dumps(answer, indent=2), complaint="a warning"))
     assert jobs.start(ACCEPT, metadata_url=URL) and not jobs.start(ACCEPT, metadata_url=URL)
-    assert (await ended(jobs)).loss == LossReport(7, 4, lost_from=5, recorded_on=("bookie-0",))
+    assert (await ended(jobs)).report == LossReport(
+        ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0",)
+    )
     later = jobs_in(tmp_path, answers(""))
     later.adopt()
     assert list(later.jobs()) == list(jobs.jobs())
@@ -113,7 +117,7 @@ async def test_a_refused_decision_leaves_its_complaint(tmp_path: Path) -> None:
     jobs = jobs_in(tmp_path, answers("", code=5, complaint="error: members are away"))
     jobs.start(ACCEPT, metadata_url=URL)
     job = await ended(jobs)
-    assert job.loss is None and job.exit_code == 5
+    assert job.report is None and job.exit_code == 5
     assert job.message.endswith("error: members are away")
 
 

@@ -26,7 +26,8 @@ from bookie_operator.plan.actions import (
     RestartBookie,
     candidate_of,
 )
-from bookie_operator.plan.audits import Audits, audits, is_disturbed, last_audit
+from bookie_operator.plan.attempts import AUDITS, MENDS, SCRUBS
+from bookie_operator.plan.audits import Audits, audits, is_disturbed
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.collection import pausing
@@ -46,7 +47,7 @@ from bookie_operator.plan.failures import (
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.left_over import left_over
 from bookie_operator.plan.losses import acceptances
-from bookie_operator.plan.mends import Mends, last_mend, mends
+from bookie_operator.plan.mends import Mends, mends
 from bookie_operator.plan.news import condition_events, state_events
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
@@ -70,7 +71,7 @@ from bookie_operator.plan.restarts import (
     restarts,
 )
 from bookie_operator.plan.rollback import ROLLED_BACK
-from bookie_operator.plan.scrubs import Scrubs, last_scrub, scrubs
+from bookie_operator.plan.scrubs import Scrubs, scrubs
 from bookie_operator.plan.tasks import expired, replacements, task_statuses
 
 
@@ -160,8 +161,8 @@ def _weighed(pass_: Pass, *, incidents: Sequence[Incident]) -> tuple[Verdict, Bu
 
     What an audit that has ended by now has found counts at once, in this very pass.
     """
-    audit = last_audit(pass_)
-    copies = copies_of(pass_.spec, audit, last_scrub(pass_))
+    audit = AUDITS.followed(pass_)
+    copies = copies_of(pass_.spec, audit, SCRUBS.followed(pass_))
     loss = possible_data_loss(pass_, incidents=incidents, certain=copies.certain)
     budget = budget_of(pass_, copies=copies, is_loss_possible=is_undecided(loss))
     return loss, budget
@@ -171,7 +172,7 @@ def _looked_after(
     pass_: Pass, *, is_repairing: bool, gives_way_to: str, **how: Any
 ) -> tuple[Audits, Mends]:
     """Audits, and repairs of what they find: never both at once. `how`: see `audits`."""
-    known = last_mend(pass_)
+    known = MENDS.followed(pass_)
     auditing = audits(
         pass_,
         is_repairing=is_repairing or known.running,

@@ -2,59 +2,123 @@
 
 Audits, repairs of findings, scrubs and re-replications are such: the newest job's number names the
 next one, so that a restarted operator finds it again, and a failed one is tried again with growing
-waits.
+waits. `AUDITS` to `REREPLICATIONS` are the table of what they differ in.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from bookie_operator.model.status import AttemptStatus, whole_milliseconds
-from bookie_operator.observed import (
-    AuditReport,
-    Job,
-    JobKind,
-    MendReport,
-    RereplicationReport,
-    ScrubReport,
+from bookie.protocol.ids import BookieId
+
+from bookie_operator.model.cluster import ClusterSpec, RepairEngine
+from bookie_operator.model.status import (
+    AttemptStatus,
+    AuditStatus,
+    ClusterStatus,
+    MendStatus,
+    RereplicationStatus,
+    ScrubStatus,
+    whole_milliseconds,
 )
+from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Action, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.passes import Pass
 
 Status = TypeVar("Status", bound=AttemptStatus)
-Figures = Callable[[Job], Mapping[str, Any] | None]
-"""What the status says of a job that came to its end; None when it left no result."""
 
 
-def followed(pass_: Pass, previous: Status, *, kind: JobKind, figures: Figures) -> Status:
-    """The status after looking at the newest job of this kind."""
-    jobs = [job for job in pass_.observed.jobs if job.kind is kind]
-    job = max(jobs, key=lambda job: job.attempt, default=None)
-    if job is None or job.attempt < previous.attempt:
-        if not previous.running:
+@dataclass(frozen=True, slots=True)
+class Lifecycle(Generic[Status]):
+    """How jobs of one kind begin, end and are tried again."""
+
+    kind: JobKind
+    """Also the word in their names."""
+    last: Callable[[ClusterStatus], Status]
+    """Where the status has what is known of them."""
+    engine: Callable[[ClusterSpec], RepairEngine]
+    """What they run on."""
+
+    def followed(self, pass_: Pass) -> Status:
+        """The status after looking at the newest job of this kind."""
+        previous = self.last(pass_.previous)
+        jobs = [job for job in pass_.observed.jobs if job.kind is self.kind]
+        job = max(jobs, key=lambda job: job.attempt, default=None)
+        if job is None or job.attempt < previous.attempt:
+            if not previous.running:
+                return previous
+            return self._failed(pass_, previous.attempt, pass_.now, "the job is gone")
+        if job.running:
+            update: dict[str, Any] = {"running": True, "attempt": job.attempt}
+            update |= {"progress": job.progress, "message": job.waiting[:1024]}
+            return previous.model_copy(update=update)
+        if job.attempt == previous.attempt and not previous.running:
             return previous
-        return _failed(pass_, previous, kind, previous.attempt, pass_.now, "the job is gone")
-    if job.running:
-        told: dict[str, Any] = {"running": True, "attempt": job.attempt, "progress": job.progress}
-        return previous.model_copy(update=told | {"message": job.waiting[:1024]})
-    if job.attempt == previous.attempt and not previous.running:
-        return previous
-    found = figures(job)
-    if found is None or job.ended_at is None:
-        ended = job.ended_at or pass_.now
-        return _failed(pass_, previous, kind, job.attempt, ended, job.message or "no result")
-    return previous.model_copy(update=_ended(job, job.ended_at) | dict(found))
+        if job.report is None or job.ended_at is None:
+            ended = job.ended_at or pass_.now
+            return self._failed(pass_, job.attempt, ended, job.message or "no result")
+        return previous.model_copy(update=_ended(job, job.ended_at) | _figures(job, previous))
+
+    def stops(self, pass_: Pass, *, gives_way_to: str = "") -> list[Action]:
+        """Those that must end: for something more pressing, or by their own bounds."""
+        return [
+            StopJob(job.name, reason)
+            for job in pass_.running(self.kind)
+            if (reason := gives_way_to or overdue(job, pass_.spec, pass_.now))
+        ]
+
+    def start(
+        self,
+        pass_: Pass,
+        status: Status,
+        *,
+        bookie_id: BookieId | None = None,
+        options: tuple[str, ...] = (),
+    ) -> StartJob:
+        """The attempt after the last one that `status` knows."""
+        attempt = status.attempt + 1
+        return StartJob(
+            name=f"{pass_.name}-{self.kind.value}-{attempt}",
+            kind=self.kind,
+            engine=self.engine(pass_.spec).value,
+            attempt=attempt,
+            bookie_id=bookie_id,
+            options=options,
+        )
+
+    def _failed(self, pass_: Pass, attempt: int, ended: datetime, why: str) -> Status:
+        previous = self.last(pass_.previous)
+        failures = previous.failures + 1
+        return previous.model_copy(
+            update={
+                "running": False,
+                "attempt": attempt,
+                "failures": failures,
+                "next_at": whole_milliseconds(ended + backoff(failures, pass_.spec.repair)),
+                "message": f"{self.kind.value} {attempt} failed: {why}"[:1024],
+                "progress": "",
+            }
+        )
 
 
-def stops(pass_: Pass, kind: JobKind, *, gives_way_to: str = "") -> list[Action]:
-    """Those of this kind that must end: for something more pressing, or by their own bounds."""
-    return [
-        StopJob(job.name, reason)
-        for job in pass_.running(kind)
-        if (reason := gives_way_to or overdue(job, pass_.spec, pass_.now))
-    ]
+AUDITS: Final[Lifecycle[AuditStatus]] = Lifecycle(
+    JobKind.AUDIT, last=lambda status: status.audit, engine=lambda spec: spec.audit.engine
+)
+MENDS: Final[Lifecycle[MendStatus]] = Lifecycle(
+    JobKind.MEND, last=lambda status: status.mend, engine=lambda spec: spec.repair.engine
+)
+SCRUBS: Final[Lifecycle[ScrubStatus]] = Lifecycle(
+    JobKind.SCRUB,
+    last=lambda status: status.scrub,
+    engine=lambda spec: RepairEngine.INLINE,  # it is the bookies that take the time
+)
+REREPLICATIONS: Final[Lifecycle[RereplicationStatus]] = Lifecycle(
+    JobKind.REREPLICATE,
+    last=lambda status: status.rereplication,
+    engine=lambda spec: spec.repair.engine,
+)
 
 
 def wants_to_run(status: AttemptStatus, actions: Sequence[Action]) -> bool:
@@ -62,13 +126,14 @@ def wants_to_run(status: AttemptStatus, actions: Sequence[Action]) -> bool:
     return status.running or any(isinstance(action, StartJob) for action in actions)
 
 
-def told(
-    report: AuditReport | MendReport | ScrubReport | RereplicationReport,
-    status: type[AttemptStatus],
-) -> dict[str, Any]:
-    """What the status says as the report does, by the names that both have."""
-    names = [field.name for field in fields(report) if field.name in status.model_fields]
-    return {"clean": report.is_clean, **{name: getattr(report, name) for name in names}}
+def _figures(job: Job, previous: AttemptStatus) -> dict[str, Any]:
+    """What the status says as the report does, by the names that both have. A report whose `clean`
+    is None looked at nothing: what is known stays."""
+    names = type(previous).model_fields
+    found = {name: getattr(job.report, name) for name in names if hasattr(job.report, name)}
+    if "bookie" in names:
+        found["bookie"] = job.bookie or ""
+    return found if found["clean"] is not None else found | {"clean": previous.clean}
 
 
 def _ended(job: Job, ended: datetime) -> dict[str, Any]:
@@ -82,24 +147,3 @@ def _ended(job: Job, ended: datetime) -> dict[str, Any]:
         "message": "",
         "progress": "",
     }
-
-
-def _failed(
-    pass_: Pass,
-    previous: Status,
-    kind: JobKind,
-    attempt: int,
-    ended: datetime,
-    why: str,
-) -> Status:
-    failures = previous.failures + 1
-    return previous.model_copy(
-        update={
-            "running": False,
-            "attempt": attempt,
-            "failures": failures,
-            "next_at": whole_milliseconds(ended + backoff(failures, pass_.spec.repair)),
-            "message": f"{kind.value} {attempt} failed: {why}"[:1024],
-            "progress": "",
-        }
-    )

@@ -8,7 +8,7 @@ began before the last incident was cleared says nothing about what came after.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
@@ -17,14 +17,13 @@ from bookie_operator.model.schedule import due_after
 from bookie_operator.model.status import (
     AuditStatus,
     BookieState,
-    ClassCounts,
     Incident,
     whole_milliseconds,
 )
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, StartJob
-from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
+from bookie_operator.observed import Observed
+from bookie_operator.plan.actions import Action
+from bookie_operator.plan.attempts import AUDITS, wants_to_run
 from bookie_operator.plan.losses import last_acceptance
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import last_rereplication
@@ -66,12 +65,12 @@ def audits(
     copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
     `mended_at`: when a repair of findings ended last.
     """
-    status = last_audit(pass_)
+    status = AUDITS.followed(pass_)
     if pass_.is_new_generation:  # what made the last one fail may be mended
         status = status.model_copy(update={"next_at": None})
     if is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(pass_.now)})
-    actions = stops(pass_, JobKind.AUDIT)
+    actions = AUDITS.stops(pass_)
     if status.running or is_repairing or pass_.spec.paused or not pass_.observed.metadata.reachable:
         return Audits(status, actions)
     has_booted = len(pass_.silent) < len(pass_.judged)
@@ -89,11 +88,7 @@ def audits(
         is_better_now=is_mended or (is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
         is_taking_out=is_taking_out,
     ):
-        attempt = status.attempt + 1
-        name = f"{pass_.name}-audit-{attempt}"
-        engine = pass_.spec.audit.engine.value
-        options = _options(pass_)
-        actions.append(StartJob(name, JobKind.AUDIT, engine, attempt, options=options))
+        actions.append(AUDITS.start(pass_, status, options=_options(pass_)))
     return Audits(status, actions)
 
 
@@ -111,11 +106,6 @@ def is_disturbed(pass_: Pass) -> bool:
         if one.state in _TAKES_ENTRIES and epoch > before.boot_epoch:
             return True
     return False
-
-
-def last_audit(pass_: Pass) -> AuditStatus:
-    """What is known by the audits that have ended by now."""
-    return followed(pass_, pass_.previous.audit, kind=JobKind.AUDIT, figures=_figures)
 
 
 def _options(pass_: Pass) -> tuple[str, ...]:
@@ -155,17 +145,6 @@ def is_stale(pass_: Pass, status: AuditStatus) -> bool:
     next_one = due_after(schedule, status.finished_at)
     one_more = due_after(schedule, next_one) if next_one is not None else None
     return one_more is not None and pass_.now > one_more
-
-
-def _figures(job: Job) -> dict[str, Any] | None:
-    report = job.audit
-    if report is None:
-        return None
-    classes = {
-        name: ClassCounts(findings=one.findings, entries=one.entries)
-        for name, one in report.classes.items()
-    }
-    return told(report, AuditStatus) | {"classes": classes}
 
 
 def _is_wanted(

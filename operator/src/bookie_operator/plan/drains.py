@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import Repair
+from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import (
     BookieState,
     DrainPhase,
@@ -188,7 +189,9 @@ def _followed(pass_: Pass, before: DrainStatus) -> DrainStatus:
         if not before.is_running:
             return before
         gone = f"{before.message}; the job is gone and left no result".removeprefix("; ")
-        update = {"message": gone[:1024]} | _waiting(pass_.cluster, before.failures + 1, pass_.now)
+        update = {"message": gone[:1024]} | _waiting(
+            pass_.spec.repair, before.failures + 1, pass_.now
+        )
         return before.model_copy(update=update)
     if job.running:
         told: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
@@ -196,15 +199,17 @@ def _followed(pass_: Pass, before: DrainStatus) -> DrainStatus:
         return before.model_copy(update=told)
     if job.attempt == before.attempt and not before.is_running:
         return before
-    return before.model_copy(update={"attempt": job.attempt} | _counted(pass_.cluster, before, job))
+    return before.model_copy(
+        update={"attempt": job.attempt} | _counted(pass_.spec.repair, before, job)
+    )
 
 
-def _counted(cluster: BookieCluster, before: DrainStatus, job: Job) -> dict[str, Any]:
-    report = job.drain
+def _counted(repair: Repair, before: DrainStatus, job: Job) -> dict[str, Any]:
+    report = job.reported(DrainReport)
     moved = report.ledgers_moved if report is not None else 0
     failures = 0 if moved or job.exit_code == 0 else before.failures + 1
     ended = job.ended_at or job.started_at
-    update = {"message": job.message[:1024]} | _waiting(cluster, failures, ended)
+    update = {"message": job.message[:1024]} | _waiting(repair, failures, ended)
     if report is None:
         return update
     return update | {
@@ -217,9 +222,9 @@ def _counted(cluster: BookieCluster, before: DrainStatus, job: Job) -> dict[str,
     }
 
 
-def _waiting(cluster: BookieCluster, failures: int, ended: Any) -> dict[str, Any]:
+def _waiting(repair: Repair, failures: int, ended: Any) -> dict[str, Any]:
     """The next job waits; after one that got on, only until the bookie has counted again."""
-    wait = backoff(max(1, failures), cluster.spec.repair)
+    wait = backoff(max(1, failures), repair)
     return {
         "is_running": False,
         "progress": "",

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import (
     INCIDENTS_MAX,
     BookieStatus,
@@ -184,20 +185,19 @@ def _is_of(job: Job, incident: Incident) -> bool:
 
 def _with_reports(incident: Incident, jobs: Sequence[Job]) -> dict[str, Any]:
     fresh = [
-        job
+        (job, report)
         for job in jobs
-        if job.repair is not None and not job.running and job.name not in incident.counted_jobs
+        if (report := job.reported(RepairReport)) is not None and not job.running
+        if job.name not in incident.counted_jobs
     ]
     update: dict[str, Any] = {"attempts": max(incident.attempts, *(job.attempt for job in jobs))}
-    for job in fresh:
-        report = job.repair
-        assert report is not None
+    for _, report in fresh:
         for name in _SUMS:
             update[name] = update.get(name, getattr(incident, name)) + getattr(report, name)
         update |= {"engine": report.engine, "engine_reason": report.engine_reason}
         if report.spark_app_id:
             update |= {"spark_app_id": report.spark_app_id, "executors": report.executors}
-    counted = (*incident.counted_jobs, *(job.name for job in fresh))
+    counted = (*incident.counted_jobs, *(job.name for job, _ in fresh))
     return update | {"counted_jobs": counted[-100:]}
 
 

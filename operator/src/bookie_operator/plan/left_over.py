@@ -5,7 +5,7 @@ Information alone: nothing is wanted of anybody, and no action follows.
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster, bookie_name
+from bookie_operator.model.cluster import ClusterSpec, bookie_name
 from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.observed import by_number
 from bookie_operator.plan.passes import Pass
@@ -33,13 +33,13 @@ def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
                     bookie=bookie_id,
                     claims=seen.claims[:CLAIMS_MAX],
                     has_cookie=has_cookie,
-                    message=_told(pass_.cluster, bookie_id, has_claims=bool(seen.claims)),
+                    message=_told(pass_.spec, bookie_id, has_claims=bool(seen.claims)),
                 )
             )
     return tuple(listed[:LEFT_OVER_MAX])
 
 
-def _told(cluster: BookieCluster, bookie_id: BookieId, *, has_claims: bool) -> str:
+def _told(spec: ClusterSpec, bookie_id: BookieId, *, has_claims: bool) -> str:
     again = f"With {by_number(bookie_id)[1] + 1} replicas or more"
     if has_claims:
         return (
@@ -47,7 +47,7 @@ def _told(cluster: BookieCluster, bookie_id: BookieId, *, has_claims: bool) -> s
             "is on them. To free their space, delete the claims: then it would come back with new "
             "disks."
         )
-    policy = cluster.spec.cookie_fix.policy.value
+    policy = spec.cookie_fix.policy.value
     return (  # a cookie does not say how its bookie went
         "It is no member. Its cookie stays for good, as after a scale-down, and needs nothing. "
         f"{again} it comes back with new disks, by a cookie fix (policy {policy}). If it was not "

@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
+from bookie_operator.model.reports import LossReport
 from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
-from bookie_operator.observed import Job, JobKind, LossReport, Observed
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.plan.passes import Pass
@@ -68,11 +69,12 @@ def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
         status = TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job.name)
     if job.running:
         return status
-    if job.loss is None or job.exit_code not in (0, None):
+    loss = job.reported(LossReport)
+    if loss is None or job.exit_code not in (0, None):
         return status.ended(
             TaskPhase.FAILED, job.message or "the job left no result", at=observed.now
         )
-    return status.ended(TaskPhase.SUCCEEDED, outcome(job.loss), at=observed.now)
+    return status.ended(TaskPhase.SUCCEEDED, outcome(loss), at=observed.now)
 
 
 def outcome(loss: LossReport) -> str:
@@ -86,13 +88,18 @@ def outcome(loss: LossReport) -> str:
 
 def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
     """What was really given up, as far as its jobs are kept; by ledger."""
-    given_up = [job.loss for job in jobs if job.loss is not None and job.loss.lost_from is not None]
+    reports = [job.reported(LossReport) for job in jobs]
+    given_up = [loss for loss in reports if loss is not None and loss.lost_from is not None]
     return sorted(given_up, key=lambda loss: loss.ledger_id)
 
 
 def last_acceptance(jobs: Sequence[Job]) -> datetime | None:
     """When a person's decision last closed a ledger: repairs and audits see it anew."""
-    moments = [job.ended_at for job in jobs if job.loss is not None and job.ended_at is not None]
+    moments = [
+        job.ended_at
+        for job in jobs
+        if job.reported(LossReport) is not None and job.ended_at is not None
+    ]
     return max(moments, default=None)
 
 

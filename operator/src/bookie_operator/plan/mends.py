@@ -6,14 +6,14 @@ then an audit of its own looks, and the next round follows with a growing wait u
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from bookie_operator.model.cluster import BookieCluster, OnFindings
+from bookie_operator.model.cluster import OnFindings
 from bookie_operator.model.status import AuditStatus, MendStatus
 from bookie_operator.model.task import BookieTask, TaskType
-from bookie_operator.observed import Job, JobKind
-from bookie_operator.plan.actions import Action, Refusal, StartJob
-from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
+from bookie_operator.observed import JobKind
+from bookie_operator.plan.actions import Action, Refusal
+from bookie_operator.plan.attempts import MENDS, wants_to_run
 from bookie_operator.plan.audits import Audits
 from bookie_operator.plan.deadlines import backoff
 from bookie_operator.plan.passes import Pass
@@ -39,8 +39,8 @@ def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing. An
     audit that is due goes first: what the last one found may be no longer so."""
     audit = auditing.status
-    status = _counted(last_mend(pass_), pass_.previous.mend, audit)
-    actions = stops(pass_, JobKind.MEND, gives_way_to=gives_way_to)
+    status = _counted(MENDS.followed(pass_), pass_.previous.mend, audit)
+    actions = MENDS.stops(pass_, gives_way_to=gives_way_to)
     is_asked = any(map(is_for_all, pass_.waiting(TaskType.REPAIR)))
     is_wanted = is_asked or _is_due(pass_, status, audit)
     if pass_.running(JobKind.MEND) or not is_wanted:
@@ -50,18 +50,13 @@ def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     busy = any(job.running and job.kind not in _GIVES_WAY for job in pass_.observed.jobs)
     is_free = not (busy or auditing.wants_to_run)
     if is_free and not gives_way_to and pass_.is_settled:
-        actions.append(_start(pass_.cluster, status.attempt + 1))
+        actions.append(MENDS.start(pass_, status))
     return Mends(status, actions, [])
 
 
 def is_for_all(task: BookieTask) -> bool:
     """A repair that names no bookie is one of every ledger."""
     return task.spec.type is TaskType.REPAIR and not task.spec.bookie
-
-
-def last_mend(pass_: Pass) -> MendStatus:
-    """What is known by those that have ended by now."""
-    return followed(pass_, pass_.previous.mend, kind=JobKind.MEND, figures=_figures)
 
 
 def can_be_mended(audit: AuditStatus) -> int:
@@ -91,16 +86,3 @@ def _is_due(pass_: Pass, status: MendStatus, audit: AuditStatus) -> bool:
     looked = audit.started_at is not None and audit.started_at > status.finished_at
     waited = pass_.now - status.finished_at
     return looked and (not status.rounds or waited >= backoff(status.rounds, pass_.spec.repair))
-
-
-def _start(cluster: BookieCluster, attempt: int) -> StartJob:
-    return StartJob(
-        name=f"{cluster.metadata.name}-mend-{attempt}",
-        kind=JobKind.MEND,
-        engine=cluster.spec.repair.engine.value,
-        attempt=attempt,
-    )
-
-
-def _figures(job: Job) -> dict[str, Any] | None:
-    return None if job.mend is None else told(job.mend, MendStatus)

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster, ClusterSpec, DiskRole
+from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.refused import INDEX_LOST
 from bookie_operator.model.status import BookieState, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
@@ -49,7 +49,7 @@ def rebuilds(pass_: Pass) -> Rebuilds:
         if _is_given_up(pass_, task):
             continue
         one = pass_.judged[BookieId(task.spec.bookie)]
-        refusal = _refusal(pass_.cluster, task, one, is_busy=one.bookie.id in made.away)
+        refusal = _refusal(pass_.spec, task, one, is_busy=one.bookie.id in made.away)
         if refusal is None:
             made.actions.append(_start(pass_.spec, task, one))
             made.away.add(one.bookie.id)
@@ -122,10 +122,8 @@ def _outcome(task: BookieTask, job: Job, *, has_booted: bool) -> tuple[TaskPhase
     return TaskPhase.SUCCEEDED, f"{what} is built anew; {task.spec.bookie} boots, a repair follows"
 
 
-def _refusal(
-    cluster: BookieCluster, task: BookieTask, one: Judged, *, is_busy: bool
-) -> Refusal | None:
-    if cluster.spec.paused:
+def _refusal(spec: ClusterSpec, task: BookieTask, one: Judged, *, is_busy: bool) -> Refusal | None:
+    if spec.paused:
         return _wait(one, "Paused", "spec.paused is true")
     if one.is_booted:
         return _wait(one, "NotRefused", f"{one.bookie.id} has booted: nothing stops it for this")

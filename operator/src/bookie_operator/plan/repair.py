@@ -11,10 +11,11 @@ from datetime import datetime
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster, Repair
+from bookie_operator.model.cluster import Repair
+from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import RepairStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import BootRecord, Job, JobKind, Observed, RepairReport
+from bookie_operator.observed import BootRecord, Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance
@@ -60,7 +61,7 @@ def repairs(pass_: Pass) -> Repairs:
             refusals.append(refusal)
         else:
             actions += _stop_audits(pass_.observed)
-            actions.append(_start(pass_.cluster, statuses[due], pass_.judged[due]))
+            actions.append(_start(pass_, statuses[due], pass_.judged[due]))
     limit = pass_.spec.repair.max_attempts
     stalled = tuple(
         bookie_id
@@ -80,10 +81,6 @@ def generation_since(pass_: Pass) -> datetime | None:
 
 def episode_of(bookie_id: BookieId, boot_epoch: int) -> str:
     return f"{bookie_id}-{boot_epoch}"
-
-
-def job_name(cluster: BookieCluster, episode: str, attempt: int) -> str:
-    return f"{cluster.metadata.name}-{episode}-{attempt}"
 
 
 def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStatus | None:
@@ -155,7 +152,7 @@ def _is_attempt(job: Job, bookie_id: BookieId, episode: str) -> bool:
 
 
 def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None) -> RepairStatus:
-    ended, report = job.ended_at, job.repair or RepairReport()
+    ended, report = job.ended_at, job.reported(RepairReport) or RepairReport()
     return RepairStatus(
         episode=episode,
         ledgers_total=known.ledgers_total if known else 0,
@@ -241,14 +238,14 @@ def _stop_audits(observed: Observed) -> list[Action]:
     ]
 
 
-def _start(cluster: BookieCluster, status: RepairStatus, one: Judged) -> StartJob:
+def _start(pass_: Pass, status: RepairStatus, one: Judged) -> StartJob:
     boot = one.bookie.health.boot if one.bookie.health else None
     assert boot is not None
     attempt = status.attempt + 1
     return StartJob(
-        name=job_name(cluster, episode_of(one.bookie.id, boot.epoch), attempt),
+        name=f"{pass_.name}-{episode_of(one.bookie.id, boot.epoch)}-{attempt}",
         kind=JobKind.REPAIR,
-        engine=cluster.spec.repair.engine.value,
+        engine=pass_.spec.repair.engine.value,
         attempt=attempt,
         bookie_id=one.bookie.id,
         boot_epoch=boot.epoch,

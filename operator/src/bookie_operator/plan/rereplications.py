@@ -9,16 +9,17 @@ answer, not a failure: only a person can take what it names out of the way.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from bookie.protocol.ids import BookieId
 
-from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.reports import RereplicationReport
 from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
-from bookie_operator.observed import Job, JobKind, Observed, RereplicationReport
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, StartJob
-from bookie_operator.plan.attempts import followed, stops, told, wants_to_run
+from bookie_operator.plan.attempts import REREPLICATIONS, wants_to_run
 from bookie_operator.plan.passes import Pass
 
 MESSAGE_MAX: Final = 1024
@@ -39,16 +40,9 @@ class Rereplications:
 
 def rereplications(pass_: Pass, *, gives_way_to: str) -> Rereplications:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
-
-    previous = pass_.previous.rereplication
-
-    def figures(job: Job) -> dict[str, Any] | None:
-        return _figures(job, previous)
-
-    kind = JobKind.REREPLICATE
-    status = followed(pass_, previous, kind=kind, figures=figures)
-    actions = stops(pass_, kind, gives_way_to=gives_way_to)
-    is_busy = bool(pass_.running(kind) or gives_way_to)
+    status = REREPLICATIONS.followed(pass_)
+    actions = REREPLICATIONS.stops(pass_, gives_way_to=gives_way_to)
+    is_busy = bool(pass_.running(JobKind.REREPLICATE) or gives_way_to)
     if is_busy or pass_.spec.paused or not pass_.is_settled:
         return Rereplications(status, actions)
     wish = _next(pass_, status)
@@ -56,9 +50,9 @@ def rereplications(pass_: Pass, *, gives_way_to: str) -> Rereplications:
         return Rereplications(status, actions)
     if wish.status.phase is TaskPhase.PENDING:  # what failed before was another wish
         status = status.model_copy(update={"failures": 0, "next_at": None})
-    return Rereplications(
-        status, [_start(pass_.cluster, status.attempt + 1, wish)], wish.metadata.name
-    )
+    bookie_id = BookieId(wish.spec.bookie) if wish.spec.bookie else None
+    start = REREPLICATIONS.start(pass_, status, bookie_id=bookie_id)
+    return Rereplications(status, [start], wish.metadata.name)
 
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:
@@ -86,8 +80,9 @@ def follow_rereplication(
     job = next((job for job in observed.jobs if job.name == task.status.target), None)
     if job is not None and job.running:
         return task.status.model_copy(update={"message": job.progress or task.status.message})
-    if job is not None and job.rereplication is not None:
-        return _answered(task, job.rereplication, observed.now)
+    report = job.reported(RereplicationReport) if job is not None else None
+    if report is not None:
+        return _answered(task, report, observed.now)
     why = found.status.message or f"job {task.status.target} is gone"
     if found.status.failures >= attempts_max:
         return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
@@ -99,7 +94,7 @@ def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
     moments = [
         job.ended_at
         for job in jobs
-        if job.ended_at is not None and (report := job.rereplication) is not None
+        if job.ended_at is not None and (report := job.reported(RereplicationReport)) is not None
         if report.ledgers_moved or report.entries_copied
     ]
     return max(moments, default=None)
@@ -121,28 +116,8 @@ def _is_open(pass_: Pass, task: BookieTask) -> bool:
     if task.spec.type is not TaskType.REREPLICATE or task.status.phase.is_final:
         return False
     mine = (job for job in pass_.observed.jobs if job.name == task.status.target)
-    is_answered = any(job.rereplication is not None for job in mine)
+    is_answered = any(job.report is not None for job in mine)
     return not (is_answered or mistake(pass_.spec, task))
-
-
-def _start(cluster: BookieCluster, attempt: int, task: BookieTask) -> StartJob:
-    return StartJob(
-        name=f"{cluster.metadata.name}-rereplicate-{attempt}",
-        kind=JobKind.REREPLICATE,
-        engine=cluster.spec.repair.engine.value,
-        attempt=attempt,
-        bookie_id=BookieId(task.spec.bookie) if task.spec.bookie else None,
-    )
-
-
-def _figures(job: Job, previous: RereplicationStatus) -> dict[str, Any] | None:
-    report = job.rereplication
-    if report is None:
-        return None
-    found = told(report, RereplicationStatus) | {"bookie": job.bookie or ""}
-    if report.refused:  # nothing was looked at
-        return found | {"clean": previous.clean, "message": report.message[:MESSAGE_MAX]}
-    return found | {"message": report.message[:MESSAGE_MAX]}
 
 
 def _answered(task: BookieTask, report: RereplicationReport, now: datetime) -> TaskStatus:

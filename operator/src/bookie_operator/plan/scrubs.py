@@ -6,15 +6,14 @@ stays replaced.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from bookie_operator.model.cluster import BookieCluster, RepairEngine
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.schedule import NEVER, due_after
 from bookie_operator.model.status import ScrubStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import Job, JobKind
-from bookie_operator.plan.actions import Action, StartJob
-from bookie_operator.plan.attempts import followed, stops, told
+from bookie_operator.observed import JobKind
+from bookie_operator.plan.actions import Action
+from bookie_operator.plan.attempts import SCRUBS
 from bookie_operator.plan.passes import Pass
 
 
@@ -26,31 +25,18 @@ class Scrubs:
 
 def scrubs(pass_: Pass, *, gives_way_to: str) -> Scrubs:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
-    status = last_scrub(pass_)
+    status = SCRUBS.followed(pass_)
     status = _with_schedule(pass_, status)
-    actions = stops(pass_, JobKind.SCRUB, gives_way_to=gives_way_to)
+    actions = SCRUBS.stops(pass_, gives_way_to=gives_way_to)
     may_start = not (pass_.running(JobKind.SCRUB) or gives_way_to or pass_.spec.paused)
     if may_start and pass_.is_settled and _is_wanted(pass_, status):
-        actions.append(_start(pass_.cluster, status.attempt + 1))
+        actions.append(SCRUBS.start(pass_, status, options=_options(pass_.spec)))
     return Scrubs(status, actions)
 
 
-def last_scrub(pass_: Pass) -> ScrubStatus:
-    """What is known by the scrubs that have ended by now."""
-    return followed(pass_, pass_.previous.scrub, kind=JobKind.SCRUB, figures=_figures)
-
-
-def _start(cluster: BookieCluster, attempt: int) -> StartJob:
-    return StartJob(
-        name=f"{cluster.metadata.name}-scrub-{attempt}",
-        kind=JobKind.SCRUB,
-        engine=RepairEngine.INLINE.value,  # it is the bookies that take the time
-        attempt=attempt,
-        options=(
-            *("--read-rate", str(cluster.spec.scrub.read_bytes_per_second)),
-            *("--checkpoint", "metadata"),
-        ),
-    )
+def _options(spec: ClusterSpec) -> tuple[str, ...]:
+    rate = str(spec.scrub.read_bytes_per_second)
+    return ("--read-rate", rate, "--checkpoint", "metadata")
 
 
 def _with_schedule(pass_: Pass, status: ScrubStatus) -> ScrubStatus:
@@ -71,7 +57,3 @@ def _is_wanted(pass_: Pass, status: ScrubStatus) -> bool:
     last = status.started_at or status.scheduled_at
     due = due_after(pass_.spec.scrub.schedule, last) if last is not None else None
     return due is not None and pass_.now >= due
-
-
-def _figures(job: Job) -> dict[str, Any] | None:
-    return None if job.scrub is None else told(job.scrub, ScrubStatus)

@@ -12,6 +12,7 @@ from typing import Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed, Phase
@@ -223,36 +224,34 @@ def _no_limbo(one: Judged, audit: AuditStatus) -> str:
 
 
 def _judged_job(pass_: Pass, task: BookieTask, job: Job) -> TaskStatus:
-    if job.kind is JobKind.AUDIT:
-        if job.audit is None:
-            return _ended(
-                task, pass_.now, TaskPhase.FAILED, job.message or "the audit left no result"
-            )
-        word = "nothing found" if job.audit.is_clean else "see status.audit of the cluster"
-        return _ended(task, pass_.now, TaskPhase.SUCCEEDED, word)
-    if job.kind is JobKind.SCRUB:
-        if job.scrub is None:
-            return _ended(
-                task, pass_.now, TaskPhase.FAILED, job.message or "the scrub left no result"
-            )
-        word = (
-            f"{job.scrub.corrupt_found} corrupt copies found, {job.scrub.corrupt_replaced} replaced"
-        )
-        return _ended(task, pass_.now, TaskPhase.SUCCEEDED, word)
-    if job.kind is JobKind.MEND:
-        if job.mend is None:
-            return _ended(
-                task, pass_.now, TaskPhase.FAILED, job.message or "the repair left no result"
-            )
-        word = f"{job.mend.entries_copied} entries copied, {job.mend.corrupt_replaced} replaced"
-        left = f"; {job.mend.wrong} entries are not as they must be: {job.mend.message}"
-        phase = TaskPhase.SUCCEEDED if job.mend.is_clean else TaskPhase.FAILED
-        return _ended(task, pass_.now, phase, word if job.mend.is_clean else word + left)
+    if job.kind is not JobKind.REPAIR:
+        if job.report is None:
+            why = job.message or f"the {task.spec.type.value} left no result"
+            return _ended(task, pass_.now, TaskPhase.FAILED, why)
+        return _ended(task, pass_.now, *_outcome(job.report))
     one = pass_.judged[BookieId(task.spec.bookie)]
     if one.has_marks:
         left = f"{one.limbo} ledgers in limbo, {one.unchecked} unchecked are left"
         return _ended(task, pass_.now, TaskPhase.FAILED, left)
     return _ended(task, pass_.now, TaskPhase.SUCCEEDED, "limbo is 0")
+
+
+def _outcome(report: Report) -> tuple[TaskPhase, str]:
+    """How the task of a job with this report ends, and a sentence why."""
+    match report:
+        case AuditReport():
+            word = "nothing found" if report.clean else "see status.audit of the cluster"
+            return TaskPhase.SUCCEEDED, word
+        case ScrubReport():
+            found = f"{report.corrupt_found} corrupt copies found"
+            return TaskPhase.SUCCEEDED, f"{found}, {report.corrupt_replaced} replaced"
+        case MendReport():
+            word = f"{report.entries_copied} entries copied, {report.corrupt_replaced} replaced"
+            if report.clean:
+                return TaskPhase.SUCCEEDED, word
+            left = f"{report.wrong} entries are not as they must be: {report.message}"
+            return TaskPhase.FAILED, f"{word}; {left}"
+    return TaskPhase.SUCCEEDED, ""
 
 
 def _is_for(action: StartJob, task: BookieTask) -> bool:

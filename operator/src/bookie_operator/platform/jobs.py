@@ -18,12 +18,13 @@ from typing import Any, Final
 from bookie.progress import last_progress
 from bookie.protocol.ids import BookieId
 
+from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.job_command import accept_loss_words, engine_words, rebuild_words
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
-from bookie_operator.reports import message_of, with_report
+from bookie_operator.reports import with_report
 
 JOBS_MAX: Final = 100
 """Ended jobs beyond this are removed, oldest first."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.deadlines import deadline_s
@@ -34,7 +35,7 @@ from bookie_operator.platform.kubernetes.pods import (
     value_env,
 )
 from bookie_operator.platform.kubernetes.view import container_of, moment, waiting_reason
-from bookie_operator.reports import message_of, with_report
+from bookie_operator.reports import with_report
 
 CONTAINER: Final = "repair"
 SUMMARY: Final = "/dev/termination-log"
