@@ -116,9 +116,10 @@ class World:
 
     def last_copies(self) -> list[frozenset[BookieId]]:
         """Who holds them by the last audit that came to its end."""
-        ended = [job for job in self.jobs.values() if job.report is not None]
-        newest = max(ended, key=lambda job: job.attempt, default=None)
-        told = newest.audit.last_copies if newest is not None and newest.audit else None
+        found = [(job.attempt, job.reported(AuditReport)) for job in self.jobs.values()]
+        ended = [(attempt, report) for attempt, report in found if report is not None]
+        newest = max(ended, key=lambda one: one[0])[1] if ended else None
+        told = newest.last_copies if newest is not None else None
         return [frozenset(map(BookieId, one.known)) for one in told.held_by] if told else []
 
     def end(self, name: str, *, exit_code: int) -> None:

@@ -8,6 +8,13 @@ from typing import Any
 import pytest
 from bookie.protocol.ids import BookieId
 from bookie.repair.driver_pod import DriverPod
+from bookie_operator.model.reports import (
+    AuditReport,
+    DrainReport,
+    LossReport,
+    RepairReport,
+    RereplicationReport,
+)
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
@@ -51,20 +58,23 @@ async def test_a_job_that_runs_knows_what_it_is_for() -> None:
 
 async def test_a_repairs_counts_come_back() -> None:
     found = await ended(REPAIRED)
-    assert found.repair is not None and (found.exit_code, found.running) == (0, False)
-    assert (found.repair.entries_copied, found.repair.ledgers_recovered) == (7, 3)
+    report = found.reported(RepairReport)
+    assert report is not None and (found.exit_code, found.running) == (0, False)
+    assert (report.entries_copied, report.ledgers_recovered) == (7, 3)
 
 
 async def test_an_audits_findings_come_back() -> None:
     found = await ended(CLEAN_AUDIT, facts={"kind": JobKind.AUDIT, "bookie_id": None})
-    assert found.audit is not None and found.audit.is_clean and found.repair is None
+    report = found.reported(AuditReport)
+    assert report is not None and report.clean
     assert found.bookie is None
 
 
 async def test_a_drains_counts_come_back() -> None:
     found = await ended(MOVED, facts={"kind": JobKind.DRAIN}, code=4)
-    assert found.drain is not None
-    assert (found.drain.ledgers_moved, found.drain.ledgers_left, found.exit_code) == (5, 2, 4)
+    report = found.reported(DrainReport)
+    assert report is not None
+    assert (report.ledgers_moved, report.ledgers_left, found.exit_code) == (5, 2, 4)
 
 
 async def test_a_re_replication_of_another_clusters_bookie_comes_back() -> None:
@@ -75,15 +85,17 @@ async def test_a_re_replication_of_another_clusters_bookie_comes_back() -> None:
     assert names.BOOKIE_LABEL not in lab.api.the(JOB, NAME)["metadata"]["labels"]
     lab.controllers.end_job(NAME, MOVED | {"marks": {"found": 2, "cleared": 1}}, code=4)
     found = await the_job(lab)
-    assert found.rereplication is not None and found.bookie == bookie_id
-    assert (found.rereplication.ledgers_moved, found.rereplication.marks_cleared) == (5, 1)
+    report = found.reported(RereplicationReport)
+    assert report is not None and found.bookie == bookie_id
+    assert (report.ledgers_moved, report.marks_cleared) == (5, 1)
 
 
 async def test_an_accepted_loss_comes_back() -> None:
     facts: dict[str, Any] = {"kind": JobKind.ACCEPT_LOSS, "decision": DECISION, "bookie_id": None}
     found = await ended(CLOSED, facts=facts)
-    assert found.loss is not None
-    assert (found.loss.ledger_id, found.loss.lost_from) == (7, 4)
+    report = found.reported(LossReport)
+    assert report is not None
+    assert (report.ledger_id, report.lost_from) == (7, 4)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +103,13 @@ async def test_an_accepted_loss_comes_back() -> None:
 )
 async def test_garbage_in_the_termination_message_is_no_report(text: str) -> None:
     found = await ended(text=text, code=1)
-    assert (found.repair, found.running, found.exit_code) == (None, False, 1)
+    assert (found.report, found.running, found.exit_code) == (None, False, 1)
     assert found.message == text or "exit code 1" in found.message
 
 
 async def test_a_summary_cut_in_the_middle_is_no_report() -> None:
     whole = json.dumps(REPAIRED | {"message": "x" * SUMMARY_BYTES})
-    assert (await ended(text=whole[:SUMMARY_BYTES])).repair is None
+    assert (await ended(text=whole[:SUMMARY_BYTES])).report is None
 
 
 async def test_a_job_whose_pod_is_gone_has_ended_all_the_same() -> None:
@@ -105,7 +117,7 @@ async def test_a_job_whose_pod_is_gone_has_ended_all_the_same() -> None:
     lab.controllers.end_job(NAME, REPAIRED)
     lab.api.remove(POD, f"{NAME}-pod")
     found = await the_job(lab)
-    assert (found.running, found.repair, found.exit_code) == (False, None, None)
+    assert (found.running, found.report, found.exit_code) == (False, None, None)
 
 
 async def test_a_job_past_its_deadline_says_so() -> None:
