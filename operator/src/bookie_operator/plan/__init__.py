@@ -116,7 +116,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     auditing, mending = _looked_after(
         pass_,
         incidents=incidents,
-        is_loss_possible=loss[0] == "True",
+        is_loss_possible=loss.status == "True",
         is_repairing=repairing.wants_to_run or draining.is_running,
         is_asked=bool(suspected) or is_disturbed(pass_),
         is_held=any(refusal.predicate == LAST_COPY for refusal in refusals),

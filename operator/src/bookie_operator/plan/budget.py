@@ -18,6 +18,7 @@ from bookie.protocol.ids import BookieId
 from bookie_operator.model.status import (
     BOOKIES_MAX,
     LAST_COPY,
+    BookieState,
     ClusterStatus,
     LossBudgetStatus,
 )
@@ -26,7 +27,7 @@ from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
-from bookie_operator.plan.states import Judged, brokenness
+from bookie_operator.plan.states import Impairment, Judged, brokenness
 
 EXCEEDED: Final = "LossBudgetExceeded"
 _DURABLE: Final = frozenset({"journal", "sync"})
@@ -39,7 +40,7 @@ class Budget:
 
     copies: Copies
     bookies: tuple[BookieId, ...]
-    impaired: Mapping[BookieId, str]
+    impaired: Mapping[BookieId, Impairment | BookieState]
     forgetful: frozenset[BookieId]
     metadata: MetadataView
     is_paused: bool
@@ -127,7 +128,7 @@ class Budget:
         if self.is_loss_possible:
             why = "acknowledged entries may be lost; nothing is changed until a person has looked"
             return _refuse(action, candidate, "PossibleDataLoss", why)
-        in_limbo = [bookie for bookie, why in self.impaired.items() if why == "in limbo"]
+        in_limbo = [bookie for bookie, why in self.impaired.items() if why is Impairment.IN_LIMBO]
         if without_marks and in_limbo:
             return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
         return None

@@ -14,10 +14,12 @@ def metadata_rolled_back(pass_: Pass) -> Verdict:
     """The condition MetadataRolledBack."""
     told = rolled_back(pass_)
     if told:
-        return "True", "OlderThanSeen", told
+        return Verdict("True", "OlderThanSeen", told)
     if pass_.judged and len(pass_.silent) == len(pass_.judged):
-        return "Unknown", "BookiesNotBooted", "no bookie has compared it with what it has seen"
-    return "False", "NotSeen", ""
+        return Verdict(
+            "Unknown", "BookiesNotBooted", "no bookie has compared it with what it has seen"
+        )
+    return Verdict("False", "NotSeen", "")
 
 
 def collection_held(pass_: Pass) -> Verdict:
@@ -25,10 +27,10 @@ def collection_held(pass_: Pass) -> Verdict:
     told = {name: health.collection_held for name, health in pass_.healths.items()}
     held = [f"{name}: {why}" for name, why in told.items() if why]
     if held:
-        return "True", "TooManyGone", "; ".join(held)
+        return Verdict("True", "TooManyGone", "; ".join(held))
     if silent := pass_.silent:
-        return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
-    return "False", "NotHeld", ""
+        return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
+    return Verdict("False", "NotHeld", "")
 
 
 def pausing(pass_: Pass) -> list[PauseCollection]:

@@ -83,43 +83,45 @@ def _condition(
 
 def _available(found: Findings) -> Verdict:
     if not found.pass_.observed.metadata.reachable:
-        return "False", "MetadataUnreachable", found.pass_.observed.metadata.message
+        return Verdict("False", "MetadataUnreachable", found.pass_.observed.metadata.message)
     writable = sum(one.can_write for one in found.pass_.judged.values())
     ensemble = found.pass_.spec.quorum.ensemble
     told = f"{writable} writable bookies, the ensemble needs {ensemble}"
     if writable < ensemble:
-        return "False", "BelowEnsemble", told
-    return "True", "EnoughWritable", told
+        return Verdict("False", "BelowEnsemble", told)
+    return Verdict("True", "EnoughWritable", told)
 
 
 def _progressing(found: Findings) -> Verdict:
     halted = found.refused(ROLLOUT_HALTED)
     if halted:
-        return "False", ROLLOUT_HALTED, halted[0].message
+        return Verdict("False", ROLLOUT_HALTED, halted[0].message)
     starting = [found.pass_.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
     wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
     if found.is_restarting or (starting and wants_more):
         told = ["bookies are restarted with new settings, one by one", *map(_coming_up, starting)]
-        return "True", "Rolling", "; ".join(told)
+        return Verdict("True", "Rolling", "; ".join(told))
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
-        return "True", "Draining", drain_text(found.drain)
+        return Verdict("True", "Draining", drain_text(found.drain))
     if starting:
         is_waiting = any(LEASE_WAIT in one.message for one in starting)
         reason = "WaitingForLease" if is_waiting else "BookiesStarting"
-        return "True", reason, ", ".join(map(_coming_up, starting))
+        return Verdict("True", reason, ", ".join(map(_coming_up, starting)))
     waiting = found.in_states(BookieState.AWAITING_APPROVAL)
     if waiting:
-        return "True", "FixingCookie", ", ".join(waiting)
+        return Verdict("True", "FixingCookie", ", ".join(waiting))
     if found.pass_.marks:
-        return "True", "WaitingForLimbo", "until every bookie's limbo is 0"
+        return Verdict("True", "WaitingForLimbo", "until every bookie's limbo is 0")
     for reason, what, one in (
         ("Rereplicating", "a re-replication", found.rereplication),
         ("Mending", "a repair of what an audit found", found.mend),
         ("Auditing", "an audit", found.audit),
     ):
         if one.running:
-            return "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
-    return _refused(found) or ("False", "Idle", "")
+            return Verdict(
+                "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
+            )
+    return _refused(found) or Verdict("False", "Idle", "")
 
 
 def _refused(found: Findings) -> Verdict | None:
@@ -131,7 +133,7 @@ def _refused(found: Findings) -> Verdict | None:
     told = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
     moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
     is_old = any(m is not None and found.pass_.now - m >= BLOCKED_AFTER for m in moments)
-    return ("False", BLOCKED, told[0]) if is_old else ("True", "Waiting", told[0])
+    return Verdict("False", BLOCKED, told[0]) if is_old else Verdict("True", "Waiting", told[0])
 
 
 def _coming_up(one: Judged) -> str:
@@ -145,10 +147,10 @@ def _limbo_present(found: Findings) -> Verdict:
         ledgers = sum(one.limbo for one in found.pass_.judged.values())
         unchecked = sum(one.unchecked for one in found.pass_.judged.values())
         told = f"{ledgers} ledgers in limbo, {unchecked} unchecked on {', '.join(marked)}"
-        return "True", _limbo_reason(found, marked), told
+        return Verdict("True", _limbo_reason(found, marked), told)
     if silent := found.pass_.silent:
-        return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
-    return "False", "NoLimbo", ""
+        return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
+    return Verdict("False", "NoLimbo", "")
 
 
 def _limbo_reason(found: Findings, marked: Sequence[str]) -> str:
@@ -161,11 +163,11 @@ def _limbo_reason(found: Findings, marked: Sequence[str]) -> str:
 def _cookie_fix_pending(found: Findings) -> Verdict:
     waiting = found.in_states(BookieState.AWAITING_APPROVAL)
     if not waiting:
-        return "False", "NonePending", ""
+        return Verdict("False", "NonePending", "")
     for refusal in found.refusals:
         if refusal.action == "CookieFix":
-            return "True", refusal.predicate, f"{refusal.bookie}: {refusal.message}"
-    return "True", "Approved", ", ".join(waiting)
+            return Verdict("True", refusal.predicate, f"{refusal.bookie}: {refusal.message}")
+    return Verdict("True", "Approved", ", ".join(waiting))
 
 
 def _repair_running(found: Findings) -> Verdict:
@@ -177,45 +179,47 @@ def _repair_running(found: Findings) -> Verdict:
         if status.state == "Running"
     ]
     if running:
-        return "True", "JobStarted", ", ".join(running)
-    return "False", "NoJob", ""
+        return Verdict("True", "JobStarted", ", ".join(running))
+    return Verdict("False", "NoJob", "")
 
 
 def _repair_stalled(found: Findings) -> Verdict:
     if not found.repairs.stalled:
-        return "False", "NotStalled", ""
+        return Verdict("False", "NotStalled", "")
     told = [
         f"{bookie_id}: {found.repairs.statuses[bookie_id].attempt} attempts, "
         f"{found.repairs.statuses[bookie_id].message or 'limbo is left'}"
         for bookie_id in found.repairs.stalled
     ]
-    return "True", "AttemptsExhausted", "; ".join(told)
+    return Verdict("True", "AttemptsExhausted", "; ".join(told))
 
 
 def _durability_verified(found: Findings) -> Verdict:
     audit = found.audit
     if found.pass_.marks:
-        return "False", "LimboPresent", "not every entry's copies are known"
+        return Verdict("False", "LimboPresent", "not every entry's copies are known")
     if silent := found.pass_.silent:
-        return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
+        return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
     if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents, audit)):
         reason = "AuditRunning" if audit.running else "AuditPending"
-        return "Unknown", reason, audit.message or "no audit has finished since a bookie was away"
+        return Verdict(
+            "Unknown", reason, audit.message or "no audit has finished since a bookie was away"
+        )
     told = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
     if not audit.clean:
-        return "False", "AuditFindings", told
+        return Verdict("False", "AuditFindings", told)
     if is_stale(found.pass_, audit):
-        return "False", "AuditStale", told
-    return "True", "AuditClean", f"{told}; {verified_text(found.scrub)}"
+        return Verdict("False", "AuditStale", told)
+    return Verdict("True", "AuditClean", f"{told}; {verified_text(found.scrub)}")
 
 
 def _scale_down_blocked(found: Findings) -> Verdict:
     blocked = [refusal for refusal in found.refusals if refusal.action == SCALE_DOWN]
     if blocked:
-        return "True", blocked[0].predicate, blocked[0].message
+        return Verdict("True", blocked[0].predicate, blocked[0].message)
     if found.drain is not None:
-        return "False", "Draining", drain_text(found.drain)
-    return "False", "NotWanted", ""
+        return Verdict("False", "Draining", drain_text(found.drain))
+    return Verdict("False", "NotWanted", "")
 
 
 def _mixed_durability(found: Findings) -> Verdict:
@@ -231,12 +235,12 @@ def _mixed_durability(found: Findings) -> Verdict:
         and bookie_id in spec.bookie_ids
     }
     if not others:
-        return "False", "AsWanted", ""
+        return Verdict("False", "AsWanted", "")
     told = ", ".join(f"{bookie_id} ({mode})" for bookie_id, mode in others.items())
-    return "True", "JournalModeFlip", f"wanted is {wanted}; not yet so: {told}"
+    return Verdict("True", "JournalModeFlip", f"wanted is {wanted}; not yet so: {told}")
 
 
 def _paused(found: Findings) -> Verdict:
     if found.pass_.spec.paused:
-        return "True", "BySpec", "spec.paused is true: nothing is changed, only observed"
-    return "False", "NotPaused", ""
+        return Verdict("True", "BySpec", "spec.paused is true: nothing is changed, only observed")
+    return Verdict("False", "NotPaused", "")

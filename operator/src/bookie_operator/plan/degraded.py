@@ -56,8 +56,8 @@ def degraded(found: Findings) -> Verdict:
     for look in _LOOKS:
         verdict = look(found)
         if verdict is not None:
-            return "True", *verdict
-    return "False", "AsWanted", ""
+            return Verdict("True", *verdict)
+    return Verdict("False", "AsWanted", "")
 
 
 _Reason = tuple[str, str] | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from bookie.protocol.ids import BookieId
 
@@ -22,8 +22,14 @@ from bookie_operator.plan.repair import Repairs
 
 NAMED_MAX: Final = 5
 """Ledgers and bookies that a message names."""
-Verdict = tuple[Literal["True", "False", "Unknown"], str, str]
-"""Status, reason, message."""
+
+
+class Verdict(NamedTuple):
+    """What a condition says, before it has a time."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,15 +36,15 @@ def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: i
     accepted hides none that nobody has looked at.
     """
     known = _known_loss(pass_)
-    if known is not None and known[1] != LOSS_ACCEPTED:
+    if known is not None and known.reason != LOSS_ACCEPTED:
         return known
     overlap = _overlap(pass_, incidents=incidents, quorum=certain)
-    return overlap or known or ("False", "NothingFound", "")
+    return overlap or known or Verdict("False", "NothingFound", "")
 
 
 def is_undecided(loss: Verdict) -> bool:
     """A loss is possible and no person has looked at it: nothing may be disturbed."""
-    return loss[0] == "True" and loss[1] != LOSS_ACCEPTED
+    return loss.status == "True" and loss.reason != LOSS_ACCEPTED
 
 
 def _overlap(pass_: Pass, *, incidents: Sequence[Incident], quorum: int) -> Verdict | None:
@@ -64,12 +64,12 @@ def _overlap(pass_: Pass, *, incidents: Sequence[Incident], quorum: int) -> Verd
     if len(overlapping) >= quorum:
         names = ", ".join(overlapping)
         why = f"{names} lost memory or disks at once; the ack quorum is {quorum}"
-        return "True", "OverlappingUnclean", why
+        return Verdict("True", "OverlappingUnclean", why)
     before = pass_.previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
     if before is not None and before.status == "True" and before.reason == "OverlappingUnclean":
         settled = not overlapping and audit.clean is True
         if not (settled and is_younger(audit, disturbed_at(incidents, audit))):
-            return "True", "OverlappingUnclean", before.message
+            return Verdict("True", "OverlappingUnclean", before.message)
     return None
 
 
@@ -85,12 +85,12 @@ def _known_loss(pass_: Pass) -> Verdict | None:
     accepted = _accepted(pass_.observed, audit)
     # A person's word explains the records on bookies, unless an audit found more than that.
     if accepted and not (audit.no_copy or audit.lost):
-        return "True", LOSS_ACCEPTED, f"{accepted}; {records}" if records else accepted
+        return Verdict("True", LOSS_ACCEPTED, f"{accepted}; {records}" if records else accepted)
     if recorded:
-        return "True", "LossRecorded", records
+        return Verdict("True", "LossRecorded", records)
     if audit.no_copy or audit.lost:
         why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
-        return "True", "AuditMissing", why
+        return Verdict("True", "AuditMissing", why)
     return None
 
 

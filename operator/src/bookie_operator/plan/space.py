@@ -36,10 +36,10 @@ def space_low(pass_: Pass) -> Verdict:
         low = [_sentence(name, disk) for name, disk in disks if _is_low(disk, RESUME)]
     if low:
         more = f"; {len(low) - NAMED_MAX} more" if len(low) > NAMED_MAX else ""
-        return "True", "DiskNearlyFull", "; ".join(low[:NAMED_MAX]) + more
+        return Verdict("True", "DiskNearlyFull", "; ".join(low[:NAMED_MAX]) + more)
     if silent := pass_.silent:
-        return "Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}"
-    return "False", "EnoughSpace", ""
+        return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
+    return Verdict("False", "EnoughSpace", "")
 
 
 def early_bytes(disk: DiskHealth) -> int:

@@ -7,6 +7,7 @@ the previous status for as long as the bookie itself says nothing newer.
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from bookie.protocol.ids import BookieId
@@ -49,6 +50,15 @@ _STATES: Final = {
 }
 
 
+class Impairment(StrEnum):
+    """Why a bookie that runs counts as out all the same; another one's is its state."""
+
+    IN_LIMBO = "in limbo"
+    NOT_READY = "not ready"
+    SILENT = "silent in this pass"
+    NOT_REGISTERED = "not registered"
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One bookie, judged. `impairment` None = it holds all it ever acknowledged, and serves."""
@@ -58,7 +68,7 @@ class Judged:
     message: str
     limbo: int
     unchecked: int
-    impairment: str | None
+    impairment: Impairment | BookieState | None
     silent_since: datetime | None = None
     hung_restarts: int = 0
     ends: Ends = NO_ENDS
@@ -219,25 +229,26 @@ def _not_running(
     return BookieState.STARTING, "its process is not there yet"
 
 
-def _impairment(bookie: Bookie, *, state: BookieState, marks: int) -> str | None:
+def _impairment(
+    bookie: Bookie, *, state: BookieState, marks: int
+) -> Impairment | BookieState | None:
     if marks:
-        return "in limbo"
+        return Impairment.IN_LIMBO
     if state not in (BookieState.SERVING, BookieState.READ_ONLY, BookieState.DRAINING):
-        return state.value
+        return state
     assert bookie.health is not None and bookie.process is not None
     if not bookie.process.is_ready:
-        return "not ready"
+        return Impairment.NOT_READY
     if not bookie.health.is_fresh:
-        return "silent in this pass"
+        return Impairment.SILENT
     if state is BookieState.SERVING and not bookie.is_writable:
-        return "not registered"
+        return Impairment.NOT_REGISTERED
     return None
 
 
-def brokenness(impairment: str) -> int:
+def brokenness(impairment: Impairment | BookieState) -> int:
     """How broken a bookie is, to be compared with others' only."""
-    order = [state.value for state in _BY_BROKENNESS]
-    return order.index(impairment) + 1 if impairment in order else 0
+    return _BY_BROKENNESS.index(impairment) + 1 if impairment in _BY_BROKENNESS else 0
 
 
 def refusal_of(one: Judged) -> str:
