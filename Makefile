@@ -26,6 +26,7 @@ lint: install ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/li
 types: install ; $(BIN)/mypy && cd examples/demo && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml .
 test: install ; $(BIN)/python -m pytest -q
 e2e: install ; $(BIN)/python -m pytest -q e2e
+lines: install ; $(BIN)/python tests/house
 model: install ; $(BIN)/python tests/model --json $(RESULTS)/model.json
 model-nightly: install ; $(BIN)/python tests/model --nightly --json $(RESULTS)/model-nightly.json
 proof: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants && $(MAKE) sim
@@ -88,4 +89,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

@@ -208,7 +208,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a bookie in limbo uses up no loss budget",
         stands_for=("planner exceeds the loss budget",),
         file=STATES,
-        old='    if marks:\n        return Impairment.IN_LIMBO\n',
+        old="    if marks:\n        return Impairment.IN_LIMBO\n",
         new="",
         tests=(PLAN + "TestRestarts::test_a_restart_is_refused_while_limbo_exists",),
     ),
