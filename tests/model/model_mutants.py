@@ -1,8 +1,8 @@
 """Broken rules, and what the model must say of each: a violation, stuck states, or nothing.
 
-The first block is the table of the study this project rests on (protocol-safety.md 4.1), the
-second has more rules of the product. A mutant that the model cannot see names the directed test
-that catches it, and why a second barrier hides it here.
+The numbers are those of docs/protocol-rules.md. The first block is the table of the study that this
+project rests on, the second has more rules of the product. A mutant that the model cannot see names
+the directed test that catches it, and why a second barrier hides it here.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """What must be among the planted bugs: the words that a mutant's `stands_for` may use.
 
-From the reference on protocol safety: the table of model mutants (section 4.1), and what each
-adversarial scenario catches (section 5, last column); then the list of issue 5, and what the
+First the rules that the model loses, then what each scenario of docs/protocol-rules.md catches,
+both from the study that this project rests on; then the list of issue 5, and what the
 outside review of issue 17 found, by its numbers.
 """
 

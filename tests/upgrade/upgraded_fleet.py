@@ -228,7 +228,7 @@ class Fleet:
 
     # What is looked at
     async def _undecided(self) -> set[LedgerId]:
-        """Not closed, and the killed bookie is one of those that take entries: DESIGN.md, R25."""
+        """Not closed, and the last ensemble has the killed bookie: docs/protocol-rules.md, R25."""
         killed, store = self._told.killed, self._cluster.store
         ids = [ledger_id async for ledger_id in store.ledger_ids()]
         found = [each.value for each in (await store.read_ledgers(ids)).values()]

@@ -1,9 +1,9 @@
 """What happened in one simulation, and the rules that must hold of it whatever happened.
 
-Single writers give ids, so every check is linear (protocol-safety.md 4.4): acknowledged ids form a
-prefix; no close below what was acknowledged or read; one payload per id; nothing beyond the end is
-acknowledged or read, however late; CLOSED is terminal; all who open a closed ledger agree. And what
-is acknowledged, or lies within a closed end, an ack quorum of those it is attributed to has stored.
+Single writers give ids, so every check is linear: acknowledged ids form a prefix; no close below
+what was acknowledged or read; one payload per id; nothing beyond the end is acknowledged or read,
+however late; CLOSED is terminal; all who open a closed ledger agree. And what is acknowledged, or
+lies within a closed end, an ack quorum of those it is attributed to has stored.
 Events are hashed as they come: the same seed must give the same hash.
 """
 
