@@ -138,6 +138,13 @@ class Promises:
         """A reader was told that an entry that must be there is not."""
         self.findings.add_lost(1, f"ledger {ledger_id} entry {entry_id}: {why}")
 
+    def note_gone(self, ledger_id: int, why: str) -> None:
+        """Somebody was told that there is no such ledger: lost, unless it was to be deleted."""
+        promise = self._of(ledger_id)
+        if not promise.doomed:
+            entries = max(promise.through + 1, 1)
+            self.findings.add_lost(entries, f"ledger {ledger_id}: {why}")
+
     def changes(self) -> Iterator[Row]:
         """What changed since the last call, for another process."""
         changed, self._changed = sorted(self._changed), set()

@@ -13,7 +13,12 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
-from bookie.protocol.errors import LedgerClosedError, LedgerFencedError, NotEnoughBookiesError
+from bookie.protocol.errors import (
+    LedgerClosedError,
+    LedgerFencedError,
+    NoSuchLedgerError,
+    NotEnoughBookiesError,
+)
 from bookie.protocol.ids import EntryId, LedgerId
 from payload_rule import PayloadRule
 from promises import Promises
@@ -148,10 +153,18 @@ class Writers:
             self._longest = max(self._longest, self._ticks - since)
 
     async def _close_for_good(self, client: Client, ledger_id: LedgerId) -> None:
-        """As its next owner would; what cannot be decided now is left to repair."""
+        """As its next owner would; what cannot be decided now is left to repair.
+
+        It may be gone: a follower of this client saw its end before the writer did, read it and
+        deleted it.
+        """
         with suppress(*NOT_NOW):
-            reader = await client.recover_ledger(ledger_id)
-            self._promises.note_end(ledger_id, reader.last_entry_id)
+            try:
+                reader = await client.recover_ledger(ledger_id)
+            except NoSuchLedgerError as error:
+                self._promises.note_gone(ledger_id, str(error))
+            else:
+                self._promises.note_end(ledger_id, reader.last_entry_id)
 
     async def _sleep(self, seconds: float) -> None:
         """Cut short by a stop."""

@@ -165,6 +165,19 @@ def test_a_missing_entry_is_told_with_its_name(promises: Promises) -> None:
     assert promises.findings.words == ["ledger 7 entry 5: nobody has it"]
 
 
+def test_a_ledger_that_is_gone_is_lost_with_all_its_entries(promises: Promises) -> None:
+    promises.note_acked(LEDGER, 4)
+    promises.note_gone(LEDGER, "there is no such ledger")
+    assert promises.findings.lost == 5
+
+
+def test_a_ledger_that_somebody_deletes_may_be_gone(promises: Promises) -> None:
+    promises.note_acked(LEDGER, 4)
+    promises.note_doomed(LEDGER)
+    promises.note_gone(LEDGER, "there is no such ledger")
+    assert promises.findings.total == 0
+
+
 def test_promises_reach_another_process_once(promises: Promises, rule: PayloadRule) -> None:
     promises.note_acked(LEDGER, 4)
     promises.note_end(LEDGER, 4)
