@@ -59,7 +59,7 @@ final class Entries {
         check(found, first, last, Entries::of);
     }
 
-    private static void check(
+    static void check(
             List<LedgerEntry> found, long first, long last, LongFunction<byte[]> bytes) {
         assertEquals(last - first + 1, found.size());
         for (LedgerEntry entry : found) {
