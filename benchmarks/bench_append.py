@@ -20,9 +20,9 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
-from bookie.protocol.entry import ENTRY_HEADER
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import build_run
+from bookie.frames.entry import ENTRY_HEADER
+from bookie.frames.runs import build_run
+from bookie.ids import EntryId, LedgerId
 
 from benchmarks.fleet import BOOKIES, MODES, Fleet, store_of, workplace
 from benchmarks.load import append_all

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from bookie.cli.control_plane import control_plane
 from bookie.client.ledgers import Client
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.codec import encode_ledger
 from bookie.metadata.layout import Paths, ledger_path
 from bookie.metadata.store import ADMIN_ENDPOINT, BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.wire.admin import bookie_admin_pb2 as pb
 

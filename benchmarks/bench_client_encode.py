@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.batches import Gatherer
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from crc32c import crc32c
 

@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.engines import INLINE

@@ -25,8 +25,8 @@ from typing import Final
 from bookie.client.ledgers import Client
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import EntryId, LedgerId
 
 from benchmarks.bench_append import wire_block
 from benchmarks.fleet import BOOKIES, Fleet, lone_fleet, store_of

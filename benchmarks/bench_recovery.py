@@ -17,11 +17,11 @@ from typing import Final
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
 from bookie.client.recovery import recover
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 
 from benchmarks.fleet import lone_fleet, store_of

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bookie.client.ledgers import Client
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.engines import INLINE

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Final
 
 import yaml
+from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId
 
 from benchmarks.processes import Process
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.ids import NO_ENTRY, EntryId
 
 from benchmarks.fleet import BOOKIES
 from benchmarks.rows import KIB

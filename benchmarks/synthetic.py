@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import (
     RACK_PROPERTY,
@@ -27,7 +28,6 @@ from bookie.metadata.store import (
 )
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 from bookie.cli.output import fields_text, table_text
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.kubectl.events import event_table
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tasks import task_table

@@ -21,8 +21,7 @@ from typing import Final, TextIO
 from bookie.client.ledgers import Client
 from bookie.client.reader import Entry, LedgerReader
 from bookie.client.writer import LedgerWriter
-from bookie.metadata.opening import open_store
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     DataLossError,
     MetadataConflictError,
@@ -31,7 +30,8 @@ from bookie.protocol.errors import (
     UnavailableError,
     UndecidableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.opening import open_store
 
 BATCH_ENTRIES: Final = 16
 ROLL_ENTRIES: Final = 320

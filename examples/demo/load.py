@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from bookie.client.ledgers import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.errors import BookieError, LedgerFencedError
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, LedgerFencedError
 from source import Input, Piece
 
 BUSY_LOGS = 4

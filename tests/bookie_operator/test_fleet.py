@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
 from bookie_operator.handlers import KEPT
 from bookie_operator.metrics import OperatorMetrics

@@ -7,7 +7,7 @@ from typing import Any
 
 import kopf
 import pytest
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.errors import BookieError, UnavailableError
 from bookie_operator.fleet import Fleet
 from bookie_operator.handlers import (
     DEFECT_S,

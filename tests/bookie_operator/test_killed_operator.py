@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
-from bookie.protocol.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, DrainReport, RepairReport
 from bookie_operator.observe import Observer

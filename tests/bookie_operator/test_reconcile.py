@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from bookie.errors import MetadataFormatError, UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
-from bookie.protocol.errors import MetadataFormatError, UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster

@@ -4,7 +4,7 @@ import mmap
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import (
     BLOCK_BYTES,
     Disk,

@@ -6,6 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from bookie.errors import (
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.frames.entry import DigestType
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.layout import ledger_path
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.opening import open_store
@@ -20,14 +28,6 @@ from bookie.metadata.store import (
     Versioned,
 )
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import (
-    MetadataConflictError,
-    MetadataFormatError,
-    NoSuchLedgerError,
-    UnavailableError,
-)
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 
 B0, B1, B2 = (BookieId(f"bookie-{number}:3181") for number in range(3))

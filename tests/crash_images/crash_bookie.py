@@ -14,13 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.stamps import read_stamp
+from bookie.errors import BookieError, BootRefusedError, StorageError
+from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.collection import CollectionRules
-from bookie.protocol.errors import BookieError, BootRefusedError, StorageError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.admin import LossRequest
 from bookie.server.announce import Announcer
@@ -34,14 +36,12 @@ from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService
 from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
-from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.engine import Storage, StorageSettings
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.routing import route
 from bookie.storage.space import SpaceMarks
-from bookie.storage.stamps import read_stamp
 from bookie.testing.inline import InlineDisk
 from bookie.testing.volatile import Directory
 from bookie.wire.native import (

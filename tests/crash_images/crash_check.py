@@ -11,12 +11,12 @@ from enum import Enum
 from typing import cast
 from unittest import mock
 
+from bookie.boot.boot import Boot, Booted
+from bookie.errors import BookieError
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.protocol.errors import BookieError
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations
 from bookie.server.state import BookieState, Phase
-from bookie.storage.boot import Boot, Booted
 from bookie.testing.inline import InlineDisk, InlineLoop
 from crash_bookie import READS_MAX, call_soon, refuse_to_wait, unhurried
 from crash_choices import made

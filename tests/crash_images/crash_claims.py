@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from bookie.boot.boot import BootRecord, BootSettings
+from bookie.boot.drain_marker import is_draining
+from bookie.boot.marker import read_marker
+from bookie.boot.stamps import read_stamp
+from bookie.frames.runs import parse_run
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.admission import LedgerFacts, absent_status, rule_add
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.server.operations import Operations
-from bookie.storage.boot import BootRecord, BootSettings
-from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import Storage
-from bookie.storage.marker import read_marker
 from bookie.storage.modes import DurabilityMode
-from bookie.storage.stamps import read_stamp
 from bookie.testing.inline import InlineDisk
 from crash_promises import ME, Entries, Promises, Stop
 

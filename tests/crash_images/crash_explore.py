@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from bookie.errors import BookieError
 from bookie.metadata.memory import MemoryCluster
-from bookie.protocol.errors import BookieError
 from bookie.testing.inline import InlineLoop
 from crash_bookie import RecordedBookie
 from crash_check import Outcome, Verdict, check, same_words, seeded

@@ -10,8 +10,8 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.errors import BookieError
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.storage.modes import DurabilityMode
 from crash_bookie import RecordedBookie

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
 
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.runs import RunFrame
+from bookie.frames.runs import RunFrame
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.storage.modes import DurabilityMode
 
 ME = BookieId("bookie-0")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import LedgerId
-from bookie.storage.boot import BootSettings, FixPolicy
+from bookie.boot.boot import BootSettings, FixPolicy
+from bookie.errors import StorageError
+from bookie.ids import LedgerId
 from bookie.storage.modes import DurabilityMode
 from crash_bookie import OTHERS, RecordedBookie, boot_settings
 from crash_promises import Stop

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bookie.boot.boot import BootSettings
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie, StoredBoot, Versioned
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.storage.boot import BootSettings
 from bookie.testing.inline import InlineDisk
 from bookie.testing.volatile import Inode
 from crash_promises import Promises

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from bookie.protocol.entry import ENTRY_HEADER, Buffer
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.frames.entry import ENTRY_HEADER, Buffer
+from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import message_bytes, parse_envelope
 

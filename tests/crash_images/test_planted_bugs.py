@@ -6,13 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import bookie.storage.boot
-import bookie.storage.drain_marker
-import bookie.storage.marker
-import bookie.storage.stamps
-import bookie.storage.verdicts
+import bookie.boot.boot
+import bookie.boot.drain_marker
+import bookie.boot.marker
+import bookie.boot.stamps
+import bookie.boot.verdicts
 import crash_bookie
 import pytest
+from bookie.boot.marker import BootMarkers
+from bookie.boot.takeover import Takeover
 from bookie.server.durable import DurableFacts
 from bookie.storage.collect import _Copying
 from bookie.storage.directory import Capture, LedgerDirectory
@@ -21,10 +23,8 @@ from bookie.storage.engine import Storage
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.marker import BootMarkers
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
-from bookie.storage.takeover import Takeover
 from bookie.storage.upkeep import Upkeep
 from bookie.testing.inline import InlineLoop
 from crash_catalogue import run_named
@@ -66,19 +66,19 @@ def bytes_unsynced(disk: Disk, path: Path, content: bytes) -> None:
 
 
 def marker_without_directory_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.marker, "write_file", name_unsynced)
+    monkeypatch.setattr(bookie.boot.marker, "write_file", name_unsynced)
 
 
 def marker_without_file_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.marker, "write_file", bytes_unsynced)
+    monkeypatch.setattr(bookie.boot.marker, "write_file", bytes_unsynced)
 
 
 def stamp_without_file_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.stamps, "write_file", bytes_unsynced)
+    monkeypatch.setattr(bookie.boot.stamps, "write_file", bytes_unsynced)
 
 
 def drain_marker_without_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.drain_marker, "write_file", name_unsynced)
+    monkeypatch.setattr(bookie.boot.drain_marker, "write_file", name_unsynced)
 
 
 def marker_cleared_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,20 +107,20 @@ def fence_answered_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unclean_boot_does_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.boot, "mark_existing", lambda *_: None)
+    monkeypatch.setattr(bookie.boot.boot, "mark_existing", lambda *_: None)
 
 
 def replaced_disk_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie.storage.boot, "unclean_reason", lambda *_: "")
+    monkeypatch.setattr(bookie.boot.boot, "unclean_reason", lambda *_: "")
 
 
 def mode_of_today_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = DurabilityMode.JOURNAL
-    monkeypatch.setattr(bookie.storage.verdicts, "_previous_mode", lambda _markers: journal)
+    monkeypatch.setattr(bookie.boot.verdicts, "_previous_mode", lambda _markers: journal)
 
 
 def epoch_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = bookie.storage.verdicts.Found
+    found = bookie.boot.verdicts.Found
     monkeypatch.setattr(found, "next_epoch", property(lambda self: self.last_epoch or 1))
 
 
@@ -164,7 +164,7 @@ def rebuild_leaves_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    mark, stamp, due = bookie.storage.boot.mark_existing, Takeover.begin_to_serve, []
+    mark, stamp, due = bookie.boot.boot.mark_existing, Takeover.begin_to_serve, []
 
     def mark_later(*arguments: Any) -> None:
         due.append(partial(mark, *arguments))
@@ -174,7 +174,7 @@ def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
         while due:
             due.pop()()
 
-    monkeypatch.setattr(bookie.storage.boot, "mark_existing", mark_later)
+    monkeypatch.setattr(bookie.boot.boot, "mark_existing", mark_later)
     monkeypatch.setattr(Takeover, "begin_to_serve", stamp_first)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final
 
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId, LedgerId
 from java_bookies import ROOT
 
 HOLDER: Final = "ours"

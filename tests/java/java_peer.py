@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from bookie.client.ledgers import Client
 from bookie.client.reader import LedgerReader
+from bookie.errors import MetadataConflictError
+from bookie.frames.entry import DigestType
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import Cookie, MetadataStore
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import MetadataConflictError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from java_bookies import ROOT
 
 Told = TypeVar("Told")

@@ -1,6 +1,6 @@
 """What one bookie does: takes requests, stops uncleanly, boots, is repaired and clears its marks.
 
-The rules are those of `protocol.admission`, `storage.boot`, `storage.clear`, `server.marks` and
+The rules are those of `protocol.admission`, `boot.boot`, `protocol.clearing`, `server.marks` and
 `repair`. A bookie's move depends on the bookie and on what is shared, not on the other bookies;
 only a copy needs another that has the entry (`held_elsewhere`).
 """
@@ -245,7 +245,7 @@ class BookieMoves:
 
     # Repair and clearing
     def must_hold(self, shared: Shared, bookie: Bookie) -> int:
-        """What the bookie owes for certain: `storage.clear.must_hold`."""
+        """What the bookie owes for certain: `protocol.clearing.must_hold`."""
         through = shared.end if shared.status is Status.CLOSED else shared.first
         return bookie.owns & ((1 << through) - 1)
 

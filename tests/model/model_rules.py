@@ -91,7 +91,7 @@ class Rules:
     fence_durable: bool = True  # server.durable: before it is answered
     denies_on_io_error: bool = False
     not_writable_here: bool = False  # research: the boundary answers this instead of FENCED
-    # storage.boot, storage.marker
+    # boot.boot, boot.marker
     marker_holds: bool = True
     boot_awaited: bool = True
     boot_fence: BootFence = BootFence.ALL
@@ -99,7 +99,7 @@ class Rules:
     limbo: bool = True
     unchecked: bool = True
     tombstones: bool = True
-    # storage.clear, server.marks
+    # protocol.clearing, server.marks
     clear_when: ClearWhen = ClearWhen.CLOSED
     clear_if_replaced: bool = False  # research: OPEN, and the last fragment names it no more
     clear_if_replaced_in_recovery: bool = False

@@ -4,25 +4,25 @@ from typing import Final
 
 from mutant import Mutant, Patch, planted
 
-BOOT: Final = "bookie/src/bookie/storage/boot.py"
-CLEAR: Final = "bookie/src/bookie/storage/clear.py"
+BOOT: Final = "bookie/src/bookie/boot/boot.py"
+CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
 DISK: Final = "bookie/src/bookie/storage/disk.py"
 LEDGERS: Final = "bookie/src/bookie/storage/ledgers.py"
 LIFECYCLE: Final = "bookie/src/bookie/server/lifecycle.py"
-LISTING: Final = "bookie/src/bookie/storage/listing.py"
-MARKING: Final = "bookie/src/bookie/storage/marking.py"
+LISTING: Final = "bookie/src/bookie/metadata/naming.py"
+MARKING: Final = "bookie/src/bookie/boot/marking.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 OPENING: Final = "bookie/src/bookie/storage/opening.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
 SESSION: Final = "bookie/src/bookie/metadata/session.py"
-VERDICTS: Final = "bookie/src/bookie/storage/verdicts.py"
+VERDICTS: Final = "bookie/src/bookie/boot/verdicts.py"
 
 MARKED: Final = "tests/scenarios/test_boot_and_marks.py::"
 SERVED: Final = "tests/scenarios/test_boot_served.py::"
-BOOTS: Final = "tests/bookie/storage/test_boot.py::"
-DISKS: Final = "tests/bookie/storage/test_boot_disks.py::"
+BOOTS: Final = "tests/bookie/boot/test_boot.py::"
+DISKS: Final = "tests/bookie/boot/test_boot_disks.py::"
 LIVES: Final = "tests/bookie/server/test_lifecycle.py::"
-FILES: Final = "tests/bookie/storage/test_identity_files.py::"
+FILES: Final = "tests/bookie/boot/test_identity_files.py::"
 
 DIES_AT_BOOT: Final = (
     BOOTS + "test_s26_a_boot_that_dies_leaves_the_older_markers_and_the_next_marks_all"
@@ -119,7 +119,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="if is_undecided and not metadata.is_closed:",
         new='if in_limbo and metadata.state.value == "OPEN":',
         model="limbo-cleared-in-recovery",
-        tests=("tests/bookie/storage/test_clear.py::test_limbo_stays_until_the_ledger_is_closed",),
+        tests=(
+            "tests/bookie/protocol/test_clearing.py::test_limbo_stays_until_the_ledger_is_closed",
+        ),
     ),
     planted(
         "an unchecked mark may go while a recoverer may have chosen the bookie",
@@ -190,7 +192,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("pre-boot not awaited", "S25 pre-boot not awaited"),
         file=BOOT,
         old="            existing = await list_existing(self._store, self._settings.bookie_id)\n",
-        new="""            from bookie.storage.marking import Existing
+        new="""            from bookie.boot.marking import Existing
 
             async def look_and_mark() -> None:
                 found = await list_existing(self._store, self._settings.bookie_id)
@@ -291,7 +293,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="    if unreadable or lacks_one or not known:",
         new="    if lacks_one or not known:",
         tests=(
-            "tests/bookie/storage/test_verdicts.py::"
+            "tests/bookie/boot/test_verdicts.py::"
             "test_an_unreadable_marker_among_good_ones_is_memory_mode",
         ),
     ),
@@ -321,7 +323,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="    await store.barrier()\n",
         new="",
         tests=(
-            "tests/bookie/storage/test_listing.py::"
+            "tests/bookie/metadata/test_naming.py::"
             "test_s38_a_look_names_a_ledger_that_a_lagging_follower_does_not_show_yet",
         ),
     ),

@@ -5,11 +5,11 @@ from typing import Final
 
 from mutant import Mutant, planted
 
-CLEAR: Final = "bookie/src/bookie/storage/clear.py"
+CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
 CLIENT: Final = "bookie/src/bookie/client/recovery.py"
 DIRECTORY: Final = "bookie/src/bookie/storage/directory.py"
 DISK_READS: Final = "bookie/src/bookie/server/disk_reads.py"
-LISTING: Final = "bookie/src/bookie/storage/listing.py"
+LISTING: Final = "bookie/src/bookie/metadata/naming.py"
 MOVER: Final = "bookie/src/bookie/repair/mover.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 SESSIONS: Final = "bookie/src/bookie/server/sessions.py"
@@ -27,7 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="        listing.take_unreadable(unreadable)\n",
         new="",
         tests=(
-            "tests/bookie/storage/test_boot_disks.py::"
+            "tests/bookie/boot/test_boot_disks.py::"
             "test_a7_one_ledger_that_nobody_can_read_refuses_no_boot",
         ),
     ),
@@ -82,7 +82,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="    if not foreign.is_empty:\n",
         new="    if False:\n",
         tests=(
-            "tests/bookie/storage/test_clear.py::"
+            "tests/bookie/protocol/test_clearing.py::"
             "test_a10_a_bookie_records_no_loss_of_entries_it_is_not_to_hold",
         ),
     ),
@@ -129,7 +129,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="Index.open(index_path, disk=disk, is_owner=True)",
         new="Index.open(index_path, disk=disk)",
         tests=(
-            "tests/bookie/storage/test_boot.py::"
+            "tests/bookie/boot/test_boot.py::"
             "test_b4_a_boot_makes_durable_what_was_left_in_every_index",
         ),
     ),

@@ -177,7 +177,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "a digest is not looked at",
         stands_for=("S10 digest unchecked",),
-        file="bookie/src/bookie/protocol/entry.py",
+        file="bookie/src/bookie/frames/entry.py",
         old="if not hmac.compare_digest(found, expected):",
         new="if len(found) != len(expected):",
         tests=(END + "test_s10_a_corrupt_copy_is_reported_and_never_copied",),

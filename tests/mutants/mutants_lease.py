@@ -6,21 +6,21 @@ from mutant import Mutant, Patch, planted
 
 ANNOUNCE: Final = "bookie/src/bookie/server/announce.py"
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
-CLAIM: Final = "bookie/src/bookie/storage/claim.py"
-FOUND: Final = "bookie/src/bookie/storage/found.py"
+CLAIM: Final = "bookie/src/bookie/boot/claim.py"
+FOUND: Final = "bookie/src/bookie/boot/found.py"
 LEASE: Final = "bookie/src/bookie/server/lease.py"
-LOCK: Final = "bookie/src/bookie/storage/lock.py"
-MARKER: Final = "bookie/src/bookie/storage/marker.py"
+LOCK: Final = "bookie/src/bookie/boot/lock.py"
+MARKER: Final = "bookie/src/bookie/boot/marker.py"
 STATE: Final = "bookie/src/bookie/server/state.py"
-TAKEOVER: Final = "bookie/src/bookie/storage/takeover.py"
+TAKEOVER: Final = "bookie/src/bookie/boot/takeover.py"
 CONNECTIONS: Final = "bookie/src/bookie/server/connections.py"
 
 ANNOUNCES: Final = "tests/bookie/server/test_announce.py::"
-BOOT: Final = "bookie/src/bookie/storage/boot.py"
+BOOT: Final = "bookie/src/bookie/boot/boot.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
-BOOTS: Final = "tests/bookie/storage/test_takeover.py::"
-CLAIMS: Final = "tests/bookie/storage/test_claim.py::"
-FINDS: Final = "tests/bookie/storage/test_verdicts.py::"
+BOOTS: Final = "tests/bookie/boot/test_takeover.py::"
+CLAIMS: Final = "tests/bookie/boot/test_claim.py::"
+FINDS: Final = "tests/bookie/boot/test_verdicts.py::"
 LEASES: Final = "tests/bookie/server/test_lease.py::"
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
 SERVES: Final = "tests/bookie/server/test_requests.py::"
@@ -193,7 +193,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            if found is None or found.value != wanted:\n",
         new="            if found is not None:\n",
         tests=(
-            "tests/bookie/storage/test_boot_disks.py::"
+            "tests/bookie/boot/test_boot_disks.py::"
             "test_a8_a_cookie_that_an_earlier_attempt_wrote_late_is_ours",
         ),
     ),

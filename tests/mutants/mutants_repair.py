@@ -5,8 +5,8 @@ from typing import Final
 from mutant import Mutant, planted
 
 AUDIT: Final = "bookie/src/bookie/repair/audit.py"
-CHECKED: Final = "bookie/src/bookie/protocol/checked.py"
-JOINT: Final = "bookie/src/bookie/protocol/joint_digests.py"
+CHECKED: Final = "bookie/src/bookie/frames/checked.py"
+JOINT: Final = "bookie/src/bookie/frames/joint_digests.py"
 COPY: Final = "bookie/src/bookie/repair/copy.py"
 EXPECT: Final = "bookie/src/bookie/repair/expect.py"
 LOSSES: Final = "bookie/src/bookie/repair/losses.py"
@@ -50,7 +50,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="[:, 0] == found).all())",
         new="[:, 0] == found).any())",
         tests=(
-            "tests/bookie/protocol/test_checked.py::"
+            "tests/bookie/frames/test_checked.py::"
             "test_any_flipped_bit_is_found_and_spoils_its_entry_only",
         ),
     ),
@@ -62,7 +62,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "    return joined(entries, each=each) == entries_checksum(run)\n",
         new="    return bool(told.size)\n",
         tests=(
-            "tests/bookie/protocol/test_joint_digests.py::"
+            "tests/bookie/frames/test_joint_digests.py::"
             "test_up_to_three_flipped_bits_are_always_found",
         ),
     ),

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bookie.protocol.ids import BookieId
-from bookie.storage.consent import FixPolicy
+from bookie.boot.consent import FixPolicy
+from bookie.ids import BookieId
 from bookie.testing.simulation.bookies import SimBookie, settings_of
 from bookie.testing.simulation.process import Process as SimProcess
 from bookie_operator.observed import Bookie, Exit, Process, Volume

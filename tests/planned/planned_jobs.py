@@ -11,9 +11,9 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 import click
+from bookie.errors import BookieError, SettingsError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, SettingsError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.__main__ import main as command_line
 from bookie.repair.accept_loss import accept_loss
 from bookie.repair.audit_options import audit_arguments

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.reports import message_of

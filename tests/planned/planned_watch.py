@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.history import History
 from bookie_operator.model.status import ClusterStatus, ConditionType

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from bookie.errors import BookieError
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.clients import Shared

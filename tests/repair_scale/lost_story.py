@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.assignment import assigned
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair import audit_steps

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster
 

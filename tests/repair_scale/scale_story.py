@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.errors import MetadataConflictError
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
-from bookie.protocol.errors import MetadataConflictError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair import audit_steps
 from bookie.repair.audit import Audit, Auditor, read_ledgers

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
-from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster, open_cluster
 

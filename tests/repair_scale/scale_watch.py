@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.audit import read_ledgers
 from bookie.repair.cluster import Cluster
 

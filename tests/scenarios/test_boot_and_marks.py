@@ -5,14 +5,14 @@ import itertools
 from pathlib import Path
 
 import pytest
+from bookie.boot.boot import Booted
+from bookie.errors import StorageError
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.admission import LedgerFacts, absent_status, rule_add, rule_read_lac
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.marks import Marks
 from bookie.server.state import BookieState
-from bookie.storage.boot import Booted
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.disk import SimDisk
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import ExitCode

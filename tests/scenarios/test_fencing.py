@@ -7,9 +7,9 @@ taken away, so that we know the claim is not empty.
 import asyncio
 
 import pytest
+from bookie.errors import LedgerFencedError, UndecidableError
+from bookie.ids import NO_ENTRY
 from bookie.protocol.admission import LedgerFacts, rule_read, rule_read_lac
-from bookie.protocol.errors import LedgerFencedError, UndecidableError
-from bookie.protocol.ids import NO_ENTRY
 from bookie.protocol.status import Status
 from bookie.testing.fleet import Call
 from bookie.wire.native import LacRequest, Op

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from bookie.client.recovery import RecoveryResult
-from bookie.protocol.errors import NoSuchEntryError, UndecidableError
-from bookie.protocol.ids import EntryId
+from bookie.errors import NoSuchEntryError, UndecidableError
+from bookie.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.testing.fleet import Call
 from bookie.wire.native import Op

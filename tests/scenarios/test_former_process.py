@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
 from bookie.server.settings import parse_settings

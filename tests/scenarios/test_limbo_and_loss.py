@@ -2,9 +2,9 @@
 
 import pytest
 from bookie.client.recovery import RecoverySettings, accepted_loss, recover
+from bookie.errors import BadRequestError, DataLossError, UndecidableError
+from bookie.ids import EntryId
 from bookie.protocol.answers import UndecidedError
-from bookie.protocol.errors import BadRequestError, DataLossError, UndecidableError
-from bookie.protocol.ids import EntryId
 from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.recovery_effects import AcceptedLoss

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from bookie.client.log import LogSettings, ReplicatedLog, read_log
+from bookie.errors import BookieError, LedgerFencedError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.errors import BookieError, LedgerFencedError
 from bookie.protocol.ledger import LedgerState
 from bookie.testing.fleet import FakeFleet
 from fleet_writer import FleetClient

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from bookie.client.reader import LedgerReader
 from bookie.client.recovery import RecoveryResult, RecoverySettings
-from bookie.protocol.errors import NoSuchEntryError
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.errors import NoSuchEntryError
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 from bookie.testing.fleet import Call
 from bookie.wire.native import Op

@@ -4,8 +4,8 @@ Every ack is checked by the cluster against what the store says at that moment (
 """
 
 import pytest
-from bookie.protocol.errors import LedgerFencedError, MetadataConflictError
-from bookie.protocol.ids import BookieId, EntryId
+from bookie.errors import LedgerFencedError, MetadataConflictError
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState, changed_ensemble
 from bookie.protocol.status import Status
 from bookie.protocol.writer import CONFLICTS_MAX, Phase

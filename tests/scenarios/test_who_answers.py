@@ -9,12 +9,12 @@ import asyncio
 import pytest
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.testing.metadata import FaultyStore

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.testing.simulation.history import History, names
 

@@ -3,7 +3,7 @@
 import pytest
 from bookie.client.log import LogEntry, LogPosition
 from bookie.client.log_chain import LedgerChain, LogWriter
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
 from bookie.testing.simulation.log_history import LogAppend, log_violations
 from bookie.testing.simulation.plan import Fault, Plan, Scale
 from bookie.testing.simulation.world import simulate

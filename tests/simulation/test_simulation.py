@@ -9,8 +9,8 @@ import sys
 from dataclasses import astuple, replace
 
 import pytest
+from bookie.ids import EntryId
 from bookie.protocol.admission import LedgerFacts
-from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair import audit
 from bookie.server import operations

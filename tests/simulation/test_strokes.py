@@ -6,11 +6,11 @@ import random
 from dataclasses import astuple
 from pathlib import Path
 
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.errors import DigestError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.errors import DigestError
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.ledger import DigestType
-from bookie.protocol.runs import build_run
 from bookie.testing.simulation.drawing import KINDS, SECOND_FROM, plan_of
 from bookie.testing.simulation.families import family_of
 from bookie.testing.simulation.loop import SimLoop

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
 from bookie.protocol.status import Status
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.wiretap import FENCES_MAX, Wiretap

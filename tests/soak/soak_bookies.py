@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import grpc
 import yaml
+from bookie.boot.marker import read_marker
 from bookie.storage.disk import RealDisk
-from bookie.storage.marker import read_marker
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from small_disks import SmallDisk

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from bookie.client.peers import Peers
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.verified import payloads_of
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.assignment import assigned
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.protocol.verified import payloads_of
 from bookie.repair.expect import members
 from bookie.wire.native import ReadRequest
 from promises import Promises

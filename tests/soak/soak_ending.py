@@ -10,8 +10,8 @@ import asyncio
 from typing import Final
 
 from bookie.client.ledgers import Client
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import BookieError
+from bookie.ids import LedgerId
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster
 from bookie.repair.engines import INLINE

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from bookie.ids import LedgerId
 from bookie.metadata.opening import open_store
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.identity import Identity
 from payload_rule import PayloadRule

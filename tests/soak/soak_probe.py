@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Self
 
+from bookie.errors import FrameError
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.frames.verified import payloads_of
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
-from bookie.protocol.verified import payloads_of
 from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE_BYTES,

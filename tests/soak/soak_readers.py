@@ -13,7 +13,7 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.reader import LedgerReader
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     DataLossError,
     MetadataConflictError,
@@ -23,7 +23,7 @@ from bookie.protocol.errors import (
     UnavailableError,
     UndecidableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
 from promises import Promises
 
 NOT_NOW: Final = (

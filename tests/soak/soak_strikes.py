@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster
 from bookie.repair.engines import INLINE

@@ -9,8 +9,8 @@ import signal
 import time
 from typing import Final
 
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError
+from bookie.ids import BookieId
 from bookie.repair.cluster import Cluster
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from fault_plan import Fault, Kind

@@ -8,8 +8,8 @@ take nothing.
 from collections.abc import Sequence
 from typing import Final, Self
 
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.errors import BookieError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster

@@ -13,13 +13,13 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
-from bookie.protocol.errors import (
+from bookie.errors import (
     LedgerClosedError,
     LedgerFencedError,
     NoSuchLedgerError,
     NotEnoughBookiesError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
 from payload_rule import PayloadRule
 from promises import Promises
 from soak_readers import NOT_NOW

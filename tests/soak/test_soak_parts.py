@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from bookie.protocol.ids import NO_ENTRY, LedgerId
-from bookie.protocol.runs import checked_run
+from bookie.frames.runs import checked_run
+from bookie.ids import NO_ENTRY, LedgerId
 from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status

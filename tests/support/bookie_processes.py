@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from bookie.ids import BookieId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId
 
 START_WAIT_S: Final = 20.0
 STOP_WAIT_S: Final = 10.0

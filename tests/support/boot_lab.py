@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.marker import FoundMarker, read_marker
+from bookie.errors import StorageError, UnavailableError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import StorageError, UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.marker import FoundMarker, read_marker
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
 from bookie.testing.disk import SimDisk

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from audit_cases import Case, entries, is_misplaced, named, oracle, plain, random_case, shares
+from bookie.frames.entry import EntryCodec
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import Unreadable, Versioned
-from bookie.protocol.entry import EntryCodec
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster

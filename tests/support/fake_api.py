@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, cast
 
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import yaml
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore
-from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import BookieId
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster

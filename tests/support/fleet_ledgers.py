@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoveryResult, RecoverySettings, recover
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore, Versioned
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.recovery_effects import AcceptedLoss
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.testing.fleet import FakeFleet
 

@@ -11,11 +11,11 @@ from typing import Any
 from bookie.client.ledgers import Client, ClientSettings
 from bookie.client.reader import ReaderSettings
 from bookie.client.recovery import RecoverySettings, registered_replacements
+from bookie.errors import BookieError, MetadataConflictError
+from bookie.frames.entry import master_key
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import master_key
-from bookie.protocol.errors import BookieError, MetadataConflictError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.protocol.writer import Writer

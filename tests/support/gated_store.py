@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+from bookie.ids import LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observed import Bookie, JobKind, Process
 from bookie_operator.plan.actions import BookieTemplate, StartJob, template_of

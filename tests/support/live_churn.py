@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster
 from churn_lab import Planted

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from bookie.protocol.entry import ENTRY_HEADER
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import build_run
+from bookie.errors import StorageError
+from bookie.frames.entry import ENTRY_HEADER
+from bookie.frames.runs import build_run
+from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import Disk
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.testing.disk import SimDisk

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from bookie.client.log import LogEntry, LogPosition, LogSettings, ReplicatedLog, read_log
 from bookie.client.log_list import LedgerList
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.simulation.log_history import LogAppend, log_violations

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.recovery import READ_WINDOW_ENTRIES, Recovery
 from bookie.protocol.recovery_effects import (
@@ -14,7 +15,6 @@ from bookie.protocol.recovery_effects import (
     ReadEntries,
     WriteMetadata,
 )
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import AddRun, Replace
 from bookie.testing.fake_bookie import FakeBookie

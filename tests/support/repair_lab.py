@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable
 
 from bookie.client.recovery import RecoverySettings
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
 from bookie.protocol.status import Status
 from bookie.repair.audit import AuditSettings
 from bookie.repair.cluster import Cluster

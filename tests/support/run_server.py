@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from bookie.frames.entry import Buffer
+from bookie.ids import BookieId
 from bookie.metadata.store import (
     BOOT_EPOCH_PROPERTY,
     RUN_ENDPOINT,
@@ -11,8 +13,6 @@ from bookie.metadata.store import (
     Endpoint,
     MetadataStore,
 )
-from bookie.protocol.entry import Buffer
-from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.wire.identity import Identity
 from bookie.wire.native import (

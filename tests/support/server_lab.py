@@ -13,19 +13,19 @@ from typing import Any
 
 import grpc
 import pytest
+from bookie.boot.boot import BootSettings
 from bookie.client.connection import BookiePool, PoolSettings
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run, parse_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.runs import FLAG_RECOVERY, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
 from bookie.server.operations import Operations
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
-from bookie.storage.boot import BootSettings
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.ids import EntryId, LedgerId
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.messages import Outcome
 from server_lab import ServerLab

@@ -14,11 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import ENTRY_HEADER
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import (
+from bookie.errors import StorageError
+from bookie.frames.entry import ENTRY_HEADER
+from bookie.frames.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     LoneRun,
@@ -28,6 +26,8 @@ from bookie.protocol.runs import (
     parse_lone_run,
     parse_run,
 )
+from bookie.ids import EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
 from bookie.storage.space import SpaceMarks

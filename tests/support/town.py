@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from bookie.client.connection import BookiePool, PoolSettings
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings

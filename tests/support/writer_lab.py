@@ -8,10 +8,10 @@ from dataclasses import replace
 from bookie.client.ledgers import Client, ClientSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
+from bookie.errors import BookieError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.protocol.batches import WriterLimits
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.fleet import Call, FakeFleet
 from bookie.testing.metadata import FaultyStore

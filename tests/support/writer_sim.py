@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from bookie.frames.entry import Buffer, DigestType
+from bookie.frames.runs import parse_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import Buffer, DigestType
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writer import Writer
 from bookie.protocol.writer_effects import (

@@ -29,10 +29,10 @@ from bookie.client.ledgers import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter
+from bookie.errors import BookieError, UnavailableError
+from bookie.frames.entry import DigestType
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.cluster import Cluster, open_cluster

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import click
-from bookie.protocol.errors import BookieError, SettingsError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, SettingsError
+from bookie.ids import BookieId
 from rich.console import Console
 
 from bookie_operator.errors import LocalError

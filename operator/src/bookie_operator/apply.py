@@ -4,10 +4,10 @@ Actions were planned from one observation; each names what it was planned for, s
 refuses when that has changed.
 """
 
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.pausing import write_paused
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
 import grpc
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask

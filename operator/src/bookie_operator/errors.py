@@ -1,6 +1,6 @@
 """Errors of the operator, split by what the caller does next; bookie errors stay as they are."""
 
-from bookie.protocol.errors import BookieError, SettingsError
+from bookie.errors import BookieError, SettingsError
 
 
 class ManifestError(SettingsError):

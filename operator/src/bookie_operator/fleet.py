@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from bookie.errors import BookieError
 from bookie.metadata.opening import open_store
-from bookie.protocol.errors import BookieError
 from pydantic import ValidationError
 
 from bookie_operator.control import Control, GrpcControl

@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 import kopf
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.errors import BookieError, UnavailableError
 
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.fleet import Fleet, bare_cluster

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from bookie.errors import BookieError, MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import BookieInfo, MetadataStore
-from bookie.protocol.errors import BookieError, MetadataFormatError
-from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bookie.protocol.errors import BookieError
+from bookie.errors import BookieError
 
 from bookie_operator.apply import Applier
 from bookie_operator.control import Control

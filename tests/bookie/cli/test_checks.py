@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from bookie.protocol.ids import EntryId
+from bookie.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from cli_lab import CliLab
 from repair_lab import PASSWORD, RepairLab

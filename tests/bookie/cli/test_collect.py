@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 from bookie.cli.main import main
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint
-from bookie.protocol.ids import BookieId
 from bookie.server.admin import AdminServer, ControlledBookie
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity

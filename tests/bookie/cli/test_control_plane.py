@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from bookie.cli.control_plane import control_plane
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from server_lab import ServerLab

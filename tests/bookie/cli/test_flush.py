@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 from bookie.cli.main import main
-from bookie.protocol.errors import BookieError, NotReadyError, StorageError
+from bookie.errors import BookieError, NotReadyError, StorageError
 from bookie.server.admin import AdminServer, ControlledBookie
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity

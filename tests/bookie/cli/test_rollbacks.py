@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import replace
 
 from bookie.cli.main import main
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.ids import BookieId
 from click.testing import CliRunner, Result
 
 ME = BookieId("bookie-0")

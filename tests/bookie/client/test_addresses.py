@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 from bookie.client.addresses import AddressBook
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, Endpoint
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.identity import Identity
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from bookie.client import reader as reader_module
 from bookie.client.reader import ENTRY_OVERHEAD_BYTES, LedgerReader, ReaderSettings
-from bookie.protocol.errors import (
+from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.protocol.ids import EntryId
+from bookie.ids import EntryId
 from bookie.protocol.ledger import Fragment
 from fleet_ledgers import FleetLedgers, payload_of
 

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 from bookie.client.recovery import RecoverySettings, accepted_loss, recover
-from bookie.metadata.store import Versioned
-from bookie.protocol.errors import (
+from bookie.errors import (
     NoSuchLedgerError,
     UnauthorizedError,
     UnavailableError,
     UndecidableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.store import Versioned
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.wire.native import Op

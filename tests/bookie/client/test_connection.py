@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import uvloop
 from bookie.client.connection import BookiePool, PoolSettings
+from bookie.errors import UnavailableError
+from bookie.frames.runs import FRAME_BYTES_MAX, build_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.runs import FRAME_BYTES_MAX, build_run
 from bookie.protocol.status import Status
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.identity import Identity

@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 from bookie.client.ledgers import CREATE_TRIES_MAX, Client
-from bookie.metadata.memory import MemoryStore
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     LedgerClosedError,
@@ -17,7 +15,9 @@ from bookie.protocol.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.frames.entry import DigestType
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.memory import MemoryStore
 from bookie.protocol.ledger import LedgerState
 from writer_lab import WriterLab, error_of
 

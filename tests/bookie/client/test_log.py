@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog, read_log
-from bookie.metadata.memory import MemoryStore
-from bookie.metadata.store import Unreadable, Versioned
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     LedgerClosedError,
     LedgerFencedError,
@@ -15,7 +13,9 @@ from bookie.protocol.errors import (
     NoSuchLedgerError,
     UnavailableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.fleet import FakeFleet
 from fleet_writer import FleetClient

@@ -2,10 +2,10 @@
 
 import pytest
 from bookie.client.log_list import LedgerList, ListStore
+from bookie.errors import BadRequestError, MetadataConflictError, UnavailableError
+from bookie.ids import LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.errors import BadRequestError, MetadataConflictError, UnavailableError
-from bookie.protocol.ids import LedgerId
 from bookie.testing.metadata import FaultyStore
 
 

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from bookie.client.log import LogSettings, ReplicatedLog, read_log
-from bookie.metadata.opening import open_store
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     LedgerFencedError,
     MetadataConflictError,
     UnavailableError,
 )
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
+from bookie.metadata.opening import open_store
+from bookie.metadata.store import MetadataStore
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore
 from fleet_writer import FleetClient

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 from bookie.client.placement import COOL_S, QUARANTINE_S, Placement
+from bookie.errors import NotEnoughBookiesError
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import RACK_PROPERTY, RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import BookieId
 
 B = [BookieId(f"b{number}") for number in range(9)]
 RUN = Endpoint(RUN_ENDPOINT, "host", 3182, RUN_ENDPOINT)

@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 from bookie.client.writer import LedgerWriter
+from bookie.errors import BadRequestError, LedgerClosedError, LedgerFencedError
+from bookie.frames.entry import ENTRY_BYTES_MAX
+from bookie.ids import EntryId
 from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import ENTRY_BYTES_MAX
-from bookie.protocol.errors import BadRequestError, LedgerClosedError, LedgerFencedError
-from bookie.protocol.ids import EntryId
 from bookie.protocol.ledger import LedgerState
 from bookie.wire.native import Op
 from virtual_time import JumpingLoop, in_virtual_time

@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     LedgerClosedError,
     LedgerFencedError,
     MetadataConflictError,
@@ -14,7 +13,8 @@ from bookie.protocol.errors import (
     NotEnoughBookiesError,
     UnavailableError,
 )
-from bookie.protocol.ids import EntryId
+from bookie.ids import EntryId
+from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from virtual_time import clock, in_virtual_time

@@ -1,10 +1,10 @@
 """The bytes of what the store knows of a bookie's last boot."""
 
 import pytest
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 ME = BookieId("b0")
 

@@ -1,10 +1,10 @@
 """Ledger metadata in BookKeeper's formats, against bytes assembled by hand from field numbers."""
 
 import pytest
+from bookie.errors import MetadataFormatError
+from bookie.frames.entry import DigestType
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.codec import decode_ledger, encode_ledger
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from bookie.errors import BadRequestError, MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.cookie import decode_cookie, encode_cookie
 from bookie.metadata.store import Cookie
-from bookie.protocol.errors import BadRequestError, MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 COOKIE = Cookie(
     bookie_id=BookieId("bookie-0:3181"),

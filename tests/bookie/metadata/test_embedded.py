@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from bookie.errors import SettingsError, UnavailableError
 from bookie.metadata import java
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, find_jars
 from bookie.metadata.java import find_java, java_version
-from bookie.protocol.errors import SettingsError, UnavailableError
 
 FAST = EmbeddedSettings(fsync=False)
 

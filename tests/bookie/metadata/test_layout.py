@@ -1,6 +1,8 @@
 """Paths of BookKeeper's layout."""
 
 import pytest
+from bookie.errors import BadRequestError, MetadataFormatError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.layout import (
     LAYOUT_TEXT,
     Paths,
@@ -13,8 +15,6 @@ from bookie.metadata.layout import (
     value_name,
     value_node,
 )
-from bookie.protocol.errors import BadRequestError, MetadataFormatError
-from bookie.protocol.ids import BookieId, LedgerId
 from hypothesis import given
 from hypothesis import strategies as st
 

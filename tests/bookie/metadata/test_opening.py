@@ -1,12 +1,12 @@
 """Metadata URLs."""
 
 import pytest
+from bookie.errors import SettingsError, UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.embedded import free_port
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import SettingsError, UnavailableError
-from bookie.protocol.ids import BookieId
 
 
 @pytest.mark.parametrize(

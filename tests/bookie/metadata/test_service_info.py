@@ -1,10 +1,10 @@
 """Registrations in BookKeeper's format."""
 
 import pytest
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.service_info import decode_info, encode_info
 from bookie.metadata.store import BookieInfo, Endpoint
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 B0 = BookieId("bookie-0")
 INFO = BookieInfo(B0, (Endpoint("bookie-rpc", "h", 3181, "bookie-rpc"),), {"k": "v"})

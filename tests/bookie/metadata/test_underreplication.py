@@ -3,14 +3,14 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.layout import Paths
 from bookie.metadata.multi_read import Znode
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import UnderreplicationMark
 from bookie.metadata.underreplication import decode_mark, encode_mark
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId, LedgerId
 from zookeeper_fixture import expire
 
 L1 = LedgerId(1)

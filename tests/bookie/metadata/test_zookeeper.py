@@ -6,6 +6,14 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
+from bookie.errors import (
+    BadRequestError,
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.boots import encode_boot
 from bookie.metadata.codec import decode_ledger
 from bookie.metadata.cookie import encode_cookie
@@ -15,14 +23,6 @@ from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import BookieInfo, Cookie, Endpoint, StoredBoot
 from bookie.metadata.znodes import ZNODE_BYTES_MAX
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.errors import (
-    BadRequestError,
-    MetadataConflictError,
-    MetadataFormatError,
-    NoSuchLedgerError,
-    UnavailableError,
-)
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from zookeeper_fixture import OwnZooKeeper, expire
 

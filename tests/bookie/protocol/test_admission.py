@@ -1,6 +1,7 @@
 """What one bookie may answer for one ledger (R7, R9, R24-R26)."""
 
 import pytest
+from bookie.ids import EntryId
 from bookie.protocol.admission import (
     LedgerFacts,
     Ruling,
@@ -11,7 +12,6 @@ from bookie.protocol.admission import (
     rule_read_lac,
     rule_write_lac,
 )
-from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 
 KEY = b"k" * 20

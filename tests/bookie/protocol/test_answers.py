@@ -3,6 +3,9 @@
 from itertools import takewhile
 
 import pytest
+from bookie.frames.runs import build_run
+from bookie.frames.verified import payloads_of
+from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.answers import (
     MemberAnswers,
     UndecidedError,
@@ -10,11 +13,8 @@ from bookie.protocol.answers import (
     judge_recovery_read,
     share_ahead,
 )
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.quorum import write_set_positions
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
-from bookie.protocol.verified import payloads_of
 from bookie.wire.native import ReadReply
 from hypothesis import assume, given
 from hypothesis import strategies as st

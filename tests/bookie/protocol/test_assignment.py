@@ -1,7 +1,7 @@
 """Assigned entries against the write set of every single entry."""
 
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.assignment import assigned
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from hypothesis import given, settings

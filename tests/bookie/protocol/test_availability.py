@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
+from bookie.errors import FrameError
+from bookie.frames.runs import CONSECUTIVE, Pattern
 from bookie.protocol.availability import EMPTY, ENTRY_ID_MAX, EntrySet
-from bookie.protocol.errors import FrameError
-from bookie.protocol.runs import CONSECUTIVE, Pattern
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

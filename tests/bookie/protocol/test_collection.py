@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
+from bookie.ids import LedgerId
 from bookie.protocol.collection import BATCH_MAX, Collection, CollectionRules, Look, Verdict
-from bookie.protocol.ids import LedgerId
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ import random
 from itertools import product
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.protocol.placement import Adherence, Racks, adherence, choose, spread
 
 BOOKIES = tuple(BookieId(f"b{n}") for n in range(9))

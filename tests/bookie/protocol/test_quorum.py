@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from bookie.protocol.ids import BookieId, EntryId
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.quorum import covers, fence_covers, write_set, write_set_positions
 from hypothesis import given
 from hypothesis import strategies as st

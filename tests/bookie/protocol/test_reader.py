@@ -1,14 +1,15 @@
 """What a normal read means: the next copy, the end, a definite loss, or not to be told now."""
 
 import pytest
-from bookie.protocol.answers import UndecidedError
-from bookie.protocol.errors import (
+from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol.answers import UndecidedError
 from bookie.protocol.reader import (
     RANGE_BYTES_MAX,
     AskRange,
@@ -20,7 +21,6 @@ from bookie.protocol.reader import (
     judge_read,
     piece_end,
 )
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.wire.native import ReadReply, ReadRequest
 from hypothesis import given, settings

@@ -3,15 +3,16 @@
 import random
 from dataclasses import replace
 
-from bookie.protocol.answers import UndecidedError
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     MetadataConflictError,
     NotEnoughBookiesError,
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.frames.runs import parse_run
+from bookie.ids import NO_ENTRY, EntryId
+from bookie.protocol.answers import UndecidedError
 from bookie.protocol.ledger import Fragment, LedgerState
 from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.recovery import (
@@ -29,7 +30,6 @@ from bookie.protocol.recovery_effects import (
     ReadEntries,
     WriteMetadata,
 )
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import AddRun, Replace
 from bookie.testing.fake_bookie import FakeLedger

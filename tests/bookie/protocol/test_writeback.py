@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
+from bookie.errors import NotEnoughBookiesError
+from bookie.frames.runs import RunFrame, parse_run
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol import writeback
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import Fragment
-from bookie.protocol.runs import RunFrame, parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import AddRun, Replace, WriteBack, WriteBackEffect
 from recovery_lab import entry, ledger, names

@@ -3,19 +3,19 @@
 import random
 
 import pytest
-from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import (
+from bookie.errors import BadRequestError, LedgerClosedError
+from bookie.frames.entry import (
     DIGEST_BYTES,
     ENTRY_BYTES_MAX,
     ENTRY_HEADER_BYTES,
     DigestType,
     EntryCodec,
 )
-from bookie.protocol.errors import BadRequestError, LedgerClosedError
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.frames.runs import RUN_ENTRIES_MAX, parse_run
+from bookie.ids import NO_ENTRY, EntryId
+from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import write_set
-from bookie.protocol.runs import RUN_ENTRIES_MAX, parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writer import Phase, Writer
 from hypothesis import given, settings

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from bookie.protocol.errors import BadRequestError, UndecidableError
-from bookie.protocol.ids import EntryId
+from bookie.errors import BadRequestError, UndecidableError
+from bookie.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.accept_loss import LossDecision, accept_loss

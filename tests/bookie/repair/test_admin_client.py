@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 import pytest
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.control import BookieControl, DrainAnswer

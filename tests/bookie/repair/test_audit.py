@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import Unreadable, Versioned
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.repair.audit import Audit, AuditCounts, Auditor, AuditSettings
 from bookie.repair.columns import Answer

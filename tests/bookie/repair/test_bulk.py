@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit_cases import LEDGER_OF_THREE, answer_columns, ledger_columns
+from bookie.ids import EntryId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair.bulk import judge_bulk
 from bookie.repair.columns import Answer

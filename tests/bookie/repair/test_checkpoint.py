@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.repair.checkpoint import AGE_MAX_S, FolderCheckpoint
 from bookie.repair.consistency import SameCluster
 from bookie.repair.digests import DigestSettings

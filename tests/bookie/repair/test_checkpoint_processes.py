@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from bookie.client.ledgers import Client
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie_processes import Bookies, started
 

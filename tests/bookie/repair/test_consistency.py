@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from bookie.errors import InconsistentError
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Cookie
-from bookie.protocol.errors import InconsistentError
-from bookie.protocol.ids import BookieId
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster
 from bookie.repair.consistency import SameCluster

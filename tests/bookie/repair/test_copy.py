@@ -4,11 +4,9 @@ import asyncio
 import random
 
 import pytest
-from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import DigestType, EntryCodec
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import (
+from bookie.errors import FrameError
+from bookie.frames.entry import DigestType, EntryCodec
+from bookie.frames.runs import (
     CONSECUTIVE,
     FRAME_BYTES_MAX,
     Pattern,
@@ -17,6 +15,8 @@ from bookie.protocol.runs import (
     parse_run,
     recovery_add,
 )
+from bookie.ids import EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.repair.audit import Auditor
 from bookie.repair.copy import (

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.frames.entry import EntryCodec
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import EntryCodec
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import audit

@@ -12,8 +12,8 @@ import grpc
 import pytest
 from bookie.client.ledgers import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
-from bookie.protocol.ids import BookieId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub

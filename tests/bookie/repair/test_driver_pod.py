@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.repair.driver_pod import (
     REQUIRED,
     DriverPod,

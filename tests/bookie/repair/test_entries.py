@@ -8,9 +8,9 @@ import audit_cases
 import deep_cases
 import pytest
 from audit_cases import BOOKIES, plain, shares
+from bookie.errors import SettingsError
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.cluster import Cluster
 from bookie.repair.digests import DigestSettings

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
-from bookie.protocol.ids import EntryId
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.digests import DigestSettings
 from bookie.repair.history import InStore

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from bookie.errors import MetadataConflictError, SettingsError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.errors import MetadataConflictError, SettingsError
 from bookie.repair import history as module
 from bookie.repair.history import History, InFile, InStore, Key, Seen, Update, updated
 from bookie.repair.report import write_whole

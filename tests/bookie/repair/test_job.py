@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bookie.errors import InconsistentError
+from bookie.ids import EntryId
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.layout import ledger_path
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import InconsistentError
-from bookie.protocol.ids import EntryId
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.consistency import SameCluster

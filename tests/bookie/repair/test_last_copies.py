@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.last_copies import (
     GROUPS_MAX,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import build_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.runs import build_run
 from bookie.protocol.status import Status
 from bookie.repair.__main__ import main
 from bookie.repair.cluster import Cluster, open_cluster

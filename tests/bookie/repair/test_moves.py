@@ -1,9 +1,9 @@
 """Who takes over which part of a ledger: finished fragments only, never a member twice."""
 
 import pytest
+from bookie.errors import NotEnoughBookiesError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.placement import Racks
 from bookie.repair.moves import in_order_of_preference, moved, owed_by_target, plan_moves

@@ -24,7 +24,7 @@ from audit_cases import (
     random_case,
     shares,
 )
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import AuditCounts
 from bookie.repair.cluster import Cluster

@@ -1,6 +1,6 @@
 """A rate of each bookie, over all that goes to it or comes from it."""
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.copy import CopySettings
 from bookie.repair.digests import DigestSettings
 from bookie.repair.ledgers import RepairSettings

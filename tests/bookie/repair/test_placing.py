@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from audit_cases import BOOKIES, LEDGER_OF_THREE, ledger_columns, random_ledger
+from bookie.errors import SettingsError
+from bookie.ids import LedgerId
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.placement import Adherence, Racks
 from bookie.repair.placing import CLASS_OF, adherence_of, misplaced, racks_of, read_racks
 

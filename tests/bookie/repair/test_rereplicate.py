@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from bookie.errors import InconsistentError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import InconsistentError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.audit_steps import audit
 from bookie.repair.emptying import EmptyingSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bookie.client.ledgers import Client
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings
 from bookie.repair.runs import audit_cluster

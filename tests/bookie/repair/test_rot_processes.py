@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from bookie.client.ledgers import Client
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.digests import DigestSettings

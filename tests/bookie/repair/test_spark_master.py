@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import SettingsError
+from bookie.ids import LedgerId
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.spark_master import MASTER_VARIABLE, local_master, writable_home
 from bookie.repair.spark_parts import parts_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import psutil
 import pytest
+from bookie.errors import InconsistentError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
-from bookie.protocol.errors import InconsistentError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.errors import SettingsError
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import Cookie
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.accept_loss import accept_loss

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair import stored_checkpoint as module
 from bookie.repair.audit import AuditCounts
 from bookie.repair.checkpoint import AGE_MAX_S, METADATA

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from audit_cases import answer_columns, ledger_columns, random_case
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.repair.bulk import judge_bulk
 from bookie.repair.columns import AnswerColumns, LedgerColumns
 from bookie.repair.tables import arrow_batch, columns_of

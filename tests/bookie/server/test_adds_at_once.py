@@ -14,9 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.admission import TAKEN, rule_add
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations

@@ -1,7 +1,7 @@
 """What the registration says when the metadata store does not say what became of a write."""
 
+from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.protocol.ids import BookieId
 from bookie.server.announce import Announcer
 from bookie.server.state import BookieState, Phase
 from bookie.testing.metadata import FaultyStore

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused, write_paused
 from bookie.protocol.collection import CollectionRules
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.server.collect import Collector
 from bookie.server.first_fences import FirstFences, in_store

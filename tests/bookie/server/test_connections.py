@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from bookie.protocol.entry import Buffer
+from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.connections import BUFFER_BYTES, DataServer, RunConnection
 from bookie.wire.identity import Identity

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.boot.drain_marker import DRAIN_NAME
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
-from bookie.storage.drain_marker import DRAIN_NAME
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from server_lab import ME, ServerLab
 

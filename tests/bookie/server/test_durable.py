@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import DiskFullError, StorageError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import DiskFullError, StorageError
+from bookie.ids import LedgerId
 from bookie.server.durable import DurableFacts
 from bookie.storage.engine import LedgerRecord, Storage
 from bookie.testing.disk import SimDisk

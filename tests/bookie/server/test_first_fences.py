@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from bookie.errors import UnavailableError
+from bookie.ids import LedgerId
 from bookie.protocol.admission import UNCONFIRMED_FENCES_MAX, rule_first_fence
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 from bookie.server.first_fences import LOOKUPS_MAX, FirstFences
 from server_lab import ServerLab

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from bookie.boot.claim import SupersededError
+from bookie.boot.marker import MARKER_NAME, Marker
+from bookie.errors import UnavailableError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import UnavailableError
 from bookie.server.lease import Lease
 from bookie.server.settings import Lease as LeaseSettings
 from bookie.server.state import BookieState, Phase
-from bookie.storage.claim import SupersededError
-from bookie.storage.marker import MARKER_NAME, Marker
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ME, BootLab

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.lock import FolderLock
+from bookie.boot.marker import read_marker
+from bookie.boot.stamps import STAMP_NAME, read_stamp, write_stamp
+from bookie.errors import UnavailableError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import UnavailableError
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode
 from bookie.server.state import Phase
 from bookie.storage.disk import RealDisk
-from bookie.storage.lock import FolderLock
-from bookie.storage.marker import read_marker
-from bookie.storage.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.testing.disk import SimDisk
 from server_lab import KIB, ME, ServerLab
 

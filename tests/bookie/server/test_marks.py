@@ -1,14 +1,14 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
 import pytest
+from bookie.boot.boot import Booted
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.admin import LossRequest
 from bookie.server.marks import Marks
 from bookie.server.state import BookieState
-from bookie.storage.boot import Booted
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
 

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 import pytest
 from bookie.client.connection import BookiePool
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import RUN_ENDPOINT, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.wire.admin import bookie_admin_pb2 as pb

@@ -4,14 +4,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from bookie.errors import BadRequestError, UnavailableError
+from bookie.frames.entry import DigestType, EntryCodec
+from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY
-from bookie.protocol.entry import DigestType, EntryCodec
-from bookie.protocol.errors import BadRequestError, UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.protocol.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
 from bookie.server.marks import Marks
 from bookie.server.recheck import ENTRIES_MAX, recheck
 from bookie.server.state import BookieState

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bookie.protocol.entry import DigestType, EntryCodec
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import build_run
+from bookie.frames.entry import DigestType, EntryCodec
+from bookie.frames.runs import build_run
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.replies import ReplyLimits, ReplyRoom, Unread
 from bookie.server.state import Traffic

@@ -5,15 +5,15 @@ import errno
 from pathlib import Path
 
 import pytest
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import build_run, parse_run
+from bookie.boot.marker import MARKER_NAME
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER
+from bookie.frames.runs import build_run, parse_run
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
 from bookie.server.lifecycle import ExitCode
 from bookie.server.pacing import ANSWER_DELAY_S_MAX
 from bookie.storage.log_files import HEADER_BYTES
-from bookie.storage.marker import MARKER_NAME
 from server_lab import KIB, ME, ServerLab, frame
 
 WRONG_KEY = b"w" * 20

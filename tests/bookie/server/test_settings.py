@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.server.settings import BookieSettings, load_settings
 from bookie.storage.modes import DurabilityMode
 

@@ -6,8 +6,8 @@ import struct
 from typing import Any, cast
 
 import pytest
+from bookie.frames.runs import LoneRun, RunFrame
 from bookie.metadata.store import RPC_ENDPOINT
-from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.protocol.status import Status
 from bookie.server.connections import DataServer
 from bookie.server.operations import Operations, Then

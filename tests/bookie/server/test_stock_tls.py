@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.protocol.status import Status
 from bookie.server.settings import Tls
 from bookie.server.stock_tls import StockTls

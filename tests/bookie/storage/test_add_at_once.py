@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import StorageError
+from bookie.ids import LedgerId
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, lone, run

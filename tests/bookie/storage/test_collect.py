@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.storage import collect
 from bookie.storage.engine import CompactReport
 from bookie.storage.index import Index

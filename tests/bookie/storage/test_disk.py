@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import StorageError
+from bookie.errors import StorageError
 from bookie.storage.disk import RealDisk
 
 LIMIT_BYTES = 6000

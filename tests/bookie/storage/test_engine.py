@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import CorruptError, FrameError, SettingsError, StorageError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import Pattern, RunFrame
+from bookie.errors import CorruptError, FrameError, SettingsError, StorageError
+from bookie.frames.runs import Pattern, RunFrame
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage
 from bookie.storage.ledger_log import Position
 from bookie.storage.pieces import RunRow, row_of

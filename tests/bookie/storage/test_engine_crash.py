@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bookie.errors import CorruptError, StorageError
+from bookie.frames.runs import RunFrame
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import CorruptError, StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import RunFrame
 from bookie.storage.disk import RealDisk
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.routing import route

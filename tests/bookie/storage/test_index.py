@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from bookie.errors import CorruptError, DiskFullError, StorageError
+from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index, Loss, Tail
 from bookie.storage.ledger_log import Position

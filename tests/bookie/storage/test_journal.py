@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import RealDisk
 from bookie.storage.journal import Journal, RecordKind
 from bookie.storage.journal_records import RECORD_HEADER_BYTES, encode_record, record_at, seed_of

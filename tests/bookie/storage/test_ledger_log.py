@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
+from bookie.errors import CorruptError, DiskFullError, FrameError, StorageError
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
 from bookie.storage.log_files import HEADER_BYTES

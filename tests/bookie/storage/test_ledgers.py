@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.storage.ledgers import Ledgers
 from bookie.storage.records import LedgerRecord
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import CorruptError, SettingsError
+from bookie.errors import CorruptError, SettingsError
 from bookie.storage.log_files import (
     HEADER_BYTES,
     JOURNAL_FILES,

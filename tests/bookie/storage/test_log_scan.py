@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import CorruptError
+from bookie.errors import CorruptError
 from bookie.storage.ledger_log import LedgerLog, Position
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.testing.disk import SimDisk

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.errors import StorageError
+from bookie.ids import EntryId, LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
 from bookie.storage.facts import Suspicion

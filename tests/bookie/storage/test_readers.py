@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import StorageError
+from bookie.errors import StorageError
 from bookie.storage.disk import DiskFile, write_file
 from bookie.storage.readers import READERS_MAX, ReaderPool
 from bookie.testing.disk import SimDisk

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import BadRequestError, CorruptError, StorageError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import BadRequestError, CorruptError, StorageError
+from bookie.ids import LedgerId
 from bookie.storage.disk import RealDisk
 from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
 from bookie.storage.rebuild import rebuild_index

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import reduce
 
 import pytest
-from bookie.protocol.errors import CorruptError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.errors import CorruptError
+from bookie.ids import EntryId, LedgerId
 from bookie.storage.records import RETURNS_MAX, Boundary, LedgerRecord, union
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from bookie.protocol.ids import LEDGER_ID_MAX, LedgerId
+from bookie.ids import LEDGER_ID_MAX, LedgerId
 from bookie.storage.routing import ROUTING_VERSION, route
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import DiskFullError, SettingsError
-from bookie.protocol.ids import LedgerId
-from bookie.protocol.runs import RunFrame
+from bookie.errors import DiskFullError, SettingsError
+from bookie.frames.runs import RunFrame
+from bookie.ids import LedgerId
 from bookie.storage.disk import DiskSpace
 from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.index import Index

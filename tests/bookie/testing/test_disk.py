@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import read_file, write_file
 from bookie.testing.disk import SimDisk
 from bookie.testing.volatile import SECTOR_BYTES

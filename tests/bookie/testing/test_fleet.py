@@ -2,11 +2,11 @@
 
 import asyncio
 
+from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
-from bookie.protocol.entry import DigestType, EntryCodec, master_key
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.runs import FLAG_RECOVERY, build_run
 from bookie.protocol.status import Status
 from bookie.testing.fleet import FakeFleet
 from bookie.wire.native import LacRequest, ReadReply, ReadRequest

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from bookie.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError, UnavailableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.testing.metadata import FaultyStore
 

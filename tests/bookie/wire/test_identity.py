@@ -1,7 +1,7 @@
 """Who answers: the one judge of both wires, and how an identity travels on each."""
 
 import pytest
-from bookie.protocol.errors import FrameError
+from bookie.errors import FrameError
 from bookie.wire.identity import EPOCH_MAX, IDENTITY_BYTES_MAX, Identity, refusal
 
 MEANT = Identity("cluster", "bookie-0", 2)

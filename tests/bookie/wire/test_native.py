@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from bookie.protocol.entry import ENTRY_HEADER, Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import build_run
+from bookie.errors import FrameError
+from bookie.frames.entry import ENTRY_HEADER, Buffer
+from bookie.frames.runs import build_run
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
     ENVELOPE,

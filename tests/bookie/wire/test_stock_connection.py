@@ -4,10 +4,10 @@ import struct
 
 import numpy as np
 import pytest
+from bookie.errors import FrameError
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER, Buffer
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER, Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.connection import StockConnection

@@ -1,9 +1,9 @@
 """Frames of the real Java encoder: read as they were meant, and answered byte for byte alike."""
 
 import pytest
+from bookie.frames.entry import Buffer, master_key
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import Buffer, master_key
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.wire.stock.connection import StockConnection
 from bookie.wire.stock.messages import (
     Add,

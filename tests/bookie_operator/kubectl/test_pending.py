@@ -1,7 +1,7 @@
 """What waits for a person, read out of sentences: held against the code that writes them."""
 
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import UndecidedError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie_operator.kubectl.pending import Undecidable, pending_fixes, undecidable
 from bookie_operator.model.status import ClusterStatus, RepairStatus

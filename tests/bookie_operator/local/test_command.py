@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
 from bookie_operator.local.up import prepare

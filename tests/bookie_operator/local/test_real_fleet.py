@@ -15,9 +15,9 @@ import pytest
 import yaml
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
+from bookie.ids import BookieId, EntryId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.local.waiting import lacking
 from bookie_operator.model.cluster import BookieCluster

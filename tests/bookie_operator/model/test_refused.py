@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bookie.protocol.errors import BootRefusedError
-from bookie.protocol.ids import LedgerId
-from bookie.storage.boot import FixPolicy
+from bookie.boot.boot import FixPolicy
+from bookie.boot.lock import FolderInUseError, FolderLock
+from bookie.errors import BootRefusedError
+from bookie.ids import LedgerId
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.ledger_log import LOG_DIRECTORY
-from bookie.storage.lock import FolderInUseError, FolderLock
 from bookie_operator.model.refused import RANKED, disks_named, refusal_reason
 from boot_lab import ME, BootLab, lab
 

@@ -1,7 +1,7 @@
 """Why a bookie stopped, as far as the platform saw it, and what that is worth."""
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Exit, JobKind
 from bookie_operator.plan import Plan, plan

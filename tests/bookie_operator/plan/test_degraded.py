@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Phase
 from bookie_operator.plan import Plan, plan

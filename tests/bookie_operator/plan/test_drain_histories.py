@@ -7,7 +7,7 @@ after its actions: all it remembers is the status that it published.
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus

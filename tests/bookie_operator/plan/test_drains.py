@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed, Phase

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.observed import Exit, Phase
 from bookie_operator.plan import Plan, plan

@@ -1,6 +1,6 @@
 """Incidents: what opens one, and what never does again."""
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import INCIDENTS_MAX, ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan import plan

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
 from bookie_operator.model.task import TaskPhase
 from bookie_operator.observed import Failure, JobKind, Observed

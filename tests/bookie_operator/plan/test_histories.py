@@ -6,7 +6,7 @@ that goes away; changing specs) is driven by hypothesis; the planner sees it, it
 
 from dataclasses import dataclass, field, replace
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport, RepairReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies

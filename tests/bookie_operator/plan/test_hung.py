@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan import Plan, plan

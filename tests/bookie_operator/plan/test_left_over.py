@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import LeftOver, MetadataView, Observed

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.reports import LossReport
 from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport
 from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, RereplicationReport, ScrubReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus

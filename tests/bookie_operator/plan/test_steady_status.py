@@ -4,8 +4,8 @@ import inspect
 from dataclasses import dataclass, field, replace
 
 import pytest
-from bookie.protocol.ids import BookieId
-from bookie.storage import boot, takeover
+from bookie.boot import boot, takeover
+from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Exit, Phase
 from bookie_operator.plan import Plan, plan

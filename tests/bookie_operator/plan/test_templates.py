@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from operator_scenes import cluster
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.server.settings import parse_settings
 from bookie_operator.model.cluster import BookieOptions
 from bookie_operator.observed import Volume

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.platform.kubernetes import api as module
 from bookie_operator.platform.kubernetes.api import (

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie_operator.platform.kubernetes.api import BUDGET, SERVICE, Object
 from bookie_operator.platform.kubernetes.keeper import AGAIN_AFTER_S, Keeper
 from fake_api import FakeApi, copied

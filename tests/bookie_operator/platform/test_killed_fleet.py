@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.fleet import Fleet
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType

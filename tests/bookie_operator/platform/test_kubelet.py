@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.observed import Process
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders, held

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.driver_pod import DriverPod
 from bookie_operator.model.reports import (
     AuditReport,

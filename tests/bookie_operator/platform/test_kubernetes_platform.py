@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus

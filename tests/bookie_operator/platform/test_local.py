@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, StartJob, template_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.server.settings import load_settings
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob

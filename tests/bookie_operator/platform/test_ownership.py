@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import NameTakenError
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind

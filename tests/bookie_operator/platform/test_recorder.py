@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie_operator.plan.actions import Event
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import EVENT, Object

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import STEADY, Bookie, Process
 from bookie_operator.plan import plan

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie_operator.errors import LocalError, PreconditionError
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.volumes import (

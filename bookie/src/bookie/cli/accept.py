@@ -16,8 +16,8 @@ from bookie.cli.common import (
 )
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
-from bookie.protocol.errors import BadRequestError, UndecidableError
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.errors import BadRequestError, UndecidableError
+from bookie.ids import EntryId, LedgerId
 from bookie.repair.accept_loss import accept_loss
 from bookie.repair.cluster import open_cluster
 

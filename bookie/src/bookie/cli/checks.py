@@ -10,8 +10,8 @@ from bookie.cli.common import fail, metadata_option, output_option, run, store_a
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import say, show_fields, show_rows
 from bookie.cli.results import show_result
-from bookie.protocol.errors import BadRequestError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.errors import BadRequestError
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.audit_options import audit_arguments, audit_options

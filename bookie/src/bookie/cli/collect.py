@@ -18,9 +18,9 @@ from bookie.cli.control_plane import control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
 

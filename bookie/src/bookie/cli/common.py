@@ -12,19 +12,19 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from bookie.cli.exit_codes import Exit
-from bookie.metadata.opening import open_store
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     BootRefusedError,
     UnavailableError,
     UndecidableError,
 )
+from bookie.metadata.opening import open_store
+from bookie.metadata.store import MetadataStore
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TOLD: Final = frozenset({"bookie.storage.boot", "bookie.metadata.session"})
+TOLD: Final = frozenset({"bookie.boot.boot", "bookie.metadata.session"})
 """Loggers whose warnings a command tells in words of its own, or that say nothing to a person."""
 LEDGER_ID_MAX: Final = 2**63 - 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.calls import ask

@@ -11,6 +11,9 @@ from typing import Any, Final
 
 import click
 
+from bookie.boot.boot import Boot, Booted, BootSettings, FixPlan, FixPolicy, finish_clean_stop
+from bookie.boot.lock import FolderLock
+from bookie.boot.verdicts import DiskVerdict
 from bookie.cli.common import (
     ask,
     fail,
@@ -25,14 +28,11 @@ from bookie.cli.control_plane import control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
+from bookie.errors import BootRefusedError
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BootRefusedError
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
-from bookie.storage.boot import Boot, Booted, BootSettings, FixPlan, FixPolicy, finish_clean_stop
 from bookie.storage.disk import RealDisk
-from bookie.storage.lock import FolderLock
-from bookie.storage.verdicts import DiskVerdict
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
 

@@ -9,7 +9,7 @@ from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import fail, metadata_option, output_option, run
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.drain import DrainRequest
 from bookie.repair.emptying import emptying_at
 from bookie.repair.progress import Teller

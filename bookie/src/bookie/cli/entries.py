@@ -20,9 +20,9 @@ from bookie.cli.ledgers import LedgerShape, new_ledger, opened, shape_options
 from bookie.cli.output import entry_rows, progress, show_fields
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
-from bookie.protocol.errors import BookieError, NoSuchEntryError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import FRAME_BYTES_MAX
+from bookie.errors import BookieError, NoSuchEntryError
+from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
 PIECE_BYTES: Final = 64 * 1024
 """Input is cut into entries of this size unless lines are asked for; also one read of it."""

@@ -13,7 +13,7 @@ from bookie.cli.common import fail, output_option, run
 from bookie.cli.control_plane import ControlPlane, control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
-from bookie.protocol.errors import UnavailableError
+from bookie.errors import UnavailableError
 from bookie.wire.admin import bookie_admin_pb2 as pb
 
 ANSWER_S: Final = 1.5

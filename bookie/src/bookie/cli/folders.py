@@ -8,21 +8,21 @@ from typing import Any, Final
 
 import click
 
+from bookie.boot.lock import FolderLock
+from bookie.boot.marker import MARKER_NAME, FoundMarker, read_marker
+from bookie.boot.stamps import STAMP_NAME, read_stamp
 from bookie.cli.common import Command, ask, fail, output_option, yes_option
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_rows
-from bookie.protocol.errors import BadRequestError, BookieError, StorageError
+from bookie.errors import BadRequestError, BookieError, StorageError
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Index
 from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
-from bookie.storage.lock import FolderLock
-from bookie.storage.marker import MARKER_NAME, FoundMarker, read_marker
 from bookie.storage.rebuild import rebuild_index
-from bookie.storage.stamps import STAMP_NAME, read_stamp
 
 COMMANDS: Final = {
     "rebuild": ("bookie.cli.folders:rebuild", "Build the indexes anew from the logs."),

@@ -25,10 +25,10 @@ from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_fields, show_rows
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
+from bookie.errors import MetadataFormatError, NoSuchLedgerError
+from bookie.frames.entry import DigestType
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import MetadataFormatError, NoSuchLedgerError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 COMMANDS: Final = {

@@ -7,7 +7,7 @@ import click
 
 from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.emptying import emptying_at
 from bookie.repair.progress import Teller
 from bookie.repair.repair_options import rate_option

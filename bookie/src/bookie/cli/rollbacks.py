@@ -18,9 +18,9 @@ from bookie.cli.common import (
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
+from bookie.errors import MetadataConflictError, UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import MetadataConflictError, UnavailableError
-from bookie.protocol.ids import BookieId
 
 COMMANDS: Final = {
     "accept-rollback": (

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.server.lifecycle import Bookie, ExitCode
 from bookie.server.settings import BookieSettings, load_settings
 

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint, MetadataStore
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.wire.identity import Identity
 
 _log = logging.getLogger(__name__)

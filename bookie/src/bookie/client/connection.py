@@ -16,12 +16,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from bookie.client.addresses import AddressBook
 from bookie.client.channel import LENT_BYTES_MIN, Channel
+from bookie.errors import FrameError, UnavailableError
+from bookie.frames.entry import Buffer
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.frames.from_fields import from_fields
+from bookie.ids import BookieId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError, UnavailableError
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.from_fields import from_fields
-from bookie.protocol.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
 from bookie.wire.identity import Identity, refusal

@@ -15,11 +15,11 @@ from bookie.client.placement import Placement
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter, WriterSettings
+from bookie.errors import BadRequestError, MetadataConflictError
+from bookie.frames.entry import DigestType
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import BadRequestError, MetadataConflictError
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.ids import EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 
 CREATE_TRIES_MAX: Final = 8

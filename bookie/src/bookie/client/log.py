@@ -21,15 +21,15 @@ from collections.abc import AsyncIterator, Sequence
 
 from bookie.client.log_chain import LedgerChain, Ledgers, LogSettings, LogWriter
 from bookie.client.log_reading import LogEntry, LogPosition, read_log
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     LedgerClosedError,
     LedgerFencedError,
     UnavailableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
 
 __all__ = ["LogEntry", "LogPosition", "LogSettings", "ReplicatedLog", "read_log"]
 

@@ -20,8 +20,7 @@ from typing import Final, Protocol
 
 from bookie.client.log_list import LedgerList, ListStore
 from bookie.client.reader import LedgerReader
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     LedgerFencedError,
@@ -29,7 +28,8 @@ from bookie.protocol.errors import (
     MetadataFormatError,
     NoSuchLedgerError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
 
 CHANGES_LOST_MAX: Final = 16
 """Lost compare-and-sets of one opening or change, after which another owner is clearly at work."""

@@ -12,9 +12,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bookie.errors import BadRequestError, MetadataConflictError, UnavailableError
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BadRequestError, MetadataConflictError, UnavailableError
-from bookie.protocol.ids import LedgerId
 
 LIST_VERSION: Final = 1
 WRITES_MAX: Final = 3

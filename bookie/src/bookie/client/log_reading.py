@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from bookie.client.log_chain import Ledgers
 from bookie.client.log_list import ListStore
 from bookie.client.reader import LedgerReader
+from bookie.errors import MetadataConflictError, NoSuchLedgerError
+from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import MetadataConflictError, NoSuchLedgerError
-from bookie.protocol.ids import EntryId, LedgerId
 
 _log = logging.getLogger(__name__)
 

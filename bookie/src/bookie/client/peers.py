@@ -8,8 +8,8 @@ is neither OK nor a denial (R7).
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.ids import BookieId
+from bookie.frames.entry import Buffer
+from bookie.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest

@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from bookie.errors import NotEnoughBookiesError
+from bookie.ids import BookieId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import BookieId
 from bookie.protocol.placement import Racks, choose, spread
 
 QUARANTINE_S: Final = 30.0

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from bookie.client.peers import Peers
 from bookie.client.recovery import Sleep, check_password
+from bookie.errors import DataLossError, UndecidableError
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.errors import DataLossError, UndecidableError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.reader import (
     AskRange,

@@ -13,17 +13,17 @@ from functools import partial
 from typing import Final, Protocol
 
 from bookie.client.peers import Peers
-from bookie.metadata.store import MetadataStore, Versioned
-from bookie.points import passing
-from bookie.protocol.entry import master_key
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     MetadataConflictError,
     UnauthorizedError,
     UnavailableError,
 )
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import master_key
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.metadata.store import MetadataStore, Versioned
+from bookie.points import passing
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery import READ_WINDOW_ENTRIES, Recovery
 from bookie.protocol.recovery_effects import (

@@ -17,19 +17,19 @@ from typing import Any, Final
 
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
-from bookie.metadata.store import MetadataStore, Versioned
-from bookie.points import passing
-from bookie.protocol.batches import WriterLimits
-from bookie.protocol.entry import master_key
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     LedgerClosedError,
     MetadataConflictError,
     NotEnoughBookiesError,
     UnavailableError,
 )
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import master_key
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.metadata.store import MetadataStore, Versioned
+from bookie.points import passing
+from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.protocol.writer import Phase, Writer

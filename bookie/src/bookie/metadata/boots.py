@@ -8,9 +8,9 @@ A version before kept the epoch alone, as decimal digits: `7`; another left the 
 import json
 import math
 
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.store import StoredBoot
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 
 def encode_boot(boot: StoredBoot) -> bytes:

@@ -11,10 +11,10 @@ from typing import Final
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from bookie.errors import BadRequestError, MetadataFormatError
+from bookie.frames.entry import DigestType
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.bookkeeper_pb2 import LedgerMetadataFormat
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import BadRequestError, MetadataFormatError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 
 HEADER: Final = b"BookieMetadataFormatVersion\t"

@@ -9,10 +9,10 @@ from typing import Final
 
 from google.protobuf import text_format
 
+from bookie.errors import BadRequestError, MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.bookkeeper_pb2 import CookieFormat
 from bookie.metadata.store import Cookie
-from bookie.protocol.errors import BadRequestError, MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 LAYOUTS_READ: Final = (3, 4, 5)
 LAYOUT_WITH_INDEX_DIRS: Final = 5

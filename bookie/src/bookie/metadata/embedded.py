@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
+from bookie.errors import SettingsError, UnavailableError
 from bookie.metadata.java import find_java
-from bookie.protocol.errors import SettingsError, UnavailableError
 
 HOST: Final = "127.0.0.1"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 
 JAVA_VERSION_MIN: Final = 17
 VERSION_TIMEOUT_S: Final = 20.0

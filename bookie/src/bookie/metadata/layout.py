@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
-from bookie.protocol.errors import BadRequestError, MetadataFormatError
-from bookie.protocol.ids import LEDGER_ID_MAX, BookieId, LedgerId
+from bookie.errors import BadRequestError, MetadataFormatError
+from bookie.ids import LEDGER_ID_MAX, BookieId, LedgerId
 
 FACTORY_PACKAGE: Final = "org.apache.bookkeeper.meta."
 FACTORY_WRITTEN: Final = "HierarchicalLedgerManagerFactory"

@@ -7,10 +7,10 @@ is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, one folder per 
 from contextlib import suppress
 from typing import Final
 
+from bookie.errors import UnavailableError
+from bookie.ids import LedgerId
 from bookie.metadata.layout import HIGH_PREFIX, ID_PREFIX, SHORT_ID_END, Paths
 from bookie.metadata.session import NodeExistsError, NoNodeError, ZooKeeperSession
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import LedgerId
 
 FIRST_HIGH: Final = 1
 LOW_BITS: Final = 32

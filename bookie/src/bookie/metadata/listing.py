@@ -12,6 +12,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final
 
+from bookie.ids import LedgerId
 from bookie.metadata.layout import (
     LONG_SPLIT,
     MARK_FOLDERS,
@@ -22,7 +23,6 @@ from bookie.metadata.layout import (
     marked_ledger,
 )
 from bookie.metadata.session import NoNodeError, ZooKeeperSession
-from bookie.protocol.ids import LedgerId
 
 REQUESTS_AHEAD: Final = 32
 """Requests each level keeps under way before the reader asks for their answers."""

@@ -12,6 +12,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from bookie.errors import (
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.creation import is_own_create, with_creation_token
 from bookie.metadata.store import (
     BookieInfo,
@@ -21,13 +28,6 @@ from bookie.metadata.store import (
     Unreadable,
     Versioned,
 )
-from bookie.protocol.errors import (
-    MetadataConflictError,
-    MetadataFormatError,
-    NoSuchLedgerError,
-    UnavailableError,
-)
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 Key = TypeVar("Key")

@@ -7,11 +7,11 @@
 import re
 from typing import Final
 
+from bookie.errors import BadRequestError, SettingsError
 from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.protocol.errors import BadRequestError, SettingsError
 
 HOSTS: Final = re.compile(
     r"[^,/:\[\]]+:\d{1,5}(,[^,/:\[\]]+:\d{1,5})*|(\[[0-9a-fA-F:]+\]:\d{1,5},?)+"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from bookie.errors import BookieError, MetadataConflictError, MetadataFormatError
 from bookie.metadata.layout import Paths, bookie_node
 from bookie.metadata.service_info import decode_info, encode_info
 from bookie.metadata.session import (
@@ -24,7 +25,6 @@ from bookie.metadata.session import (
     ZooKeeperSession,
 )
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo
-from bookie.protocol.errors import BookieError, MetadataConflictError, MetadataFormatError
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from bookie.errors import BookieError, SettingsError
 from bookie.metadata.embedded import (
     HOST,
     EmbeddedSettings,
@@ -20,7 +21,6 @@ from bookie.metadata.embedded import (
     write_configuration,
 )
 from bookie.metadata.java import find_java
-from bookie.protocol.errors import BookieError, SettingsError
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
 

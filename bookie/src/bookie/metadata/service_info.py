@@ -7,10 +7,10 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId
 from bookie.metadata.bookkeeper_pb2 import BookieServiceInfoFormat
 from bookie.metadata.store import RPC_ENDPOINT, BookieInfo, Endpoint
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId
 
 PORT_MAX: Final = 65535
 

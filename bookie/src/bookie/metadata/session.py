@@ -35,8 +35,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from bookie.errors import UnavailableError
 from bookie.metadata.multi_read import MultiRead, Znode
-from bookie.protocol.errors import UnavailableError
 
 __all__ = [
     "BadVersionError",

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import DEFAULT_RACK
 

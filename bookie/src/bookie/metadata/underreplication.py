@@ -13,6 +13,8 @@ from typing import Final, TypeVar
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from bookie.errors import MetadataFormatError, UnavailableError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.bookkeeper_pb2 import (
     LedgerRereplicationLayoutFormat,
     LockDataFormat,
@@ -29,8 +31,6 @@ from bookie.metadata.session import (
 )
 from bookie.metadata.store import UnderreplicationMark
 from bookie.metadata.znodes import READS_PER_REQUEST, Znodes
-from bookie.protocol.errors import MetadataFormatError, UnavailableError
-from bookie.protocol.ids import BookieId, LedgerId
 
 log = logging.getLogger(__name__)
 

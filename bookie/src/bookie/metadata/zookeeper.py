@@ -13,6 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from bookie.errors import (
+    MetadataConflictError,
+    MetadataFormatError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.metadata.cookie import decode_cookie, encode_cookie
@@ -42,13 +49,6 @@ from bookie.metadata.session import (
 from bookie.metadata.store import BookieInfo, Cookie, StoredBoot, Unreadable, Versioned
 from bookie.metadata.underreplication import ZooKeeperUnderreplication
 from bookie.metadata.znodes import Znodes
-from bookie.protocol.errors import (
-    MetadataConflictError,
-    MetadataFormatError,
-    NoSuchLedgerError,
-    UnavailableError,
-)
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 log = logging.getLogger(__name__)

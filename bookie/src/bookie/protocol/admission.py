@@ -28,7 +28,7 @@ add and no fence (NOT_READY), serves what is here, and denies nothing (UNKNOWN).
 
 from typing import Final, NamedTuple
 
-from bookie.protocol.ids import NO_ENTRY, EntryId
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 
 UNCONFIRMED_FENCES_MAX: Final = 1024

@@ -14,13 +14,13 @@ from functools import partial
 from itertools import takewhile
 from typing import Final, Generic, Protocol, TypeVar
 
-from bookie.protocol.entry import Buffer, EntryCodec
-from bookie.protocol.errors import FrameError, UndecidableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.errors import FrameError, UndecidableError
+from bookie.frames.entry import Buffer, EntryCodec
+from bookie.frames.runs import parse_run
+from bookie.frames.verified import VerifiedRun, verify_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.quorum import covers
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
-from bookie.protocol.verified import VerifiedRun, verify_run
 
 _is_there: Final = partial(operator.is_not, None)  # in C: asked of every entry that is read
 

@@ -5,8 +5,8 @@ Pure arithmetic on ledger metadata; the bookie's own clear rule and the audit bo
 
 import numpy as np
 
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import BookieId, EntryId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 
 

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import EntryId
-from bookie.protocol.runs import CONSECUTIVE, Pattern
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import CONSECUTIVE, Pattern
+from bookie.ids import EntryId
 
 Ids = NDArray[np.int64]
 

@@ -17,20 +17,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from bookie.protocol.entry import (
+from bookie.errors import BadRequestError
+from bookie.frames.entry import (
     DIGEST_BYTES,
     ENTRY_BYTES_MAX,
     ENTRY_HEADER_BYTES,
     Buffer,
     EntryCodec,
 )
-from bookie.protocol.errors import BadRequestError
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.heads import EntryHeads
-from bookie.protocol.ids import NO_ENTRY, EntryId
-from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.quorum import write_set_positions
-from bookie.protocol.runs import (
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.frames.heads import EntryHeads
+from bookie.frames.runs import (
     CONSECUTIVE,
     FEW_ENTRIES_MAX,
     FRAME_BYTES_MAX,
@@ -41,6 +38,9 @@ from bookie.protocol.runs import (
     join_run,
     lone_run,
 )
+from bookie.ids import NO_ENTRY, EntryId
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.quorum import write_set_positions
 
 QUEUE_LIST_MAX: Final = 1024
 """Payloads in one list of the queue: a batch cuts at most one."""

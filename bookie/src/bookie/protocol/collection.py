@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 
 BATCH_MAX: Final = 10_000
 """Ledgers that go in one pass."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from bookie.protocol.entry import DigestType
-from bookie.protocol.errors import BadRequestError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.errors import BadRequestError
+from bookie.frames.entry import DigestType
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
 
 class LedgerState(Enum):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 DEFAULT_RACK: Final = "/default-rack"
 """Of a registered bookie that names none."""

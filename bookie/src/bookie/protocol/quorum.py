@@ -6,7 +6,7 @@ i = 0..Qw-1, of its fragment's ensemble.
 
 from collections.abc import Collection, Sequence
 
-from bookie.protocol.ids import BookieId, EntryId
+from bookie.ids import BookieId, EntryId
 
 
 def write_set_positions(

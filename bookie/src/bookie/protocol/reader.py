@@ -10,20 +10,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
-from bookie.protocol.entry import EntryCodec
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.frames.entry import EntryCodec
+from bookie.frames.verified import payloads_of
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.quorum import fence_covers, write_set_positions
 from bookie.protocol.status import Status
-from bookie.protocol.verified import payloads_of
 
 RANGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Payload bytes after which a range read asks no more, whatever it was asked for."""

@@ -18,6 +18,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from bookie.errors import (
+    BadRequestError,
+    BookieError,
+    MetadataConflictError,
+    UnauthorizedError,
+    UndecidableError,
+)
+from bookie.frames.entry import ENTRY_HEADER, EntryCodec, parse_header
+from bookie.frames.verified import entries_of
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.answers import (
     MemberAnswers,
     RangeReply,
@@ -26,15 +36,6 @@ from bookie.protocol.answers import (
     judge_recovery_read,
     share_ahead,
 )
-from bookie.protocol.entry import ENTRY_HEADER, EntryCodec, parse_header
-from bookie.protocol.errors import (
-    BadRequestError,
-    BookieError,
-    MetadataConflictError,
-    UnauthorizedError,
-    UndecidableError,
-)
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import fence_covers, write_set, write_set_positions
 from bookie.protocol.recovery_effects import (
@@ -48,7 +49,6 @@ from bookie.protocol.recovery_effects import (
     WriteMetadata,
 )
 from bookie.protocol.status import Status
-from bookie.protocol.verified import entries_of
 from bookie.protocol.writeback import WriteBack
 
 READ_WINDOW_ENTRIES: Final = 16384

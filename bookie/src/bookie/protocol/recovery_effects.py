@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId, EntryId
+from bookie.errors import BookieError
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import AddRun, Replace

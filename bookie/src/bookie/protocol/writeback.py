@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import BookieError, NotEnoughBookiesError
-from bookie.protocol.ids import BookieId, EntryId
-from bookie.protocol.ledger import LedgerMetadata, changed_ensemble
-from bookie.protocol.quorum import write_set_positions
-from bookie.protocol.runs import (
+from bookie.errors import BookieError, NotEnoughBookiesError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     RUN_ENTRIES_MAX,
     Pattern,
     build_run,
 )
+from bookie.ids import BookieId, EntryId
+from bookie.protocol.ledger import LedgerMetadata, changed_ensemble
+from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 
 RUN_BYTES_MAX: Final = 1024 * 1024

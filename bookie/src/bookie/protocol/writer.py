@@ -21,6 +21,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from bookie.errors import (
+    BadRequestError,
+    BookieError,
+    LedgerClosedError,
+    LedgerFencedError,
+    MetadataConflictError,
+    UnauthorizedError,
+)
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.batches import (
     Batch,
     Gatherer,
@@ -29,16 +39,6 @@ from bookie.protocol.batches import (
     bits,
     positions_of,
 )
-from bookie.protocol.errors import (
-    BadRequestError,
-    BookieError,
-    LedgerClosedError,
-    LedgerFencedError,
-    MetadataConflictError,
-    UnauthorizedError,
-)
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState, changed_ensemble
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import (

@@ -6,10 +6,10 @@ From `protocol.writer` to `client.writer`.
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import BookieError
-from bookie.protocol.from_fields import from_fields
-from bookie.protocol.ids import BookieId, EntryId
+from bookie.errors import BookieError
+from bookie.frames.entry import Buffer
+from bookie.frames.from_fields import from_fields
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata
 
 

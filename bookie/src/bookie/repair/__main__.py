@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 
 import click
 
-from bookie.protocol.errors import BookieError, SettingsError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, SettingsError
+from bookie.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.drain import DrainRequest
 from bookie.repair.emptying import emptying_at

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bookie.client.recovery import RecoveryResult, accepted_loss, recover
+from bookie.errors import BadRequestError, UndecidableError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import BadRequestError, UndecidableError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery_effects import AcceptedLoss
 from bookie.repair.cluster import Cluster

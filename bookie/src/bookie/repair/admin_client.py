@@ -14,10 +14,10 @@ from typing import Any, Final
 import grpc
 
 from bookie.client.addresses import Address, AddressBook
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
+from bookie.errors import MetadataFormatError
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Unreadable, Versioned
 from bookie.protocol.availability import EMPTY
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.status import Status

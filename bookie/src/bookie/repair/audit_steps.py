@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import RUN_ENDPOINT
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import MIN_RACKS, Racks
 from bookie.repair.audit import Audit, Auditor, AuditSettings, batches_of
 from bookie.repair.cluster import Cluster

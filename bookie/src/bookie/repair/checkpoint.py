@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.errors import SettingsError
+from bookie.ids import BookieId, LedgerId
 from bookie.repair.outcome import LedgerOutcome
 
 SCHEMA: Final = 1

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bookie.errors import FrameError
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet, Ids
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.status import Status

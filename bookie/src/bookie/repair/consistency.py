@@ -7,8 +7,8 @@ store whose leader was deposed would hide the youngest ledgers.
 
 from dataclasses import dataclass
 
+from bookie.errors import InconsistentError
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import InconsistentError
 
 
 @dataclass(frozen=True, slots=True)

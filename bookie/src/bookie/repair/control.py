@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.columns import Answer
 from bookie.repair.expect import Holding

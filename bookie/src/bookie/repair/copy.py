@@ -16,13 +16,10 @@ from typing import Final
 import numpy as np
 
 from bookie.client.peers import Peers
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.checked import check_run, lac_of
-from bookie.protocol.entry import Buffer, EntryCodec, EntryHeader, master_key
-from bookie.protocol.errors import DigestError, FrameError
-from bookie.protocol.ids import BookieId, EntryId
-from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import (
+from bookie.errors import DigestError, FrameError
+from bookie.frames.checked import check_run, lac_of
+from bookie.frames.entry import Buffer, EntryCodec, EntryHeader, master_key
+from bookie.frames.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
@@ -34,6 +31,9 @@ from bookie.protocol.runs import (
     parse_run,
     recovery_add,
 )
+from bookie.ids import BookieId, EntryId
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.expect import Holding
 from bookie.repair.pacing import Paces, Sleep

@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 
 from bookie.client.peers import Peers
+from bookie.errors import FrameError
+from bookie.frames.checked import check_run
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import parse_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.checked import check_run
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.repair.audit import LOOKS_MAX, Auditor, Look
 from bookie.repair.copy import spans

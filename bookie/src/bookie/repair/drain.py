@@ -14,7 +14,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.naming import Listing, list_ledgers
 from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor
@@ -38,7 +39,6 @@ from bookie.repair.report import (
     exit_code,
 )
 from bookie.repair.steps import Say, Started, all_bookies
-from bookie.storage.listing import Listing, list_ledgers
 
 
 @dataclass(frozen=True, slots=True)

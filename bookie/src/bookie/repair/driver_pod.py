@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 
 REQUIRED: Final = (
     "KUBERNETES_SERVICE_HOST", "POD_IP", "POD_NAME", "POD_NAMESPACE", "REPAIR_IMAGE",

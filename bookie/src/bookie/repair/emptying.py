@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.naming import Listing, list_ledgers
 from bookie.metadata.store import Unreadable
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import read_ledgers
@@ -23,7 +24,6 @@ from bookie.repair.mover import Handover, MoveOutcome, Told
 from bookie.repair.outcome import LedgerOutcome, LedgerTask
 from bookie.repair.progress import Done, Follower
 from bookie.repair.steps import Say
-from bookie.storage.listing import Listing, list_ledgers
 
 ROUNDS_MAX: Final = 3
 """Looks for ledgers that came to name the bookie while others were moved."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bookie.errors import SettingsError
 from bookie.metadata.java import find_java
-from bookie.protocol.errors import SettingsError
 from bookie.repair.driver_pod import driver_obstacle
 
 INLINE: Final = "inline"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from bookie.errors import MetadataConflictError, SettingsError
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import MetadataConflictError, SettingsError
 
 METADATA: Final = "metadata"
 """Instead of a file's name: in the metadata store, under VALUE_NAME."""

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from pyspark.sql import SparkSession
 
-from bookie.protocol.errors import (
+from bookie.errors import (
     InconsistentError,
     MetadataFormatError,
     SettingsError,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.repair.expect import Verdict, at_least
 

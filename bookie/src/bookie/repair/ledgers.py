@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bookie.client.recovery import recover
-from bookie.metadata.store import Unreadable
-from bookie.protocol.answers import UndecidedError
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     NoSuchLedgerError,
     UnavailableError,
     UndecidableError,
 )
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import Unreadable
+from bookie.protocol.answers import UndecidedError
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.audit import Auditor, AuditSettings, Look, counts_of, read_ledgers
 from bookie.repair.cluster import Cluster

@@ -6,8 +6,8 @@ on such a bookie. Whoever takes it for one that is down has every repair end und
 
 from collections.abc import Iterable
 
+from bookie.ids import BookieId
 from bookie.metadata.store import MetadataStore, Unreadable
-from bookie.protocol.ids import BookieId
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.audit import batches_of, read_ledgers
 

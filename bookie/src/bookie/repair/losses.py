@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.audit import Auditor, Look
 from bookie.repair.control import BookieControl

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bookie.errors import MetadataFormatError
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore, UnderreplicationMark
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import LedgerId
 
 MARKS_TOLD_MAX: Final = 1000
 """Old marks listed, the oldest first; the rest is counted."""

@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from bookie.metadata.store import Versioned
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import (
+from bookie.errors import (
     MetadataConflictError,
     MetadataFormatError,
     NoSuchLedgerError,
     NotEnoughBookiesError,
     UnavailableError,
 )
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import Versioned
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import NO_RACKS, Racks
 from bookie.protocol.status import Status

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from bookie.errors import NotEnoughBookiesError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.assignment import held_by_position
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.placement import NO_RACKS, Racks, choose
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 Sleep = Callable[[float], Awaitable[None]]
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
+from bookie.errors import SettingsError
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import BookieInfo
 from bookie.protocol.availability import Ids
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import Adherence, Racks, adherence
 from bookie.repair.columns import Flags, LedgerColumns, bounds_of, rows_of

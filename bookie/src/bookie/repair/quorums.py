@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.repair.columns import Flags, LedgerColumns
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.copy import CopySettings
 from bookie.repair.digests import DigestSettings
 from bookie.repair.ledgers import RepairSettings

@@ -6,7 +6,7 @@ docs/repair-result.md lists them. Pure: `steps` gathers the parts.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, AuditCounts
 from bookie.repair.control import Cleared, Marks

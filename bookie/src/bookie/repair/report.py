@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from bookie.ids import BookieId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId
 from bookie.repair.audit import COUNT_NAMES, Audit, AuditCounts
 from bookie.repair.classes import classes_json, entries_by_class
 from bookie.repair.expect import Verdict

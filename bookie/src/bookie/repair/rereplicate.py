@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.naming import Listing, list_ledgers
 from bookie.metadata.store import UnderreplicationMark
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
@@ -45,7 +46,6 @@ from bookie.repair.report import (
     exit_code,
 )
 from bookie.repair.steps import Say, Started
-from bookie.storage.listing import Listing, list_ledgers
 
 LOCKS_AT_ONCE: Final = 16
 

@@ -6,7 +6,7 @@ Both doors come through here: `python -m bookie.repair` (the operator's jobs) an
 from collections.abc import Sequence
 from pathlib import Path
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.repair import audit_steps, drain, rereplicate, steps
 from bookie.repair.audit import AuditSettings
 from bookie.repair.audit_steps import Checks

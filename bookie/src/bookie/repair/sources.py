@@ -23,8 +23,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from bookie.protocol.errors import SettingsError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import SettingsError
+from bookie.ids import LedgerId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.columns import AnswerColumns, LedgerColumns, ReadColumns
 from bookie.repair.consistency import SameCluster

@@ -16,7 +16,7 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import COUNT_NAMES, AuditCounts
 from bookie.repair.looking import Looked, nobody_looks

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.repair.driver_pod import JVM_FLAGS, TASK_FAILURES_MAX
 
 MASTER_VARIABLE: Final = "BOOKIE_SPARK_MASTER"

@@ -15,7 +15,7 @@ from pyspark import Accumulator, Broadcast, TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.repair.consistency import SameCluster
 from bookie.repair.ledgers import RepairSettings
 from bookie.repair.mover import FIELD_NAMES, Handover, LedgerMover, MoveOutcome, Told

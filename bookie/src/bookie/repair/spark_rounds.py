@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from bookie.protocol.errors import NotEnoughBookiesError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import NotEnoughBookiesError
+from bookie.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.repair.audit import read_ledgers
 from bookie.repair.emptying import MoveEngine

@@ -19,8 +19,8 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from bookie.errors import UnavailableError
 from bookie.metadata.java import find_java
-from bookie.protocol.errors import UnavailableError
 from bookie.repair.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
 from bookie.repair.executor_pods import ExecutorPods, Patience, no_executors
 from bookie.repair.java_home import java_home

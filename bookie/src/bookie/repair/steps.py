@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from bookie.errors import BadRequestError
+from bookie.ids import BookieId, LedgerId
 from bookie.points import passing
-from bookie.protocol.errors import BadRequestError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.audit import Audit, Auditor, read_ledgers
 from bookie.repair.checkpoint import METADATA, Checkpoint, FolderCheckpoint

@@ -22,9 +22,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from bookie.errors import BookieError, MetadataConflictError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, MetadataConflictError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.repair.checkpoint import AGE_MAX_S, is_done
 from bookie.repair.outcome import LedgerOutcome
 

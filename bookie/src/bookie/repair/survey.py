@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore, Unreadable
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.placement import NO_RACKS, SOFT_RACKS, Adherence, Racks
 from bookie.repair.audit import AuditCounts, batches_of, read_ledgers
 from bookie.repair.bulk import judge_bulk

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from bookie.ids import BookieId
 from bookie.protocol.availability import Ids
-from bookie.protocol.ids import BookieId
 from bookie.repair.cluster import Cluster, open_cluster
 from bookie.repair.columns import (
     AnswerColumns,

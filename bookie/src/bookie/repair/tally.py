@@ -7,7 +7,7 @@ first look (`bulk`) gives the copies of ledgers that are wholly there, `audit.Lo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from bookie.repair.expect import Share
 
 

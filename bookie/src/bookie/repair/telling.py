@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bookie.protocol.errors import MetadataFormatError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.errors import MetadataFormatError
+from bookie.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
 from bookie.repair.audit import Audit
 from bookie.repair.classes import (

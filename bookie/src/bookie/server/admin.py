@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
-from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     BookieError,
     FrameError,
@@ -19,7 +18,8 @@ from bookie.protocol.errors import (
     StorageError,
     UndecidableError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.server.recheck import Recheck
 from bookie.server.state import Phase

@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from bookie.errors import BookieError
+from bookie.ids import BookieId
 from bookie.metadata.store import (
     ADMIN_ENDPOINT,
     BOOT_EPOCH_PROPERTY,
@@ -18,8 +20,6 @@ from bookie.metadata.store import (
     Endpoint,
     MetadataStore,
 )
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId
 from bookie.server.state import BookieState
 
 log = logging.getLogger(__name__)

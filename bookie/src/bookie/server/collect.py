@@ -11,11 +11,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from bookie.ids import LedgerId
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
 from bookie.protocol.collection import Collection, CollectionRules, HeldPlan, Look
-from bookie.protocol.ids import LedgerId
 from bookie.server.first_fences import FirstFences
 from bookie.server.state import BookieState
 from bookie.storage.engine import Storage

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.replies import Unread
 from bookie.wire.native import (

@@ -7,9 +7,11 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from bookie.boot.boot import Boot, Booted, BootRecord
+from bookie.boot.verdicts import DiskVerdict, FoundDisk
+from bookie.errors import NotReadyError, StorageError
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import NotReadyError, StorageError
-from bookie.protocol.ids import LedgerId
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
@@ -19,9 +21,7 @@ from bookie.server.marks import Marks
 from bookie.server.recheck import Recheck
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase
-from bookie.storage.boot import Boot, Booted, BootRecord
 from bookie.storage.disk import RealDisk
-from bookie.storage.verdicts import DiskVerdict, FoundDisk
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
 

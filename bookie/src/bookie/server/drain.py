@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bookie.boot.drain_marker import mark_draining, unmark_draining
+from bookie.errors import BookieError, UndecidableError
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.naming import list_ledgers, named_ids
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, UndecidableError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.server.announce import Announcer
 from bookie.server.marks import Marks
 from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState
 from bookie.storage.disk import Disk
-from bookie.storage.drain_marker import mark_draining, unmark_draining
-from bookie.storage.listing import list_ledgers, named_ids
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ disk: the facts are written again before anything else is said of that ledger.
 from collections.abc import Callable
 from functools import partial
 
-from bookie.protocol.errors import StorageError
-from bookie.protocol.ids import LedgerId
+from bookie.errors import StorageError
+from bookie.ids import LedgerId
 from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bookie.errors import BookieError, MetadataFormatError, NoSuchLedgerError
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.admission import rule_first_fence
-from bookie.protocol.errors import BookieError, MetadataFormatError, NoSuchLedgerError
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 
 log = logging.getLogger(__name__)

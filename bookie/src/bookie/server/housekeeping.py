@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from bookie.boot.claim import SupersededError
+from bookie.errors import BookieError, DiskFullError, StorageError
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, DiskFullError, StorageError
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.drain import Drain
@@ -21,7 +22,6 @@ from bookie.server.marks import Marks
 from bookie.server.pacing import Pacing
 from bookie.server.settings import BookieSettings
 from bookie.server.state import DISK_FULL_REASON, BookieState
-from bookie.storage.claim import SupersededError
 from bookie.storage.engine import Storage
 from bookie.storage.space import shortage
 

@@ -19,11 +19,11 @@ import asyncio
 import logging
 from dataclasses import replace
 
+from bookie.boot.boot import Booted
+from bookie.boot.takeover import in_thread
+from bookie.errors import DiskFullError
 from bookie.points import passing
-from bookie.protocol.errors import DiskFullError
 from bookie.server.state import BookieState
-from bookie.storage.boot import Booted
-from bookie.storage.takeover import in_thread
 
 log = logging.getLogger(__name__)
 

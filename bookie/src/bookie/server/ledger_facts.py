@@ -1,7 +1,7 @@
 """What the storage knows of one ledger, as `protocol.admission` is told it."""
 
+from bookie.ids import LedgerId
 from bookie.protocol.admission import LedgerFacts
-from bookie.protocol.ids import LedgerId
 from bookie.storage.engine import Boundary, Storage
 from bookie.storage.records import LedgerRecord
 

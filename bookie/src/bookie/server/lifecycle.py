@@ -1,6 +1,6 @@
 """One bookie's life: control plane first, boot, data port, registration; and the way back.
 
-Boot: lock -> `storage.boot` -> data ports -> register. A metadata store that is away is waited for.
+Boot: lock -> `boot.boot` -> data ports -> register. A metadata store that is away is waited for.
 Stop: unregister -> data ports closed -> flush, sync -> only then the markers go. Whatever fails on
 the way leaves the markers, and the next boot is an unclean one.
 """
@@ -16,11 +16,14 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.drain_marker import is_draining
+from bookie.boot.lock import FolderInUseError, FolderLock
+from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
+from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.collection import CollectionRules
-from bookie.protocol.errors import BookieError, BootRefusedError, StorageError, UnavailableError
-from bookie.protocol.ids import BookieId
 from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
@@ -42,11 +45,8 @@ from bookie.server.settings import BookieSettings, Limits
 from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState, Phase, boot_time
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
-from bookie.storage.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.drain_marker import is_draining
 from bookie.storage.engine import StorageSettings
-from bookie.storage.lock import FolderInUseError, FolderLock
 
 log = logging.getLogger(__name__)
 

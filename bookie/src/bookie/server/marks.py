@@ -1,7 +1,7 @@
 """Limbo and unchecked marks of a running bookie: told, cleared on request, finished at the end.
 
-The judgement is `storage.clear`; here are the linearizable read before it, the checkpoint between
-judgement and clearing, and the record that makes the clearing durable.
+The judgement is `protocol.clearing`; here are the linearizable read before it, the checkpoint
+between judgement and clearing, and the record that makes the clearing durable.
 """
 
 import asyncio
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from bookie.metadata.store import MetadataStore
-from bookie.points import passing
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import (
+from bookie.errors import (
     MetadataFormatError,
     NoSuchLedgerError,
     StorageError,
     UnavailableError,
 )
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.naming import list_ledgers, named_ids
+from bookie.metadata.store import MetadataStore
+from bookie.points import passing
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
-from bookie.storage.clear import ClearReason, ClearVerdict, judge_clear, refuse_loss
 from bookie.storage.engine import Storage
-from bookie.storage.listing import list_ledgers, named_ids
 from bookie.storage.records import LedgerRecord
 
 log = logging.getLogger(__name__)

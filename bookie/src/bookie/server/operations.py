@@ -14,6 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from bookie.errors import DiskFullError, StorageError
+from bookie.frames.runs import LoneRun, RunFrame
+from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
 from bookie.protocol.admission import (
     TAKEN,
@@ -27,9 +30,6 @@ from bookie.protocol.admission import (
     rule_write_lac,
 )
 from bookie.protocol.availability import GROUP, EntrySet
-from bookie.protocol.errors import DiskFullError, StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import DiskReads, Reader, expected_bytes
 from bookie.server.durable import DurableFacts

@@ -14,19 +14,19 @@ from typing import Final
 
 import numpy as np
 
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.checked import check_run
-from bookie.protocol.entry import Buffer, EntryCodec
-from bookie.protocol.errors import (
+from bookie.errors import (
     BadRequestError,
     FrameError,
     MetadataFormatError,
     NoSuchLedgerError,
 )
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.frames.checked import check_run
+from bookie.frames.entry import Buffer, EntryCodec
+from bookie.frames.runs import parse_run
+from bookie.ids import EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import parse_run
 from bookie.storage.engine import Storage
 
 log = logging.getLogger(__name__)

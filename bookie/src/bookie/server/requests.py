@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from bookie.protocol.errors import FrameError
+from bookie.errors import FrameError
 from bookie.protocol.status import Status
 from bookie.server.connections import RunConnection
 from bookie.server.operations import Operations

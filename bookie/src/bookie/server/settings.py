@@ -25,9 +25,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from bookie.boot.claim import outlasts_s
+from bookie.errors import SettingsError
 from bookie.metadata.opening import check_url
-from bookie.protocol.errors import SettingsError
-from bookie.storage.claim import outlasts_s
 from bookie.storage.modes import DurabilityMode
 
 ENVIRONMENT_PREFIX = "BOOKIE_"

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.ids import ENTRY_ID_MAX
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.ids import ENTRY_ID_MAX
 from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations

@@ -14,11 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bookie.protocol.availability import ENTRY_ID_MAX, EntrySet
-from bookie.protocol.entry import Buffer
-from bookie.protocol.frame_buffers import FrameBuffers
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import (
+from bookie.frames.entry import Buffer
+from bookie.frames.frame_buffers import FrameBuffers
+from bookie.frames.runs import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
@@ -31,6 +29,8 @@ from bookie.protocol.runs import (
     gather_run,
     lone_run,
 )
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.availability import ENTRY_ID_MAX, EntrySet
 from bookie.wire.stock.blocks import AddBlock
 from bookie.wire.stock.messages import Add, Outcome
 from bookie.wire.stock.wire import Wire

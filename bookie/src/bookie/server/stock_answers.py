@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from bookie.protocol.entry import Buffer
+from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.operations import Asker
 from bookie.wire.stock.messages import (

@@ -2,10 +2,10 @@
 
 from functools import partial
 
+from bookie.frames.entry import Buffer
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import Buffer
-from bookie.protocol.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 from bookie.server.operations import Operations
 from bookie.server.stock_answers import NO_KEY, Origin

@@ -8,9 +8,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import RunFrame, checked_run
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import RunFrame, checked_run
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import ReadReply
 from bookie.wire.stock.messages import Read

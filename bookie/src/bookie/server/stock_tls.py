@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.server.settings import Tls
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from bookie.protocol.errors import StorageError
+from bookie.errors import StorageError
 
 Done = Callable[[StorageError | None], None]
 """Called once: None when durable as promised, otherwise why not (the outcome is then unknown)."""

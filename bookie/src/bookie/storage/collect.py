@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bookie.errors import DiskFullError
+from bookie.ids import LedgerId
 from bookie.points import passing
-from bookie.protocol.errors import DiskFullError
-from bookie.protocol.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.ledger_log import LogFile, Position
 from bookie.storage.pieces import RunRow

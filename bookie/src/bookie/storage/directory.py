@@ -15,12 +15,12 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from bookie.errors import CorruptError, StorageError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import LoneRun, RunFrame, parse_run
+from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import CorruptError, StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import LoneRun, RunFrame, parse_run
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail

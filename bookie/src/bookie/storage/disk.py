@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
+from bookie.frames.entry import Buffer
 from bookie.storage.background import Aside, Flusher, InThreads
 from bookie.storage.sqlite import Database, DatabaseFile
 

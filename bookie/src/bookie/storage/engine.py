@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from bookie.errors import DiskFullError, StorageError
+from bookie.frames.runs import LoneRun, RunFrame
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import DiskFullError, StorageError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import LoneRun, RunFrame
 from bookie.storage.acks import AckQueue, Done
 from bookie.storage.background import Aside
 from bookie.storage.collect import CompactReport

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from bookie.protocol.errors import CorruptError
+from bookie.errors import CorruptError
 from bookie.storage.records import Boundary
 
 START: Final = (0, 0)

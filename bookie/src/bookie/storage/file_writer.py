@@ -8,7 +8,7 @@ import mmap
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import BLOCK_BYTES, Disk, DiskFile
 from bookie.storage.log_files import NEW_SUFFIX, FileHeader, FileKind, LogSettings
 from bookie.storage.ring import Ring

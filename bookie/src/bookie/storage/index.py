@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from bookie.errors import CorruptError, FrameError
+from bookie.frames.runs import FLAG_RECOVERY
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import CorruptError, FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import FLAG_RECOVERY
 from bookie.storage.disk import Disk
 from bookie.storage.memtable import LedgerRows
 from bookie.storage.pieces import RunRow, rows_of, rows_to_read

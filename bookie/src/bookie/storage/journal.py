@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError, StorageError
+from bookie.frames.entry import Buffer
 from bookie.storage.disk import Disk
 from bookie.storage.journal_records import (
     RECORD_HEADER_BYTES,

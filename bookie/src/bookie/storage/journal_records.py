@@ -14,9 +14,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import StorageError
-from bookie.protocol.runs import FRAME_BYTES_MAX
+from bookie.errors import StorageError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import FRAME_BYTES_MAX
 from bookie.storage.disk import DiskFile
 
 RECORD_MAGIC: Final = b"\xb0\x0cJ\x01"

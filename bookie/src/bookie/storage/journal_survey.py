@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import CorruptError
+from bookie.errors import CorruptError
 from bookie.storage.disk import Disk, DiskFile
 from bookie.storage.journal_records import RawRecord, RecordKind, find_records, read_records
 from bookie.storage.log_files import (

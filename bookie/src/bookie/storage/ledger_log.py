@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import CorruptError, StorageError
+from bookie.errors import CorruptError, StorageError
+from bookie.frames.entry import Buffer
 from bookie.storage.disk import Disk, DiskFile
 from bookie.storage.log_files import (
     HEADER_BYTES,

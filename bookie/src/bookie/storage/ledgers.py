@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import LedgerId
 from bookie.storage.index import Loss
 from bookie.storage.records import Boundary, LedgerRecord, union
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from crc32c import crc32c
 
-from bookie.protocol.errors import CorruptError, SettingsError
+from bookie.errors import CorruptError, SettingsError
 from bookie.storage.disk import BLOCK_BYTES, Disk
 
 HEADER_BYTES: Final = BLOCK_BYTES

@@ -9,9 +9,9 @@ Every step may be repeated after a crash in the middle.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bookie.protocol.errors import CorruptError, FrameError
-from bookie.protocol.ids import LedgerId
-from bookie.protocol.runs import RunFrame, parse_run
+from bookie.errors import CorruptError, FrameError
+from bookie.frames.runs import RunFrame, parse_run
+from bookie.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion
 from bookie.storage.journal import Journal, JournalRecord, RecordKind

@@ -7,9 +7,9 @@ keep their first copy, so the rows of one ledger are cut until none overlaps ano
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from bookie.frames.from_fields import from_fields
+from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.from_fields import from_fields
-from bookie.protocol.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.storage.log_scan import Position
 
 PART_ONLY: Final = 1 << 16

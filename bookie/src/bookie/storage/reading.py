@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bookie.errors import FrameError, StorageError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import RunFrame, build_run, parse_run
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError, StorageError
-from bookie.protocol.ids import EntryId, LedgerId
-from bookie.protocol.runs import RunFrame, build_run, parse_run
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.pieces import RunRow
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import BadRequestError, CorruptError, FrameError, StorageError
-from bookie.protocol.ids import LedgerId
-from bookie.protocol.runs import RunFrame, parse_run
+from bookie.errors import BadRequestError, CorruptError, FrameError, StorageError
+from bookie.frames.runs import RunFrame, parse_run
+from bookie.ids import LedgerId
 from bookie.storage.directory import ASIDE_SUFFIX, FRESH_SUFFIX
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts, Suspicion

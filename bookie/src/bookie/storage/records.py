@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import CorruptError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.errors import CorruptError
+from bookie.frames.entry import Buffer
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
 MASTER_KEY_BYTES_MAX: Final = 255
 LAC_BODY_BYTES_MAX: Final = 1024

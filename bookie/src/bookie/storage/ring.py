@@ -8,7 +8,7 @@ Who may write and release what is the stream's business; here is only the wrap.
 import mmap
 from typing import Final
 
-from bookie.protocol.entry import Buffer
+from bookie.frames.entry import Buffer
 from bookie.storage.disk import BLOCK_BYTES
 
 

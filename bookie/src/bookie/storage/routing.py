@@ -7,7 +7,7 @@ and a difference refuses to boot.
 
 from typing import Final
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 
 ROUTING_VERSION: Final = 1
 

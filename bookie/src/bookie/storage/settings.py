@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.storage.journal import journal_settings
 from bookie.storage.log_files import LogSettings
 from bookie.storage.modes import DurabilityMode

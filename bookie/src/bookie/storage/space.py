@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import SettingsError
+from bookie.errors import SettingsError
 from bookie.storage.disk import Disk, DiskSpace
 
 _GIB: Final = 1024**3

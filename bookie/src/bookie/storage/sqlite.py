@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
 
-from bookie.protocol.errors import CorruptError, DiskFullError, StorageError
+from bookie.errors import CorruptError, DiskFullError, StorageError
 
 READERS_MAX: Final = 16
 """Idle read connections kept; more are opened for a moment when more threads read at once."""

@@ -23,8 +23,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import CorruptError, DiskFullError, FrameError, StorageError
+from bookie.errors import CorruptError, DiskFullError, FrameError, StorageError
+from bookie.frames.entry import Buffer
 from bookie.storage.background import is_orphaned
 from bookie.storage.disk import Disk
 from bookie.storage.file_writer import FileWriter, block_ceil, block_floor

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from bookie.errors import DiskFullError, StorageError
+from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import DiskFullError, StorageError
-from bookie.protocol.ids import LedgerId
 from bookie.storage.collect import CompactReport, compact_directory
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.index import Loss

@@ -7,9 +7,9 @@ from typing import Any
 
 import grpc
 
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import ADMIN_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.admin import IdentityGuard
 from bookie.testing.control import FakeControl

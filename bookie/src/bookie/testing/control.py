@@ -7,17 +7,17 @@ gRPC. A bookie that is down answers nothing.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bookie.errors import NoSuchLedgerError
+from bookie.frames.entry import EntryCodec
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.entry import EntryCodec
-from bookie.protocol.errors import NoSuchLedgerError
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.protocol.clearing import judge_clear, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.columns import Answer, answer_of
 from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.repair.expect import Holding, no_answer
-from bookie.storage.clear import judge_clear, refuse_loss
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
 

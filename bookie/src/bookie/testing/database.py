@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bookie.protocol.errors import StorageError
+from bookie.errors import StorageError
 from bookie.storage.sqlite import all_or_nothing, mapped
 
 PAGE_BYTES: Final = 512

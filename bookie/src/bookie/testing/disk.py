@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from bookie.protocol.entry import Buffer
+from bookie.frames.entry import Buffer
 from bookie.storage.background import InThreads
 from bookie.storage.disk import BLOCK_BYTES, DiskSpace, storage_error
 from bookie.testing.database import SimDatabase

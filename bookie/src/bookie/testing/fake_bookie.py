@@ -7,6 +7,10 @@ limbo marks are durable at once, as a real bookie's are before it answers.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from bookie.errors import DigestError, FrameError
+from bookie.frames.entry import Buffer, EntryCodec, parse_header
+from bookie.frames.runs import RUN_ENTRIES_MAX, build_run, parse_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, MetadataStore
 from bookie.protocol.admission import (
     LedgerFacts,
@@ -19,10 +23,6 @@ from bookie.protocol.admission import (
     rule_write_lac,
 )
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import Buffer, EntryCodec, parse_header
-from bookie.protocol.errors import DigestError, FrameError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.runs import RUN_ENTRIES_MAX, build_run, parse_run
 from bookie.protocol.status import Status
 from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest

@@ -16,7 +16,17 @@ from typing import Any, Final
 
 import bookie
 
-CORE: Final = ("client", "metadata", "protocol", "repair", "server", "storage", "wire")
+CORE: Final = (
+    "boot",
+    "client",
+    "frames",
+    "metadata",
+    "protocol",
+    "repair",
+    "server",
+    "storage",
+    "wire",
+)
 """Packages of `bookie` that the promises rest on; the command line and the fakes are none."""
 GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 DIGEST_CHARACTERS: Final = 12

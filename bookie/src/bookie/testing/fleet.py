@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
+from bookie.frames.runs import parse_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import BookieInfo, Endpoint, MetadataStore
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
 from bookie.testing.fake_bookie import FakeBookie

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from bookie.errors import BookieError, NoSuchLedgerError, UnavailableError
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import (
     BookieInfo,
     Cookie,
@@ -17,8 +19,6 @@ from bookie.metadata.store import (
     Unreadable,
     Versioned,
 )
-from bookie.protocol.errors import BookieError, NoSuchLedgerError, UnavailableError
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 
 Result = TypeVar("Result")

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from bookie.frames.entry import Buffer
 from bookie.metadata.store import ADMIN_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint
-from bookie.protocol.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
 
 IDENTITY_BYTES_MAX: Final = 4096
 """Of one identity on the native wire."""

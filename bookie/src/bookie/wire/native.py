@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.from_fields import from_fields
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.runs import (
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
+from bookie.frames.from_fields import from_fields
+from bookie.frames.runs import (
     FRAME_BYTES_MAX,
     LoneRun,
     RunFrame,
@@ -25,6 +24,7 @@ from bookie.protocol.runs import (
     parse_lone_run,
     parse_run,
 )
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 
 ENVELOPE: Final = struct.Struct(">IBBHQ")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
-from bookie.protocol.errors import BookieError
+from bookie.errors import BookieError
 
 from bookie_operator.model.base import GROUP
 

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Final
 
 import click
-from bookie.protocol.errors import BookieError, SettingsError
+from bookie.errors import BookieError, SettingsError
 
 from bookie_operator.kubectl.ages import seconds_of
 from bookie_operator.kubectl.client import Kubectl

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bookie.protocol.errors import BookieError
+from bookie.errors import BookieError
 
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError

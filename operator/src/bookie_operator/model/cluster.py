@@ -7,7 +7,7 @@ a CEL rule for the API server. `check_transition` holds the rules about changes 
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 from pydantic import (
     BeforeValidator,
     ConfigDict,

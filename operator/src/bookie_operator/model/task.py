@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from bookie.protocol.ids import LEDGER_ID_MAX
+from bookie.ids import LEDGER_ID_MAX
 from pydantic import (
     AwareDatetime,
     ConfigDict,

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieOptions, ClusterSpec, DiskRole, FixPolicy
 from bookie_operator.observed import JobKind

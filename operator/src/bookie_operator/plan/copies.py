@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import AuditStatus, Holders, LastCopies, ScrubStatus

@@ -6,7 +6,7 @@ Of what the platform says about containers that do not start, only the first wor
 from collections.abc import Callable
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED
 from bookie_operator.model.status import BookieState

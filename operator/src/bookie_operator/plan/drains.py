@@ -10,7 +10,7 @@ jobs are named after bookie and attempt, so that an operator that starts anew go
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import DrainReport

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.status import (
     AuditStatus,

@@ -3,7 +3,7 @@
 Information alone: nothing is wanted of anybody, and no action follows.
 """
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, bookie_name
 from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus

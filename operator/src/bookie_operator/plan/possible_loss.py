@@ -7,7 +7,7 @@ one that a person accepted hides none that nobody has looked at.
 from collections.abc import Sequence
 from typing import Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.status import (
     AuditStatus,

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.refused import INDEX_LOST

@@ -7,8 +7,8 @@ were planned for. A platform restarts dead bookies by itself (a kubelet, or `kub
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus

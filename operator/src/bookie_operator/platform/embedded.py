@@ -7,8 +7,8 @@ two, so it goes on in a thread; whoever asks meanwhile hears "not now".
 import asyncio
 from typing import Final
 
+from bookie.errors import UnavailableError
 from bookie.metadata.embedded import HOST, EmbeddedZooKeeper
-from bookie.protocol.errors import UnavailableError
 
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, stop

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.errors import DirectoryInUseError, LocalError
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.ids import BookieId
 from bookie.progress import last_progress
-from bookie.protocol.ids import BookieId
 
 from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, BookieOptions, DiskRole
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import BookieId
 
 from bookie_operator.errors import ManifestError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster

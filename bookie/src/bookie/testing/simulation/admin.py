@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.status import Status
 from bookie.server.admin import AdminServicer, IdentityGuard
 from bookie.server.control import Control

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bookie.boot.boot import BootSettings
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ids import LedgerId
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
 from bookie.server.settings import BookieSettings
 from bookie.server.state import Phase
-from bookie.storage.boot import BootSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.simulation.admin import AdminPort, NoProbes
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk

@@ -19,15 +19,15 @@ from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.batches import WriterLimits
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     DataLossError,
     LedgerFencedError,
     NoSuchLedgerError,
 )
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
+from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.audit import AuditSettings

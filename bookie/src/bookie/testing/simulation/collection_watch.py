@@ -6,7 +6,7 @@ it. What was dropped by such a mistake gives way as soon as its ledger is named 
 
 from collections.abc import Callable, Container, Iterable, Sequence
 
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.history import History
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
+from bookie.boot.marker import MARKER_NAME
 from bookie.storage.disk import remove_file
-from bookie.storage.marker import MARKER_NAME
 from bookie.testing.simulation import owners, visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.metadata import StoreWeather

@@ -16,8 +16,7 @@ from bookie.client.ledgers import Client
 from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
-from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import (
+from bookie.errors import (
     BookieError,
     DataLossError,
     NoSuchEntryError,
@@ -25,7 +24,8 @@ from bookie.protocol.errors import (
     NotEnoughBookiesError,
     UnauthorizedError,
 )
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
 from bookie.repair.accept_loss import accept_loss
 from bookie.repair.audit_steps import audit
 from bookie.repair.cluster import Cluster

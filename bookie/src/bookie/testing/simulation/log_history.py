@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from bookie.client.log import LogEntry, LogPosition
-from bookie.protocol.ids import LedgerId
+from bookie.ids import LedgerId
 
 
 @dataclass(frozen=True, slots=True)

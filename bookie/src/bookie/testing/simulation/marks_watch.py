@@ -9,18 +9,18 @@ there is no mark, what was acknowledged is there: a bookie that may lack somethi
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import BookieId, LedgerId
-from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import (
+from bookie.errors import FrameError
+from bookie.frames.runs import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     FRAME_VERSION,
     frame_bytes,
     parse_run,
 )
-from bookie.storage.clear import must_hold
+from bookie.ids import BookieId, LedgerId
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.clearing import must_hold
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.wiretap import Wiretap

@@ -13,6 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from bookie.errors import (
+    BookieError,
+    MetadataConflictError,
+    NoSuchLedgerError,
+    UnavailableError,
+)
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import (
     BOOT_EPOCH_PROPERTY,
@@ -23,13 +30,6 @@ from bookie.metadata.store import (
     Unreadable,
     Versioned,
 )
-from bookie.protocol.errors import (
-    BookieError,
-    MetadataConflictError,
-    NoSuchLedgerError,
-    UnavailableError,
-)
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.metadata import WrappedUnderreplication
 from bookie.testing.simulation.loop import SimLoop

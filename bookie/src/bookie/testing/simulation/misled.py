@@ -4,12 +4,12 @@ A bookie refuses the one, and the other one blocks nobody.
 """
 
 from bookie.client.connection import BookiePool
+from bookie.errors import BookieError
+from bookie.frames.entry import master_key
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import master_key
-from bookie.protocol.errors import BookieError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.steps import all_bookies
 from bookie.testing.simulation.clients import PASSWORD, SETTINGS, Shared, client_of, cluster_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from bookie.errors import FrameError
+from bookie.frames.runs import build_run
+from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import LedgerId
-from bookie.protocol.runs import build_run
 from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.transport import End, Party, Server

@@ -6,9 +6,9 @@ What a reader is told while owners compete is judged here; the whole log is judg
 import asyncio
 
 from bookie.client.log import LogPosition, read_log
+from bookie.errors import BookieError, DataLossError, NoSuchLedgerError
+from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.errors import BookieError, DataLossError, NoSuchLedgerError
-from bookie.protocol.ids import LedgerId
 from bookie.testing.simulation.clients import (
     LOG_NAME,
     PASSWORD,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
-from bookie.protocol.errors import BadRequestError
+from bookie.errors import BadRequestError
 
 LOAD_S: Final = 12.0
 """Load and faults last so long, unless the plan says otherwise; then everything is healed."""

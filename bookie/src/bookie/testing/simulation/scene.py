@@ -4,9 +4,9 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.ids import BookieId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import Shared

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from bookie.protocol.ids import BookieId, LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.testing.simulation import misled, visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.plan import Fault

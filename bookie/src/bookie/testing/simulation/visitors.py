@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from bookie.client.connection import BookiePool
 from bookie.client.peers import Peers
+from bookie.errors import BookieError, DigestError, FrameError
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import parse_run
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned
-from bookie.protocol.entry import EntryCodec, master_key
-from bookie.protocol.errors import BookieError, DigestError, FrameError
-from bookie.protocol.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.runs import parse_run
 from bookie.protocol.status import Status
 from bookie.repair.audit_steps import audit
 from bookie.repair.drain import DrainRequest, drain

@@ -21,12 +21,12 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from bookie.errors import FrameError
+from bookie.frames.runs import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import fence_covers
-from bookie.protocol.runs import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
 from bookie.protocol.status import Status
 from bookie.testing.simulation.history import History, names
 from bookie.wire.native import (

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from bookie.client.log_list import LedgerList
+from bookie.ids import LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.metadata.store import MetadataStore
 from bookie.points import POINTS
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation import clients, owners
 from bookie.testing.simulation.bookies import SimBookie

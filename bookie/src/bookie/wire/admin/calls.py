@@ -7,7 +7,7 @@ may mean whoever is there; who is there is told with the answer.
 import asyncio
 from typing import Any, Final
 
-from bookie.protocol.errors import FrameError, UnavailableError
+from bookie.errors import FrameError, UnavailableError
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity, refusal
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES
+from bookie.ids import EntryId, LedgerId
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
 from bookie.wire.stock.messages import MASTER_KEY_BYTES, Add, Outcome

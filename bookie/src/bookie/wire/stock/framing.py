@@ -3,8 +3,8 @@
 import struct
 from typing import Final
 
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
 
 FRAME_LENGTH: Final = struct.Struct(">i")
 FRAME_LENGTH_BYTES: Final = FRAME_LENGTH.size

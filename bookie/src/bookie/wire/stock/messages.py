@@ -9,7 +9,7 @@ before.
 from enum import Enum
 from typing import Final, NamedTuple
 
-from bookie.protocol.ids import EntryId, LedgerId
+from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 
 MASTER_KEY_BYTES: Final = 20

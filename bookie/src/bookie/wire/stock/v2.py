@@ -11,9 +11,9 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.errors import FrameError
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.wire.stock.auth import auth_disabled, parse_auth
 from bookie.wire.stock.framing import FRAME_BYTES_MAX, FRAME_LENGTH, FRAME_LENGTH_BYTES, frame_end
 from bookie.wire.stock.messages import (

@@ -12,10 +12,10 @@ from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
+from bookie.errors import FrameError
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.auth import auth_disabled, plugin
 from bookie.wire.stock.framing import FRAME_BYTES_MAX, FRAME_LENGTH, FRAME_LENGTH_BYTES

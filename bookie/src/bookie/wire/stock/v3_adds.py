@@ -9,7 +9,7 @@ import re
 import struct
 from typing import Final
 
-from bookie.protocol.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES
+from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.messages import MASTER_KEY_BYTES, Add
 

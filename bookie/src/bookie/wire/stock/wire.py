@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from bookie.errors import FrameError
+from bookie.frames.entry import Buffer
+from bookie.ids import EntryId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.entry import Buffer
-from bookie.protocol.errors import FrameError
-from bookie.protocol.ids import EntryId
 from bookie.wire.stock.framing import FRAME_LENGTH_BYTES, frame_end
 from bookie.wire.stock.messages import (
     Add,

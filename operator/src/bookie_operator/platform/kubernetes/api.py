@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
-from bookie.protocol.errors import BookieError, UnavailableError
+from bookie.errors import BookieError, UnavailableError
 
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.base import GROUP, VERSION

@@ -7,7 +7,7 @@ that a container that restarts by itself keeps the settings it had: only the pla
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster, Scheduling
 from bookie_operator.observed import Volume

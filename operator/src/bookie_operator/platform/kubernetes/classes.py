@@ -7,7 +7,7 @@ asks for ReadWriteOnce, and the bookie's own lock on its folders is what is left
 
 from typing import Final
 
-from bookie.protocol.errors import BookieError
+from bookie.errors import BookieError
 
 from bookie_operator.platform.kubernetes.api import CSI_DRIVER, STORAGE_CLASS, Api, Object
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bookie.protocol.errors import BookieError
+from bookie.errors import BookieError
 
 from bookie_operator.errors import PreconditionError
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, Api, Kind, Object

@@ -8,7 +8,7 @@ its restart, a bookie without all of its volumes for them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.plan.actions import BookieTemplate, template_of

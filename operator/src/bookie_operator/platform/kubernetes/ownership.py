@@ -4,8 +4,8 @@ Names are derived from the cluster's, so that another cluster, or anybody, may h
 `a-bookies` is a service of the cluster `a`, and the service of a cluster `a-bookies`.
 """
 
-from bookie.protocol.errors import UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 
 from bookie_operator.errors import NameTakenError
 from bookie_operator.platform.kubernetes import names

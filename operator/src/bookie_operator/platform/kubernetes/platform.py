@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from bookie.protocol.errors import BookieError, UnavailableError
-from bookie.protocol.ids import BookieId
+from bookie.errors import BookieError, UnavailableError
+from bookie.ids import BookieId
 from pydantic import ValidationError
 
 from bookie_operator.errors import PreconditionError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from bookie.errors import BookieError
 from bookie.progress import last_progress
-from bookie.protocol.errors import BookieError
 
 from bookie_operator.platform.kubernetes.api import Api, RefusedError
 

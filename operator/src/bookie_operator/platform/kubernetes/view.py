@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bookie.protocol.ids import BookieId
+from bookie.ids import BookieId
 
 from bookie_operator.observed import Bookie, Exit, Process, Volume
 from bookie_operator.platform.kubernetes import names

@@ -1,0 +1,1 @@
+"""The boot of a bookie, and the end of a stop: whose disks, what is marked, who serves."""

@@ -1,0 +1,421 @@
+"""Boot steps 1-5 and the end of a stop: nothing is served before all of this is durable.
+
+Order (DESIGN.md 4): lock; stamps, markers, cookie, epoch -> `verdicts.decide`; where disks changed,
+the consent that the policy asks for, before anything is written to them; open the storage (replays
+the journal in every mode); if something may be forgotten, mark: fence boundary, limbo, unchecked,
+from a linearizable listing; then the cookie; then stamps with the new epoch, the epoch in the
+metadata store, and last this boot's markers. A crash at any point leaves a state that the next boot
+judges at least as carefully.
+"""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from bookie.boot.claim import Claim
+from bookie.boot.consent import FixPlan, FixPolicy, fix_plan
+from bookie.boot.looking import look_at_disks
+from bookie.boot.marker import BootMarkers, Marker
+from bookie.boot.marking import list_existing, mark_existing, only_unreadable
+from bookie.boot.takeover import BootSettings, Seen, Takeover, in_thread
+from bookie.boot.verdicts import Decision, DiskVerdict, Found, FoundDisk, Kind, decide
+from bookie.errors import (
+    BootRefusedError,
+    CorruptError,
+    MetadataFormatError,
+    StorageError,
+    UnavailableError,
+)
+from bookie.ids import LedgerId
+from bookie.metadata.naming import NAMED_MAX, Listing, list_ledgers
+from bookie.metadata.store import BookieInfo, MetadataStore, StoredBoot
+from bookie.points import passing
+from bookie.storage.disk import Disk
+from bookie.storage.engine import Storage
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.opening import OpenReport
+
+__all__ = [
+    "Boot", "BootProgress", "BootRecord", "BootSettings", "Booted", "FixPlan", "FixPolicy",
+    "finish_clean_stop",
+]  # fmt: skip
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+RIVAL_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BootRecord:
+    """Durable facts of one boot, as the control plane tells them."""
+
+    boot_epoch: int
+    clean: bool
+    reason: str
+    started_at_ms: int
+    mode: DurabilityMode
+    previous_mode: DurabilityMode | None = None
+    ledgers_fenced: int = 0
+    ledgers_in_limbo: int = 0
+    ledgers_unchecked: int = 0
+    cookie_fixed: bool = False
+    ledgers_unreadable: int = 0
+    """Taken for ledgers of this bookie that may lack entries: nobody can read their metadata."""
+    unreadable: tuple[LedgerId, ...] = ()
+    """The first of these."""
+
+
+@dataclass(slots=True)
+class BootProgress:
+    """What the control plane can tell while a boot goes on; changed by `Boot` only."""
+
+    step: str = "opening"
+    disks: tuple[FoundDisk, ...] = ()
+    verdicts: tuple[DiskVerdict, ...] = ()
+    instance_id: str = ""
+    plan: FixPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Booted:
+    """What a finished boot hands over. `instance_id`: of the cluster that it belongs to.
+    `claim`, `markers`: to be kept up while it serves. `unchecked`: ledgers whose check has not
+    ended."""
+
+    storage: Storage
+    record: BootRecord
+    claim: Claim
+    markers: BootMarkers
+    instance_id: str
+    unchecked: set[LedgerId] = field(default_factory=set)
+
+
+class Boot:
+    """One boot of one bookie, from locked folders to durable markers."""
+
+    def __init__(
+        self,
+        settings: BootSettings,
+        store: MetadataStore,
+        *,
+        disk: Disk,
+        call_soon: Callable[[Callable[[], None]], None],
+        started_at_ms: int,
+        on_step: Callable[[str], None] = lambda _step: None,
+        approved_plan: str = "",
+        nonce: str = "",
+        holders: Sequence[str] = (),
+    ) -> None:
+        """`approved_plan`: what an earlier attempt of this process was allowed to do. `nonce`:
+        names the process, over all its attempts. `holders`: see `FolderLock.holders`."""
+        self._settings = settings
+        self._store = store
+        self._disk = disk
+        self._call_soon = call_soon
+        self._started_at_ms = started_at_ms
+        self._on_step = on_step
+        self._approved = asyncio.Event()
+        self.approved_plan = approved_plan
+        self._holders = tuple(holders)
+        self._takeover = Takeover(
+            settings, store, disk=disk, nonce=nonce or uuid.uuid4().hex, holders=holders,
+            on_step=self._step,
+        )  # fmt: skip
+        self.progress = BootProgress()
+
+    async def run(self) -> Booted:
+        """The whole boot. BootRefusedError when a person must act; any other error = no start.
+
+        The caller holds the folder lock and closes the storage when a later step of its own fails.
+        """
+        try:
+            return await self._run()
+        except (CorruptError, MetadataFormatError) as error:
+            # The disk or the store works, but what lies there makes no sense: a person must look.
+            raise BootRefusedError(str(error)) from error
+
+    async def _run(self) -> Booted:
+        seen = await self._look()
+        decision = decide(seen.found)
+        if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
+            decision = replace(decision, previous_mode=DurabilityMode.MEMORY)
+        self.progress.verdicts = decision.verdicts
+        if decision.kind is Kind.REFUSE:
+            raise BootRefusedError(decision.message)
+        if decision.kind in (Kind.FIX, Kind.ASK):
+            await self._get_consent(decision, seen.found)
+        if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
+            await self._outlive_rival(may_take_over=decision.kind is Kind.NORMAL)
+        if decision.kind in (Kind.FIX, Kind.ASK):
+            # Once the former process is known to be gone, who gets these locks next is alone, too.
+            is_alone = self._takeover.former_is_gone(seen.found)
+            await self._note_doubt(seen.found, holders=self._holders if is_alone else ())
+        self._step("replaying")
+        storage = await self._open_storage()
+        try:
+            return await self._finish(storage, seen, decision)
+        except BaseException:
+            # The markers of the boot before are still there: closing changes nothing for the next.
+            with contextlib.suppress(StorageError):
+                await asyncio.to_thread(storage.close)
+            raise
+
+    def approve(self, plan_id: str, approved_by: str = "") -> str:
+        """Let the pending fix proceed; a sentence when this is not the one that waits."""
+        plan = self.progress.plan
+        if plan is None:
+            return "no cookie fix waits for approval"
+        if plan_id != plan.plan_id:
+            return f"the fix that waits is {plan.plan_id}, not {plan_id}: look again, then approve"
+        log.warning("cookie fix %s approved by %s", plan_id, approved_by or "unknown")
+        self.approved_plan = plan_id
+        self._approved.set()
+        return ""
+
+    # Step 1: look
+    async def _look(self) -> Seen:
+        bookie_id = self._settings.bookie_id
+        disks = await in_thread(self._read_disks)
+        instance_id = await self._store.instance_id()
+        if instance_id is None and not any(disk.stamp for disk in disks):
+            instance_id = await self._store.initialise()
+        # A store without instance id beside stamped disks is not ours: `decide` refuses, and we
+        # leave no layout of ours behind in it.
+        cookie = await self._store.read_cookie(bookie_id) if instance_id else None
+        stored = await self._store.read_boot(bookie_id) if instance_id else None
+        self.progress.disks = disks
+        self.progress.instance_id = instance_id or ""
+        found = Found(
+            bookie_id,
+            instance_id or "",
+            disks,
+            cookie=cookie.value if cookie else None,
+            **_of_the_store(stored.value if stored else None),
+        )
+        return Seen(found, cookie, stored)
+
+    def _read_disks(self) -> tuple[FoundDisk, ...]:
+        directories = self._settings.directories
+        for directory in directories:
+            self._disk.make_directory(directory)
+        return look_at_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
+
+    # Where disks changed, or are new: before anything is written to them
+    async def _get_consent(self, decision: Decision, found: Found) -> None:
+        """By the policy. Until it is given nothing was changed: the old disk may still come back,
+        and the journal's records must then be there for it."""
+        policy = self._settings.policy
+        if policy is FixPolicy.NEVER:
+            raise BootRefusedError(
+                f"{decision.message}; cookie fix policy is Never: put the old disk back, or allow "
+                "the fix (policy Auto or Approve, or `bookie cookie fix`); nothing was changed"
+            )
+        if policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
+            return
+        plan = fix_plan(decision, found)
+        if plan.plan_id == self.approved_plan:
+            return
+        self.progress.plan = plan
+        self._step("awaiting approval")
+        log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
+        await self._approved.wait()
+        self.progress.plan = None
+
+    async def _outlive_rival(self, *, may_take_over: bool) -> None:
+        """No process of this id may live on other directories, which only its lock would show.
+
+        What is registered is a left-over of a killed process, which goes away, or a rival, who is
+        still there in a look that began after the wait: the answers of a slow store are old. On
+        disks that are the bookie's own the boot goes on waiting for it, as a folder that is in use
+        is waited for; on others (`may_take_over` false) nothing shows who of the two is right.
+        """
+        loop, bookie_id = asyncio.get_running_loop(), self._settings.bookie_id
+        began = loop.time()
+        gives_up_at = began + self._settings.rival_wait_s
+        while rival := (await self._store.bookies()).get(bookie_id):
+            if began > gives_up_at and may_take_over:
+                raise UnavailableError(_lives_elsewhere(rival))
+            if began > gives_up_at:
+                raise BootRefusedError(_lives_elsewhere(rival))
+            self._step("waiting for the former process to be gone")
+            await asyncio.sleep(RIVAL_POLL_S)
+            began = loop.time()
+
+    async def _note_doubt(self, found: Found, *, holders: Sequence[str]) -> None:
+        """Should this boot go no further and the old disk come back, what was replayed and trimmed
+        meanwhile is missing there: markers of the weakest mode make the next boot check."""
+        doubt = Marker(
+            found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
+        )
+        doubtful = BootMarkers(self._disk, self._settings.directories, holders=holders)
+        await in_thread(lambda: doubtful.write(doubt))
+
+    # Step 2: open and replay
+    async def _open_storage(self) -> Storage:
+        def work() -> Storage:
+            return Storage.open(self._settings.storage, disk=self._disk, call_soon=self._call_soon)
+
+        opening = asyncio.create_task(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                with contextlib.suppress(StorageError):
+                    await asyncio.to_thread(opening.result().close)
+            raise
+
+    # Steps 3-5
+    async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
+        found = seen.found
+        before = storage.boundary()
+        # An earlier attempt may have marked and gone no further: this one has an epoch of its own.
+        epoch = max(found.next_epoch, before.epoch + 1 if before else 0)
+        reason = unclean_reason(decision, storage.report)
+        if not reason and before is not None and before.epoch >= found.next_epoch:
+            reason = "MarkingInterrupted"
+        if not reason and decision.kind is Kind.NEW_BOOKIE and _has_past(storage, found):
+            reason = "IdentityLost"
+        listing = Listing()
+        if reason or decision.kind is Kind.NEW_BOOKIE:
+            self._step("marking")
+            existing = await list_existing(self._store, self._settings.bookie_id)
+            listing = existing.listing
+            if decision.kind is Kind.NEW_BOOKIE and listing.surely_named:
+                reason = "IdentityLost"
+                await self._get_consent(_lost_identity(decision, listing), found)
+            if reason:
+                await in_thread(partial(mark_existing, storage, epoch, existing))
+                passing("boot: marked, cookie and stamps not written")
+            elif listing.unreadable:
+                only = only_unreadable(listing)
+                await in_thread(partial(mark_existing, storage, epoch, only))
+        elif storage.unchecked_boundary() is not None:
+            listing = await list_ledgers(self._store, self._settings.bookie_id)
+        if not reason:
+            await in_thread(storage.settle)
+        fixed = await self._takeover.take_disks(seen, decision)
+        claim = await self._takeover.stamp(seen, epoch)
+        if await self._takeover.outlive_former(found, claim) and reason:
+            listing = await self._mark_again(storage, found, epoch)
+        is_calm = not reason and not decision.is_dirty
+        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)
+        unchecked = {i for i in listing.named if storage.is_unchecked(i)}
+        unchecked.difference_update(storage.limbo_ledgers())
+        record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
+        return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
+
+    async def _mark_again(self, storage: Storage, found: Found, epoch: int) -> Listing:
+        """The former process answered until now, also for ledgers that are younger than the look
+        before: what it took of them is not here either."""
+        # Should this go no further, who boots next on these disks need not wait for it again.
+        await self._note_doubt(found, holders=self._holders)
+        self._step("marking")
+        existing = await list_existing(self._store, self._settings.bookie_id)
+        await in_thread(partial(mark_existing, storage, epoch, existing))
+        return existing.listing
+
+    def _record(
+        self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool
+    ) -> BootRecord:
+        record = BootRecord(
+            epoch,
+            clean=not reason and not decision.is_dirty,
+            reason=reason or _calm_reason(decision),
+            started_at_ms=self._started_at_ms,
+            mode=self._settings.storage.mode,
+            previous_mode=decision.previous_mode,
+            cookie_fixed=cookie_fixed,
+            ledgers_unreadable=len(listing.unreadable),
+            unreadable=tuple(sorted(listing.unreadable)[:NAMED_MAX]),
+        )
+        if not reason:
+            return record
+        return replace(
+            record,
+            ledgers_fenced=len(listing.existing),
+            ledgers_in_limbo=len(listing.undecided),
+            ledgers_unchecked=len(listing.named) - len(listing.undecided),
+        )
+
+    def _step(self, step: str) -> None:
+        self.progress.step = step
+        self._on_step(step)
+
+
+def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
+    """What of `Found` it says."""
+    if stored is None:
+        return {"last_epoch": None}
+    return {
+        "last_epoch": stored.epoch,
+        "last_served": stored.served,
+        "generation": stored.generation,
+        "is_bare": stored.is_bare,
+    }
+
+
+def unclean_reason(decision: Decision, report: OpenReport) -> str:
+    """Why entries may be forgotten, empty when none can be: DESIGN.md 4's table of modes."""
+    if decision.kind is Kind.ASK:
+        return "DiskStale"
+    if decision.kind is Kind.FIX:
+        return "DiskReplaced"
+    if report.journal_lost:
+        return "JournalLost"
+    if report.index_rebuilt:
+        return "IndexRebuilt"
+    if decision.is_dirty and decision.previous_mode is DurabilityMode.MEMORY:
+        return "UncleanShutdown"
+    if decision.lacks_journal and decision.kind is not Kind.NEW_BOOKIE:
+        return "JournalLost"
+    # With the journal on, what the torn log lost was replayed; else it was there and is gone.
+    if report.torn and decision.previous_mode is not DurabilityMode.JOURNAL:
+        return "TornLog"
+    return ""
+
+
+def _has_past(storage: Storage, found: Found) -> bool:
+    """A bookie of this id has served before, whatever its disks and cookie say (#4812).
+
+    One that has not must not fence anything: writers are about to choose it for ledgers that exist.
+    """
+    return found.last_epoch is not None or found.is_dirty or bool(storage.ledger_ids())
+
+
+def _lost_identity(decision: Decision, listing: Listing) -> Decision:
+    """Ledgers name a bookie that has neither cookie nor stamps: as if all its disks were replaced,
+    and for whoever decides about those (R29)."""
+    message = (
+        f"{len(listing.surely_named)} ledgers name this bookie, but it has no cookie and no "
+        "stamped disk: its identity was deleted, or this is another bookie's id"
+    )
+    return replace(decision, kind=Kind.FIX, message=message)
+
+
+def _calm_reason(decision: Decision) -> str:
+    if decision.kind is Kind.NEW_BOOKIE:
+        return "FirstBoot"
+    return "UncleanShutdown" if decision.is_dirty else "CleanStop"
+
+
+def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
+    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28)."""
+    storage.close()
+    passing("stop: flushed, markers still dirty")
+    markers.end_cleanly()
+
+
+def _lives_elsewhere(rival: BookieInfo) -> str:
+    places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) or "?"
+    return (
+        f"bookie {rival.bookie_id} is registered and alive at {places}, on other directories than "
+        "these: stop that process, or give this one an id of its own; nothing was changed"
+    )

@@ -1,0 +1,83 @@
+"""Stamps: the file in every directory that says whose disk it is, and which place it has.
+
+Written after the fences and marks of a boot are durable, before anything is served. Number, order
+and role of the directories are fixed for a bookie's life, since ledgers are routed by them.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from bookie.errors import CorruptError
+from bookie.storage.disk import Disk, read_file, write_file
+
+STAMP_NAME: Final = "STAMP"
+JOURNAL_ROLE: Final = "journal"
+LEDGER_ROLE: Final = "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Identity of one directory. `boot_epoch`: the last boot that stamped it.
+
+    `volume_uids`: of all directories of that boot, journal first, as the platform named them;
+    empty where it did not. Each stamp has them all, so that the disks that are left can tell
+    whether a lost one was replaced or wiped.
+    """
+
+    instance_id: str
+    bookie_id: str
+    role: str
+    index: int
+    ledger_directories: int
+    routing_version: int
+    disk_id: str
+    boot_epoch: int
+    volume_uids: tuple[str, ...] = ()
+
+    @property
+    def volume_uid(self) -> str:
+        """Of the volume this stamp was written on; empty when not known."""
+        return self.volume_uid_at(place_of(self.role, self.index))
+
+    def volume_uid_at(self, place: int) -> str:
+        """Of the directory at a place of that boot."""
+        return self.volume_uids[place] if place < len(self.volume_uids) else ""
+
+
+def place_of(role: str, index: int) -> int:
+    """Where a directory stands in lists of all directories: the journal first."""
+    return 0 if role == JOURNAL_ROLE else index + 1
+
+
+def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
+    """The stamp of a directory, None when there is none; CorruptError when it makes no sense."""
+    content = read_file(disk, directory / STAMP_NAME)
+    if content is None:
+        return None
+    try:
+        return _parse(json.loads(content))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptError(
+            f"{directory / STAMP_NAME} is no stamp ({type(error).__name__}: {error}): "
+            "restore the file, or empty the directory to have it treated as a replaced disk"
+        ) from error
+
+
+def _parse(found: Any) -> Stamp:
+    uids = tuple(found.pop("volume_uids", ()))
+    stamp = Stamp(**found, volume_uids=uids)
+    wrong = [
+        field.name
+        for field in fields(Stamp)
+        if type(getattr(stamp, field.name)) is not field.type and field.name != "volume_uids"
+    ]
+    if wrong or not all(isinstance(uid, str) for uid in uids):
+        raise ValueError(f"wrong type of {', '.join(wrong) or 'volume_uids'}")
+    return stamp
+
+
+def write_stamp(disk: Disk, directory: Path, stamp: Stamp) -> None:
+    """Durable and atomic: a crash leaves the old stamp or the new one."""
+    write_file(disk, directory / STAMP_NAME, json.dumps(asdict(stamp), indent=1).encode())

@@ -1,0 +1,252 @@
+"""How a boot makes disks and metadata store name this process: cookie, stamps, claim, markers.
+
+The last steps of `boot`, in this order, when fences and marks are durable. A crash between any two
+leaves what the next boot judges at least as carefully.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from bookie.boot.claim import Claim, SupersededError, outlasts_s
+from bookie.boot.consent import FixPolicy
+from bookie.boot.lock import place_of_lock
+from bookie.boot.marker import BootMarkers, Marker
+from bookie.boot.stamps import STAMP_NAME, Stamp, write_stamp
+from bookie.boot.verdicts import Decision, Found, FoundDisk, Kind
+from bookie.errors import BootRefusedError, MetadataConflictError
+from bookie.ids import BookieId
+from bookie.metadata.store import Cookie, MetadataStore, StoredBoot, Versioned
+from bookie.points import passing
+from bookie.storage.disk import Disk, remove_file
+from bookie.storage.engine import StorageSettings
+from bookie.storage.routing import ROUTING_VERSION
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class BootSettings:
+    """Identity and folders of the bookie that boots; `volume_uids` journal first.
+
+    `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
+    session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
+    after another has claimed it, if its claim does not tell; more than a lease (`server.lease`).
+    `lease_s`: what this one's claim tells, 0 = nothing.
+    """
+
+    bookie_id: BookieId
+    storage: StorageSettings
+    policy: FixPolicy
+    volume_uids: tuple[str, ...] = ()
+    rival_wait_s: float = 30.0
+    lease_wait_s: float = 80.0
+    lease_s: float = 0.0
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The journal directory, then the ledger directories."""
+        return (self.storage.journal_dir, *self.storage.ledger_dirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the decision rests on, with the versions that later writes must find unchanged."""
+
+    found: Found
+    cookie: Versioned[Cookie] | None
+    stored: Versioned[StoredBoot] | None
+
+
+class Takeover:
+    """One boot's steps; `nonce` and `holders` as of `Boot`."""
+
+    def __init__(
+        self,
+        settings: BootSettings,
+        store: MetadataStore,
+        *,
+        disk: Disk,
+        nonce: str,
+        holders: Sequence[str],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._disk = disk
+        self._nonce = nonce
+        self._holders = tuple(holders)
+        self._on_step = on_step
+        self.markers = BootMarkers(disk, settings.directories, holders=holders)
+
+    async def take_disks(self, seen: Seen, decision: Decision) -> bool:
+        """Make the cookie name these disks; True when that mended a mismatch."""
+        wanted = self._cookie(seen.found)
+        mends = decision.kind in (Kind.FIX, Kind.ASK)
+        if not mends and seen.cookie is not None and seen.cookie.value == wanted:
+            return False
+        self._on_step("fixing the cookie")
+        try:
+            if seen.cookie is None:
+                await self._store.create_cookie(wanted)
+            else:
+                await self._store.write_cookie(wanted, version=seen.cookie.version)
+        except MetadataConflictError as error:
+            # Our own write of an earlier attempt may have landed since we looked.
+            found = await self._store.read_cookie(self._settings.bookie_id)
+            if found is None or found.value != wanted:
+                raise self._rival("cookie") from error
+        log.warning("wrote the cookie: %s", decision.message or "directories moved")
+        return mends
+
+    def _rival(self, what: str) -> BootRefusedError:
+        return BootRefusedError(
+            f"the {what} of {self._settings.bookie_id} changed during this boot: another process "
+            "uses this bookie id; stop it, then start this one again"
+        )
+
+    async def stamp(self, seen: Seen, epoch: int) -> Claim:
+        """Stamps, then the claim in the store: see `verdicts` on stale disks."""
+        passing("boot: cookie written, not stamped")
+        self._on_step("stamping")
+        await in_thread(lambda: self._write_stamps(seen.found, epoch))
+        passing("boot: stamped, epoch not in the store")
+        found = seen.found
+        before = seen.stored.value.rolled_back if seen.stored else ""
+        claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        # What served last of a version before left no proof of its end. Until this boot serves, the
+        # next one must not ask for it either.
+        served = 0 if found.is_bare else found.last_served
+        wanted = StoredBoot(
+            epoch, self._nonce, found.generation, served,
+            rolled_back=before or found.rollback_of_store,
+            # Until the former process is outlived its lease counts, too, whoever waits for it.
+            lease_s=max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0),
+        )  # fmt: skip
+        try:
+            await claim.write(wanted)
+        except SupersededError as error:
+            # With our stamps these directories would pass for the ones that the other boot stamped.
+            await in_thread(lambda: self._restore_stamps(seen.found))
+            raise self._rival("boot epoch") from error
+        passing("boot: epoch in the store, no marker yet")
+        return claim
+
+    async def outlive_former(self, found: Found, claim: Claim) -> bool:
+        """Wait until no process of before can answer as this bookie; False when none could.
+
+        The claim is written: from then on none of them is confirmed any more.
+        """
+        if self.former_is_gone(found):
+            return False
+        self._on_step("waiting until a former process can no longer answer")
+        # Its lease may be of other settings than ours.
+        told = outlasts_s(claim.stored.lease_s)
+        await asyncio.sleep(max(self._settings.lease_wait_s, told))
+        return True
+
+    async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
+        """Markers, then the store knows that it serves; former processes are outlived.
+
+        Until the store knows, nothing was served: after a clean stop (`is_calm`) the markers say
+        clean so long, and a store that does not answer just now costs no doubt. The generation
+        rises with the markers that say dirty, and a lease confirms it before the first answer: a
+        copy of the disks as they were before is an old one from then on.
+        """
+        mine, generation = claim.stored, seen.found.next_generation
+        mode = self._settings.storage.mode
+        marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
+        await in_thread(lambda: self.markers.write(marker))
+        passing("boot: markers written, the store does not know that it serves")
+        try:
+            serving = replace(mine, served=mine.epoch, generation=generation)
+            await claim.write(replace(serving, lease_s=self._settings.lease_s))
+        except SupersededError as error:
+            raise self._rival("boot epoch") from error
+        passing("boot: the store knows that it serves, its markers may say clean")
+        await in_thread(lambda: self.markers.begin(confirmed=generation))
+
+    def former_is_gone(self, found: Found) -> bool:
+        """No process that served as this bookie can still answer: it said so itself, or it held a
+        lock that is ours now. One of a version before had no lease that could be outlived."""
+        if not found.needs_proof or not found.is_dirty:
+            return True
+        return any(
+            disk.stamp is not None
+            and disk.marker.marker is not None
+            # A marker above it is of a boot that had outlived all before, and died at its end.
+            and disk.marker.marker.boot_epoch >= found.last_served
+            and disk.marker.marker.holder == holder != ""
+            for disk, holder in zip(found.disks, self._holders, strict=False)
+        )
+
+    def may_be_a_copy(self, found: Found) -> bool:
+        """Nothing shows that these are the very disks that the boot before had: neither the name of
+        a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
+        return found.needs_proof and not all(
+            is_same_volume(disk) or (holder and _place_before(disk) == place_of_lock(holder))
+            for disk, holder in zip(found.disks, self._holders, strict=False)
+            if disk.stamp is not None
+        )
+
+    def _write_stamps(self, found: Found, epoch: int) -> None:
+        uids = tuple(
+            disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
+        )
+        for disk in found.disks:
+            is_same = disk.stamp is not None and disk.holds_store
+            stamp = Stamp(
+                found.instance_id,
+                found.bookie_id,
+                disk.role,
+                disk.index,
+                found.ledger_directories,
+                ROUTING_VERSION,
+                disk_id=disk.stamp.disk_id if disk.stamp and is_same else uuid.uuid4().hex,
+                boot_epoch=epoch,
+                volume_uids=uids,
+            )
+            write_stamp(self._disk, disk.path, stamp)
+
+    def _restore_stamps(self, found: Found) -> None:
+        for disk in found.disks:
+            if disk.stamp is not None:
+                write_stamp(self._disk, disk.path, disk.stamp)
+            else:
+                remove_file(self._disk, disk.path / STAMP_NAME)
+
+    def _cookie(self, found: Found) -> Cookie:
+        ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
+        journal = (str(self._settings.storage.journal_dir),)
+        return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
+
+
+def _place_before(disk: FoundDisk) -> str:
+    return place_of_lock(disk.marker.marker.holder) if disk.marker.marker is not None else ""
+
+
+def is_same_volume(disk: FoundDisk) -> bool:
+    """The platform names the volume, and it is the one that was stamped."""
+    return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it.
+
+    What the work raises after the stop is logged, and the cause of the CancelledError: nobody waits
+    for it any more.
+    """
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as stopped:
+        await asyncio.wait([task])
+        if (error := task.exception()) is not None:
+            log.warning("failed after the stop: %s", error)
+        raise stopped from error

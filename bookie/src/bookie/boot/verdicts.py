@@ -1,0 +1,148 @@
+"""The decision of a boot: stamps, markers and cookie in, one verdict per disk and one for all.
+
+Pure; the table is tests/bookie/boot/test_verdicts.py. Only "disk replaced, identity intact" is
+ever mended; every other mismatch refuses and says what was found, expected, and safe to do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from bookie.boot.found import DiskVerdict, Found, FoundDisk
+from bookie.boot.refusals import cookie_refusals, disk_refusal
+from bookie.boot.stamps import Stamp
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.routing import ROUTING_VERSION
+
+__all__ = ["Decision", "DiskVerdict", "Found", "FoundDisk", "Kind", "decide"]
+
+
+class Kind(Enum):
+    """What the boot does next."""
+
+    NEW_BOOKIE = "new"
+    NORMAL = "normal"
+    FIX = "fix"
+    """Disks were replaced: the policy consents, then fence and mark, then stamp."""
+    ASK = "ask"
+    """A stale disk: a person decides under every policy, then fence and mark."""
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do. `previous_mode`: of the boot whose stop is judged; None = stopped cleanly."""
+
+    kind: Kind
+    verdicts: tuple[DiskVerdict, ...]
+    message: str = ""
+    is_dirty: bool = False
+    previous_mode: DurabilityMode | None = None
+    lacks_journal: bool = False
+    """Uncleanly stopped, and no journal to replay: what it held is not known."""
+
+    @property
+    def replaced(self) -> tuple[int, ...]:
+        """Places (in `Found.disks`) of disks that are not the ones stamped last."""
+        suspicious = (DiskVerdict.EMPTY, DiskVerdict.STALE)
+        return tuple(i for i, verdict in enumerate(self.verdicts) if verdict in suspicious)
+
+
+def decide(found: Found) -> Decision:
+    """The whole boot's decision."""
+    verdicts = tuple(_judge(disk, found) for disk in found.disks)
+    kind, message = _decide(found, verdicts)
+    if kind is Kind.NEW_BOOKIE:
+        verdicts = tuple(DiskVerdict.NEW for _ in verdicts)
+    mode = _previous_mode(found) if found.is_dirty else None
+    lacks_journal = found.is_dirty and found.lacks_journal
+    return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
+
+
+def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
+    stamp = disk.stamp
+    if disk.problem:
+        return DiskVerdict.TORN
+    if stamp is None:
+        return DiskVerdict.FOREIGN if disk.strange else DiskVerdict.EMPTY
+    if (stamp.instance_id, stamp.bookie_id) != (found.instance_id, found.bookie_id):
+        return DiskVerdict.FOREIGN
+    if (stamp.role, stamp.index) != (disk.role, disk.index):
+        return DiskVerdict.SWAPPED
+    shape = (stamp.ledger_directories, stamp.routing_version)
+    if shape != (found.ledger_directories, ROUTING_VERSION):
+        return DiskVerdict.RESHAPED
+    # Stamps are written before the metadata store's epoch, so one of ours is never behind it.
+    # The generation of each is raised before the store's, so it is never behind that one either.
+    is_old = stamp.boot_epoch < (found.last_epoch or 0) or found.is_behind(disk)
+    if is_old or _moved(disk, stamp):
+        return DiskVerdict.STALE
+    return DiskVerdict.OK if disk.holds_store else DiskVerdict.EMPTY
+
+
+def _moved(disk: FoundDisk, stamp: Stamp) -> bool:
+    """Our stamp on another volume: a clone, a snapshot, or a volume bound anew."""
+    return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
+
+
+def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
+    refusals = [
+        disk_refusal(disk, verdict, found)
+        for disk, verdict in zip(found.disks, verdicts, strict=True)
+        if verdict not in (DiskVerdict.OK, DiskVerdict.EMPTY, DiskVerdict.STALE)
+    ]
+    refusals += cookie_refusals(found)
+    if refusals:
+        return Kind.REFUSE, "; ".join(refusals)
+    if found.cookie is None:
+        return Kind.NEW_BOOKIE, "no cookie, no stamps: a new bookie"
+    if found.has_ended_no_boot and DiskVerdict.EMPTY in verdicts:
+        return Kind.NEW_BOOKIE, "no boot of this bookie has ended yet: a new bookie"
+    changed = ", ".join(
+        _change(disk, verdict, found)
+        for disk, verdict in zip(found.disks, verdicts, strict=True)
+        if verdict is not DiskVerdict.OK
+    )
+    if DiskVerdict.STALE in verdicts:
+        return Kind.ASK, changed
+    return (Kind.FIX if changed else Kind.NORMAL), changed
+
+
+def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
+    """One sentence on a disk that is not the one stamped last."""
+    place = f"{disk.role} {disk.index} ({disk.path})"
+    if verdict is DiskVerdict.EMPTY:
+        former = {stamp.volume_uid_at(disk.place) for stamp in found.stamps} - {""}
+        if not former or not disk.volume_uid:
+            return f"{place} is empty: replaced or wiped"
+        if disk.volume_uid in former:
+            return f"{place} is empty: wiped, its volume is still {disk.volume_uid}"
+        return f"{place} is empty: volume {disk.volume_uid} replaced {', '.join(sorted(former))}"
+    assert disk.stamp is not None
+    if _moved(disk, disk.stamp):
+        return (
+            f"{place} is stale: stamped on volume {disk.stamp.volume_uid}, found on "
+            f"{disk.volume_uid}: a clone, a snapshot or another binding"
+        )
+    if disk.stamp.boot_epoch < (found.last_epoch or 0):
+        return (
+            f"{place} is stale: stamped by boot {disk.stamp.boot_epoch}, the last was "
+            f"{found.last_epoch}: a restored snapshot or an old disk put back"
+        )
+    return (
+        f"{place} is stale: its generation is {disk.marker.generation}, the metadata store has "
+        f"seen {found.generation}: put back to an older copy of the same boot"
+    )
+
+
+def _previous_mode(found: Found) -> DurabilityMode:
+    """What the last boot's acknowledgements meant; the weakest when the markers do not say."""
+    markers = [disk.marker for disk in found.disks]
+    known = [found.marker for found in markers if found.marker is not None]
+    unreadable = any(marker.is_there and marker.marker is None for marker in markers)
+    lacks_one = found.needs_proof and not all(marker.is_there for marker in markers)
+    if unreadable or lacks_one or not known:
+        return DurabilityMode.MEMORY
+    # A boot that died while it wrote its markers left older ones beside them; neither served since.
+    modes = {marker.mode for marker in known}
+    return modes.pop() if len(modes) == 1 else DurabilityMode.MEMORY

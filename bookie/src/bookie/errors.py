@@ -1,0 +1,143 @@
+"""The error tree, split by what the caller does next.
+
+BookieError
+├── BadRequestError          our caller's mistake: fix the call
+│   ├── FrameError           bytes that are not a valid frame or entry
+│   │   └── DigestError      the entry's digest does not match
+│   └── SettingsError        a settings file or variable is wrong
+├── UnauthorizedError        wrong password for this ledger
+├── NoSuchLedgerError        the metadata store has no such ledger
+├── NoSuchEntryError         the entry is beyond the known end of the ledger
+├── LedgerFencedError        the ledger has a newer owner: reopen; outcome of the add unknown
+├── LedgerClosedError        the ledger was closed: open a new one
+├── DataLossError            a definite loss: the entry must exist and no copy is left
+├── UndecidableError         no answer possible now (limbo, down): try again later
+├── NotEnoughBookiesError    no ensemble can be formed: wait for bookies or add some
+├── UnavailableError         peer or store not reachable now: retry with back-off
+├── MetadataConflictError    compare-and-set lost: re-read and decide again
+├── MetadataFormatError      a stored value of no known format: unknown, a person must look
+├── StorageError             a disk failed: stop, never retry on the same file
+│   ├── CorruptError         bytes on disk are not what was written
+│   └── DiskFullError        no space: read-only until space is found
+├── BootRefusedError         a person must decide before this bookie may start
+└── NotReadyError            the bookie is booting or stopping
+"""
+
+from bookie.ids import EntryId, LedgerId
+
+
+class BookieError(Exception):
+    """Root of every error this product raises on purpose."""
+
+
+class BadRequestError(BookieError):
+    """The request makes no sense; repeating it cannot help."""
+
+
+class FrameError(BadRequestError):
+    """Bytes that are not a valid frame or entry."""
+
+
+class DigestError(FrameError):
+    """An entry whose digest does not match its bytes: corrupt, or the password is another."""
+
+
+class SettingsError(BadRequestError):
+    """A setting is wrong; the message names it, what was found and what is expected."""
+
+
+class UnauthorizedError(BookieError):
+    """The master key is not the ledger's: wrong password."""
+
+    def __init__(self, ledger_id: LedgerId) -> None:
+        super().__init__(f"ledger {ledger_id}: wrong password (its master key differs)")
+        self.ledger_id = ledger_id
+
+
+class NoSuchLedgerError(BookieError):
+    """The metadata store has no such ledger: never created, or deleted."""
+
+    def __init__(self, ledger_id: LedgerId) -> None:
+        super().__init__(f"ledger {ledger_id} does not exist")
+        self.ledger_id = ledger_id
+
+
+class NoSuchEntryError(BookieError):
+    """The entry lies beyond what the ledger is known to hold."""
+
+    def __init__(self, ledger_id: LedgerId, entry_id: EntryId, *, last: EntryId) -> None:
+        super().__init__(f"ledger {ledger_id} has no entry {entry_id}: its last entry is {last}")
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+
+
+class LedgerFencedError(BookieError):
+    """The ledger has a newer owner. Not retryable; the entry may or may not be stored (R19)."""
+
+    def __init__(self, ledger_id: LedgerId) -> None:
+        super().__init__(f"ledger {ledger_id} is fenced: reopen the log to go on writing")
+        self.ledger_id = ledger_id
+
+
+class LedgerClosedError(BookieError):
+    """The ledger is closed; adds to it are over."""
+
+    def __init__(self, ledger_id: LedgerId) -> None:
+        super().__init__(f"ledger {ledger_id} is closed")
+        self.ledger_id = ledger_id
+
+
+class DataLossError(BookieError):
+    """The entry must exist, every holder answered, and none has it (R5)."""
+
+    def __init__(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
+        super().__init__(
+            f"ledger {ledger_id} entry {entry_id} is lost: it lies within the closed ledger and "
+            "every bookie that should hold it says it does not"
+        )
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+
+
+class UndecidableError(BookieError):
+    """Too few definite answers to decide: members down, booting or in limbo. Retry later (R4)."""
+
+
+class NotEnoughBookiesError(BookieError):
+    """Fewer writable bookies than the ensemble needs."""
+
+
+class UnavailableError(BookieError):
+    """A peer or the metadata store cannot be reached now."""
+
+
+class MetadataConflictError(BookieError):
+    """Someone else changed the value first: re-read and decide again."""
+
+
+class MetadataFormatError(BookieError):
+    """The metadata store holds a value of no format we know: neither absent nor usable."""
+
+
+class InconsistentError(BookieError):
+    """What a job was given does not belong together: nothing may be concluded from it."""
+
+
+class StorageError(BookieError):
+    """A disk refused; the file concerned is not used again (a failed fsync is never retried)."""
+
+
+class CorruptError(StorageError):
+    """Bytes on disk are not what was written: unknown to others, never absent (R8, R10)."""
+
+
+class DiskFullError(StorageError):
+    """No space left for another log file."""
+
+
+class BootRefusedError(BookieError):
+    """The folders do not belong to this bookie as it is configured; a person must decide."""
+
+
+class NotReadyError(BookieError):
+    """The bookie is booting or stopping."""

@@ -1,0 +1,1 @@
+"""Bytes of entries and runs: layout, building, parsing, checksums. No rule of a protocol."""

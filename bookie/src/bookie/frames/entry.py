@@ -1,0 +1,171 @@
+"""BookKeeper's entry format: what a client builds is what is sent, logged, copied and served.
+
+Layout, big-endian: ledger id, entry id, LAC, length (four int64: `length` is the sum of payload
+bytes of the ledger up to and including this entry), digest over those 32 bytes and the payload,
+payload. Digest sizes: CRC32 8, CRC32C 4, HMAC 20 (SHA-1), DUMMY 0.
+Source: bookkeeper-as-implemented 3.1.
+"""
+
+import hashlib
+import hmac
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from itertools import accumulate, repeat
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from bookie.errors import DigestError, FrameError
+from bookie.ids import EntryId, LedgerId
+
+ENTRY_HEADER: Final = struct.Struct(">qqqq")
+ENTRY_HEADER_BYTES: Final = ENTRY_HEADER.size
+ENTRY_BYTES_MAX: Final = 5 * 1024 * 1024 - 64 * 1024
+"""Largest entry: what BookKeeper's frame limit of 5 MiB leaves."""
+
+_CRC32C: Final = struct.Struct(">I")
+
+Buffer = bytes | bytearray | memoryview
+
+
+class DigestType(IntEnum):
+    """Which digest guards an entry; the numbers are those of LedgerMetadataFormat."""
+
+    CRC32 = 1
+    HMAC = 2
+    CRC32C = 3
+    DUMMY = 4
+
+
+DIGEST_BYTES: Final = {
+    DigestType.CRC32: 8,
+    DigestType.HMAC: 20,
+    DigestType.CRC32C: 4,
+    DigestType.DUMMY: 0,
+}
+
+
+def master_key(password: bytes) -> bytes:
+    """The 20 bytes a bookie stores and compares for a ledger with this password."""
+    return hashlib.sha1(b"ledger" + password).digest()
+
+
+@lru_cache(maxsize=1024)
+def _mac_key(password: bytes) -> bytes:
+    return hashlib.sha1(b"mac" + password).digest()
+
+
+def _crc32(header: bytes, payload: Buffer) -> bytes:
+    return struct.pack(">q", zlib.crc32(payload, zlib.crc32(header)))
+
+
+def _crc32c(header: bytes, payload: Buffer) -> bytes:
+    return _CRC32C.pack(crc32c(payload, crc32c(header)))
+
+
+def digest_function(kind: DigestType, password: bytes) -> Callable[[bytes, Buffer], bytes]:
+    """A function of (header, payload) that returns the digest bytes."""
+    if kind is DigestType.CRC32:
+        return _crc32
+    if kind is DigestType.CRC32C:
+        return _crc32c
+    if kind is DigestType.HMAC:
+        key = _mac_key(password)
+        return lambda header, payload: hmac.digest(key, header + bytes(payload), "sha1")
+    return lambda _header, _payload: b""  # DUMMY
+
+
+class EntryHeader(NamedTuple):
+    """The four numbers every entry starts with. `lac` < `entry_id`; `length` in payload bytes."""
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    lac: EntryId
+    length: int
+
+
+def parse_header(entry: Buffer) -> EntryHeader:
+    """The header of an entry; FrameError when there are not even 32 bytes."""
+    if len(entry) < ENTRY_HEADER_BYTES:
+        raise FrameError(f"an entry needs at least {ENTRY_HEADER_BYTES} bytes, found {len(entry)}")
+    return EntryHeader._make(ENTRY_HEADER.unpack_from(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCodec:
+    """Builds and verifies the entries of one ledger."""
+
+    ledger_id: LedgerId
+    digest_type: DigestType
+    password: bytes = field(repr=False)
+    _digest: Callable[[bytes, Buffer], bytes] = field(init=False, repr=False, compare=False)
+    """Of header and payload; made once, since an HMAC's key is dear."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_digest", digest_function(self.digest_type, self.password))
+
+    def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
+        """One entry; `length` is the ledger's payload bytes including this payload."""
+        return self.head(entry_id, payload, lac=lac, length=length) + payload
+
+    def head(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
+        """What stands before the payload of one entry: its header and its digest."""
+        header = ENTRY_HEADER.pack(self.ledger_id, entry_id, lac, length)
+        return header + self._digest(header, payload)
+
+    def encode_many(
+        self, first: EntryId, payloads: Sequence[bytes], *, lac: EntryId, length_before: int
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Headers and digests of entries with consecutive ids from `first`, all with this LAC.
+
+        An entry is its header, its digest and its payload. `length_before`: the ledger's payload
+        bytes below `first`. On a writer's path: loops over entries run in C, and nothing is made
+        for each that the garbage collector would look at.
+        """
+        lengths = accumulate(map(len, payloads), initial=length_before)
+        next(lengths)  # that before the first
+        ids = range(first, first + len(payloads))
+        headers = list(map(ENTRY_HEADER.pack, repeat(self.ledger_id), ids, repeat(lac), lengths))
+        return headers, list(self._digests(headers, payloads))
+
+    def _digests(self, headers: Sequence[bytes], payloads: Sequence[bytes]) -> Iterator[bytes]:
+        if self.digest_type is DigestType.CRC32C:
+            return map(_CRC32C.pack, map(crc32c, payloads, map(crc32c, headers)))
+        return map(self._digest, headers, payloads)
+
+    def are_right(
+        self, headers: Sequence[bytes], digests: Sequence[bytes], payloads: Sequence[bytes]
+    ) -> bool:
+        """True when all of these digests are right; `decode` tells which one is not."""
+        found, expected = b"".join(digests), b"".join(self._digests(headers, payloads))
+        return hmac.compare_digest(found, expected)
+
+    def decode(
+        self, entry: Buffer, *, entry_id: EntryId | None = None
+    ) -> tuple[EntryHeader, bytes]:
+        """Header and payload of a verified entry.
+
+        Raises DigestError when the digest is wrong or the entry is another one than asked for:
+        such a copy is neither OK nor a denial (R8).
+        """
+        header = parse_header(entry)
+        if header.ledger_id != self.ledger_id or entry_id not in (None, header.entry_id):
+            raise DigestError(
+                f"asked for ledger {self.ledger_id} entry {entry_id}, "
+                f"found ledger {header.ledger_id} entry {header.entry_id}"
+            )
+        digest_end = ENTRY_HEADER_BYTES + DIGEST_BYTES[self.digest_type]
+        head = bytes(entry[:digest_end])
+        payload = bytes(entry[digest_end:])
+        found = head[ENTRY_HEADER_BYTES:]
+        expected = self._digest(head[:ENTRY_HEADER_BYTES], payload)
+        if not hmac.compare_digest(found, expected):
+            raise DigestError(
+                f"ledger {self.ledger_id} entry {header.entry_id}: {self.digest_type.name} digest "
+                f"is {found.hex()}, expected {expected.hex()}"
+            )
+        return header, payload

@@ -1,0 +1,182 @@
+"""The bookie's own decision to clear a mark, and to take a loss record: pure judgements (R27).
+
+A caller's wish to clear is a request. The bookie reads the metadata itself, linearizably and after
+the mark, and its own index; the mark goes only when nothing that must be here is missing.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+
+from bookie.ids import BookieId, EntryId
+from bookie.protocol.assignment import assigned
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.quorum import write_set
+
+
+class ClearReason(Enum):
+    """Words of the control plane's answer."""
+
+    CLEARED = "Cleared"
+    NOT_MARKED = "NotMarked"
+    NOT_CLOSED = "NotClosed"
+    ENTRIES_MISSING = "EntriesMissing"
+    METADATA_UNAVAILABLE = "MetadataUnavailable"
+    METADATA_UNREADABLE = "MetadataUnreadable"
+    IO_ERROR = "IoError"
+
+
+@dataclass(frozen=True, slots=True)
+class ClearVerdict:
+    """`missing`: entries that must be here, are not, and are in no loss record."""
+
+    reason: ClearReason
+    message: str = ""
+    missing: int = 0
+
+    @property
+    def may_clear(self) -> bool:
+        return self.reason is ClearReason.CLEARED
+
+
+def judge_clear(
+    metadata: LedgerMetadata | None,
+    bookie_id: BookieId,
+    *,
+    held: EntrySet,
+    lost: EntrySet,
+    in_limbo: bool,
+    was_recovering: bool = True,
+) -> ClearVerdict:
+    """Whether the mark may go; `metadata` None = the ledger was deleted.
+
+    `was_recovering`: it may have been IN_RECOVERY already when this bookie looked at its boot.
+
+    The caller makes `held` durable (a checkpoint) between this judgement and the clearing.
+    """
+    if metadata is None:
+        return ClearVerdict(ClearReason.CLEARED, "the ledger was deleted")
+    # Unchecked as well while IN_RECOVERY: the recoverer may have chosen this bookie as a
+    # replacement, which acknowledged a write-back and forgot it, and its closing write alone will
+    # name it for that entry (S37). Not so when it began after the boot: nothing was forgotten
+    # since, and a recovery that waits for this bookie's word must not be what it waits for.
+    is_recovering = metadata.state is LedgerState.IN_RECOVERY
+    is_undecided = in_limbo or (was_recovering and is_recovering)
+    if is_undecided and not metadata.is_closed:
+        return ClearVerdict(
+            ClearReason.NOT_CLOSED,
+            f"ledger {metadata.ledger_id} is {metadata.state.value}: recover it first",
+        )
+    missing = must_hold(metadata, bookie_id) - held - lost
+    if not missing.is_empty:
+        first, last = missing.ranges()[0]
+        return ClearVerdict(
+            ClearReason.ENTRIES_MISSING,
+            f"ledger {metadata.ledger_id}: {len(missing)} entries are missing, "
+            f"the first are {first}..{last}: copy them first",
+            missing=len(missing),
+        )
+    return ClearVerdict(ClearReason.CLEARED)
+
+
+def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
+    """What this bookie owes the ledger for certain.
+
+    CLOSED: its share up to the end. OPEN: its share of the fragments before the last: their entries
+    were acknowledged before the last fragment began. An open last fragment that names the
+    bookie is either limbo's business or younger than the mark, so nothing of it was forgotten.
+    """
+    if metadata.is_closed:
+        return assigned(metadata, bookie_id, through=metadata.last_entry_id)
+    return assigned(metadata, bookie_id, through=EntryId(metadata.last_fragment.first_entry_id - 1))
+
+
+def refuse_loss(
+    metadata: LedgerMetadata,
+    lost: EntrySet,
+    *,
+    own_id: BookieId,
+    held: EntrySet,
+    answered_by: AbstractSet[str],
+    by_person: bool,
+) -> str:
+    """Why a loss record is not taken, empty when it is.
+
+    Nobody may record as lost what is here, nothing at all, or what this bookie (`own_id`) owes the
+    ledger no copy of. A person decides about the tail of a ledger that cannot be closed without it
+    (S33), so while it is IN_RECOVERY, and of its last fragment: what is before was acknowledged
+    for certain. Without a person the ledger must be CLOSED beyond the entry, and every member of
+    each lost entry's write set must have answered definitely.
+    """
+    if lost.is_empty:
+        return f"no entry of ledger {metadata.ledger_id} is named: say which are lost"
+    present = lost & held
+    if not present.is_empty:
+        first, last = present.ranges()[0]
+        return f"entries {first}..{last} of ledger {metadata.ledger_id} are here: not lost"
+    refusal = _refuse_state(metadata, lost, by_person=by_person)
+    if refusal:
+        return refusal
+    foreign = lost - assigned(metadata, own_id, through=lost.last)
+    if not foreign.is_empty:
+        first, last = foreign.ranges()[0]
+        return (
+            f"entries {first}..{last} of ledger {metadata.ledger_id} are not stored on {own_id}: "
+            "record their loss on the bookies of their write sets"
+        )
+    if by_person:
+        return ""
+    silent = _holders(metadata, lost) - set(answered_by)
+    if silent:
+        return f"{', '.join(sorted(silent))} did not answer definitely: a copy may still be there"
+    return ""
+
+
+def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) -> str:
+    """Why entries of a ledger in this state cannot be said to be lost, empty when they can."""
+    ledger = f"ledger {metadata.ledger_id}"
+    if not by_person:
+        if metadata.is_closed and lost.last <= metadata.last_entry_id:
+            return ""
+        return (
+            f"{ledger} is {metadata.state.value} and ends at {metadata.last_entry_id}: "
+            f"entry {lost.last} is not known to be lost"
+        )
+    if metadata.is_closed:
+        return (
+            f"{ledger} is CLOSED at {metadata.last_entry_id}: what is missing within it is no "
+            "person's decision; a repair records it once every member has answered"
+        )
+    if metadata.state is not LedgerState.IN_RECOVERY:
+        return f"{ledger} is {metadata.state.value}: recover it first, it may lack nothing"
+    start = metadata.last_fragment.first_entry_id
+    first = lost.ranges()[0][0]
+    if first < start:
+        return (
+            f"{ledger}: entry {first} is before the last fragment, which starts at {start}: it was "
+            "acknowledged, so that no recovery asks whether it was; repair the ledger"
+        )
+    return ""
+
+
+def _holders(metadata: LedgerMetadata, entries: EntrySet) -> set[str]:
+    """Every bookie of the write sets of these entries; E different write sets per fragment."""
+    holders: set[str] = set()
+    for first, last in entries.ranges():
+        for entry_id in _one_period(metadata, first, last):
+            ensemble = metadata.fragment_of(entry_id).ensemble
+            holders.update(
+                write_set(entry_id, ensemble=ensemble, write_quorum=metadata.write_quorum)
+            )
+    return holders
+
+
+def _one_period(metadata: LedgerMetadata, first: int, last: int) -> list[EntryId]:
+    """Entries of the range that show every write set in it: E from each fragment's start on."""
+    starts = [first, *(f.first_entry_id for f in metadata.fragments if first < f.first_entry_id)]
+    return [
+        EntryId(entry_id)
+        for start in starts
+        for entry_id in range(start, min(start + metadata.ensemble_size, last + 1))
+    ]

@@ -1,0 +1,88 @@
+"""Digests of whole runs: as strict as looking at one entry after the other."""
+
+import pytest
+from bookie.frames.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, DigestType, EntryCodec
+from bookie.frames.runs import CONSECUTIVE, Pattern, build_run, parse_run
+from bookie.frames.verified import VerifiedRun, verify_run
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
+from hypothesis import given
+from hypothesis import strategies as st
+from recovery_lab import CODEC, LEDGER
+
+FIRST = EntryId(5)
+LAST = 10**6
+
+
+def payloads(count: int) -> list[bytes]:
+    return [b"p" * (number % 3) + bytes([number]) for number in range(count)]
+
+
+def entries(codec: EntryCodec, count: int, pattern: Pattern = CONSECUTIVE) -> list[bytes]:
+    return [
+        codec.encode(EntryId(pattern.id_at(FIRST, i)), payload, lac=NO_ENTRY, length=1)
+        for i, payload in enumerate(payloads(count))
+    ]
+
+
+def verified(
+    bodies: list[bytes],
+    codec: EntryCodec = CODEC,
+    *,
+    first: int = 0,
+    last: int = LAST,
+    pattern: Pattern = CONSECUTIVE,
+    ledger_id: LedgerId = LEDGER,
+) -> VerifiedRun:
+    frame = build_run(ledger_id, FIRST, bodies, lac=NO_ENTRY, pattern=pattern)
+    return verify_run(parse_run(frame), codec, first=first, last=last)
+
+
+@pytest.mark.parametrize("kind", DigestType)
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_right_entries_come_as_they_were_written(kind: DigestType, count: int) -> None:
+    codec = EntryCodec(LEDGER, kind, b"secret")
+    bodies = entries(codec, count)
+    run = verified(bodies, codec)
+    assert (list(run.ids), list(run.payloads)) == (list(range(5, 5 + count)), payloads(count))
+    assert list(map(bytes, run.entries())) == bodies and not run.corrupt
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DigestType if DIGEST_BYTES[kind]])
+@given(at=st.integers(0, 39), place=st.integers(16, 10**6), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_found_and_spoils_its_entry_only(
+    kind: DigestType, at: int, place: int, bit: int
+) -> None:
+    codec = EntryCodec(LEDGER, kind, b"secret")
+    bodies = entries(codec, 40)
+    bad = bytearray(bodies[at])
+    bad[16 + (place - 16) % (len(bad) - 16)] ^= 1 << bit  # the ids before are the frame's matter
+    run = verified([*bodies[:at], bytes(bad), *bodies[at + 1 :]], codec)
+    assert list(run.corrupt) == [5 + at] and 5 + at not in run.ids
+    assert list(map(bytes, run.entries())) == bodies[:at] + bodies[at + 1 :]
+
+
+def test_an_entry_too_short_for_its_digest_is_corrupt() -> None:
+    bodies = entries(CODEC, 3)
+    bodies[1] = bodies[1][: ENTRY_HEADER_BYTES + 1]
+    run = verified(bodies)
+    assert (list(run.ids), run.corrupt) == ([5, 7], [6])
+
+
+def test_a_run_of_another_ledger_holds_nothing_right() -> None:
+    other = EntryCodec(LedgerId(8), DigestType.CRC32C, b"")
+    run = verified(entries(other, 2), ledger_id=LedgerId(8))
+    assert not run.ids and list(run.corrupt) == [5, 6] and not run.entries()
+
+
+def test_only_ids_within_the_range_are_looked_at() -> None:
+    bodies = entries(CODEC, 5)
+    bodies[0] = bodies[0][:-1] + b"?"
+    run = verified(bodies, first=6, last=8)
+    assert list(run.ids) == [6, 7, 8] and not run.corrupt
+    assert not verified(bodies, first=20).ids
+
+
+def test_a_striped_run_is_cut_at_its_own_ids() -> None:
+    pattern = Pattern(2, 3)  # 5 6, 8 9, 11
+    run = verified(entries(CODEC, 5, pattern), pattern=pattern, first=6, last=9)
+    assert (list(run.ids), list(run.payloads)) == ([6, 8, 9], payloads(5)[1:4])

@@ -1,0 +1,199 @@
+"""When a bookie may clear a mark, and what it takes as lost (R27, S33)."""
+
+from collections.abc import Callable
+
+import pytest
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, must_hold, refuse_loss
+from bookie.protocol.ledger import Fragment, LedgerMetadata
+from storage_kit import ids
+
+B0, B1, B2, B3 = (BookieId(f"bookie-{index}") for index in range(4))
+WITH, WITHOUT = (B0, B1, B2), (B3, B1, B2)
+CLEARED, MISSING = ClearReason.CLEARED, ClearReason.ENTRIES_MISSING
+
+
+def ledger(*fragments: tuple[int, tuple[BookieId, ...]], quorum: int = 3) -> LedgerMetadata:
+    return LedgerMetadata(
+        LedgerId(1),
+        ensemble_size=len(fragments[0][1]),
+        write_quorum=quorum,
+        ack_quorum=2,
+        fragments=tuple(Fragment(EntryId(first), ensemble) for first, ensemble in fragments),
+    )
+
+
+def closed(end: int, *fragments: tuple[int, tuple[BookieId, ...]]) -> LedgerMetadata:
+    return ledger(*(fragments or ((0, WITH),))).closed(EntryId(end), length=0)
+
+
+def judge(
+    metadata: LedgerMetadata | None,
+    held: EntrySet = EMPTY,
+    lost: EntrySet = EMPTY,
+    *,
+    in_limbo: bool = True,
+) -> ClearVerdict:
+    return judge_clear(metadata, B0, held=held, lost=lost, in_limbo=in_limbo)
+
+
+@pytest.mark.parametrize("as_state", [lambda m: m, LedgerMetadata.in_recovery])
+def test_limbo_stays_until_the_ledger_is_closed(
+    as_state: Callable[[LedgerMetadata], LedgerMetadata],
+) -> None:
+    verdict = judge(as_state(ledger((0, WITH))), ids((0, 9)))
+    assert verdict.reason is ClearReason.NOT_CLOSED
+    assert "recover it first" in verdict.message
+
+
+def test_limbo_of_an_open_ledger_stays_even_when_its_last_fragment_is_elsewhere() -> None:
+    assert judge(ledger((0, WITH), (5, WITHOUT)), ids((0, 4))).reason is ClearReason.NOT_CLOSED
+
+
+def test_a_closed_ledger_is_cleared_when_every_entry_is_here() -> None:
+    assert judge(closed(9), ids((0, 9))).may_clear
+
+
+def test_one_missing_entry_is_counted_and_named() -> None:
+    verdict = judge(closed(9), ids((0, 3), (5, 9)))
+    assert (verdict.reason, verdict.missing) == (MISSING, 1)
+    assert "4..4" in verdict.message
+
+
+def test_a_durable_loss_record_stands_for_the_entry() -> None:
+    assert judge(closed(9), ids((0, 3), (5, 9)), ids((4, 4))).may_clear
+
+
+def test_entries_beyond_the_end_neither_help_nor_hurt() -> None:
+    assert judge(closed(3), ids((0, 3), (7, 9))).may_clear
+    assert judge(closed(3), ids((1, 9))).missing == 1
+
+
+def test_a_deleted_ledger_owes_nothing() -> None:
+    assert judge(None).may_clear
+
+
+def test_an_empty_closed_ledger_owes_nothing() -> None:
+    assert judge(closed(-1)).may_clear
+
+
+def test_a_striped_ledger_owes_this_bookies_share_only() -> None:
+    striped = ledger((0, (B0, B1, B2)), quorum=2).closed(EntryId(5), length=0)
+    assert must_hold(striped, B0) == ids((0, 0), (2, 3), (5, 5))
+    assert judge(striped, ids((0, 0), (2, 3), (5, 5))).may_clear
+
+
+def test_unchecked_of_an_open_ledger_needs_its_earlier_fragments_only() -> None:
+    metadata = ledger((0, WITH), (10, WITHOUT))
+    assert judge(metadata, ids((0, 9)), in_limbo=False).may_clear
+    assert judge(metadata, ids((0, 8)), in_limbo=False).missing == 1
+
+
+def test_unchecked_and_named_again_by_a_last_fragment_younger_than_the_mark() -> None:
+    # Had the last fragment named it at the boot, the ledger would be in limbo.
+    metadata = ledger((0, WITH), (10, WITHOUT), (20, WITH))
+    assert must_hold(metadata, B0) == ids((0, 9))
+
+
+def test_s37_unchecked_stays_while_a_recoverer_may_have_chosen_this_bookie() -> None:
+    # It acknowledged a write-back, forgot it, and only the closing write will name it for it.
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    verdict = judge(recovering, ids((0, 9)), in_limbo=False)
+    assert verdict.reason is ClearReason.NOT_CLOSED and "IN_RECOVERY" in verdict.message
+    assert judge(closed(10, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 1
+
+
+def test_unchecked_and_closed_meanwhile_needs_all_up_to_the_end() -> None:
+    assert judge(closed(12, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 3
+
+
+def test_s37_a_ledger_that_came_to_name_this_bookie_at_its_close_needs_its_copies() -> None:
+    assert judge(closed(4, (0, WITH)), EMPTY, in_limbo=False).missing == 5
+
+
+def test_a_ledger_that_names_this_bookie_no_more_is_cleared() -> None:
+    assert judge(closed(9, (0, WITHOUT)), EMPTY).may_clear
+
+
+# ---- losses -------------------------------------------------------------------------------------
+
+ALL = frozenset({B0, B1, B2})
+
+
+def loss(
+    metadata: LedgerMetadata,
+    lost: EntrySet,
+    *,
+    held: EntrySet = EMPTY,
+    answered: frozenset[BookieId] = ALL,
+    person: bool = False,
+    on: BookieId = B1,
+) -> str:
+    return refuse_loss(metadata, lost, own_id=on, held=held, answered_by=answered, by_person=person)
+
+
+def test_a_loss_is_taken_when_every_member_answered() -> None:
+    assert loss(closed(9), ids((4, 4))) == ""
+
+
+@pytest.mark.parametrize("silent", [B0, B1, B2])
+def test_a_loss_is_refused_while_a_member_is_silent(silent: BookieId) -> None:
+    assert silent in loss(closed(9), ids((4, 4)), answered=ALL - {silent})
+
+
+def test_members_of_every_fragment_that_is_touched_must_answer() -> None:
+    metadata = closed(9, (0, WITH), (5, WITHOUT))
+    assert loss(metadata, ids((2, 4))) == ""
+    assert B3 in loss(metadata, ids((4, 5)))
+
+
+def test_only_the_write_set_of_the_entry_must_answer() -> None:
+    striped = ledger((0, (B0, B1, B2, B3)), quorum=2).closed(EntryId(7), length=0)
+    assert loss(striped, ids((1, 1)), answered=frozenset({B1, B2})) == ""
+    assert B3 in loss(striped, ids((2, 2)), answered=frozenset({B1, B2}), on=B2)
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_nobody_records_as_lost_what_is_here(person: bool) -> None:
+    assert "are here" in loss(closed(9), ids((3, 5)), held=ids((5, 5)), person=person)
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_a_loss_of_nothing_is_refused(person: bool) -> None:
+    assert "no entry" in loss(closed(9), EMPTY, person=person)
+
+
+def test_without_a_person_the_end_must_be_known() -> None:
+    assert "not known to be lost" in loss(ledger((0, WITH)), ids((4, 4)))
+    assert "not known to be lost" in loss(closed(3), ids((3, 4)))
+
+
+def test_s33_a_person_may_accept_what_is_undecidable() -> None:
+    recovering = ledger((0, WITH)).in_recovery()
+    assert loss(recovering, ids((5, 5)), answered=frozenset(), person=True) == ""
+
+
+def test_a10_a_bookie_records_no_loss_of_entries_it_is_not_to_hold() -> None:
+    striped = ledger((0, (B0, B1, B2, B3)), quorum=2)
+    for metadata, person in ((striped.closed(EntryId(7), length=0), False), (striped, True)):
+        state = metadata.in_recovery() if person else metadata
+        everyone = frozenset({*ALL, B3})
+        assert loss(state, ids((4, 4)), answered=everyone, person=person, on=B0) == ""
+        refusal = loss(state, ids((4, 5)), answered=everyone, person=person, on=B0)
+        assert "entries 5..5" in refusal and "not stored on bookie-0" in refusal
+    assert "not stored on" in loss(closed(9), ids((4, 4)), on=B3)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        (closed(9), "CLOSED at 9"),
+        (ledger((0, WITH)), "is OPEN: recover it first"),
+        (ledger((0, WITH), (6, WITH)).in_recovery(), "entry 5 is before the last fragment"),
+    ],
+)
+def test_a10_a_person_decides_about_the_tail_of_a_ledger_in_recovery_only(
+    metadata: LedgerMetadata, words: str
+) -> None:
+    assert words in loss(metadata, ids((5, 5)), person=True)
