@@ -28,6 +28,8 @@ CORE: Final = (
     "wire",
 )
 """Packages of `bookie` that the promises rest on; the command line and the fakes are none."""
+SHARED: Final = ("errors.py", "ids.py", "points.py", "progress.py", "rows.py")
+"""Modules that these packages share."""
 GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 DIGEST_CHARACTERS: Final = 12
 PROJECT: Final = Path(__file__).parents[4] / "pyproject.toml"
@@ -37,6 +39,7 @@ def core_digest() -> str:
     """Which core this is: the same for the same sources, whatever the commit."""
     root = Path(str(bookie.__file__)).parent
     paths = [path for package in CORE for path in (root / package).rglob("*.py")]
+    paths += [root / name for name in SHARED]
     return digest_of((path.relative_to(root).as_posix(), path.read_bytes()) for path in paths)
 
 
