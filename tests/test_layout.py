@@ -25,7 +25,9 @@ SPARK = (
     "spark_session",
 )
 IMPORTERS = {
-    "kazoo": ("bookie/metadata/",),
+    "kazoo": tuple(
+        f"bookie/metadata/{name}.py" for name in ("multi_read", "registration", "session", "znodes")
+    ),
     "pyspark": tuple(f"bookie/repair/{name}.py" for name in SPARK),
     "kopf": ("bookie_operator/handlers.py",),
 }
