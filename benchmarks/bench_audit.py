@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bookie.protocol.availability import GROUP, HEADER_BYTES
-from bookie.repair import audit_steps, steps
-from bookie.repair.engines import INLINE, SPARK_LOCAL
+from bookie.repair.engine.choice import INLINE, SPARK_LOCAL
+from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.jobs import repair_job as steps
 from bookie.testing.figures import code_revision
 
 from benchmarks.process_tree import Used, measured
@@ -103,7 +104,7 @@ async def audit_once(url: str, engine: str) -> dict[str, Any]:
     """One audit in this process: the counts it ended with."""
     spark: steps.SparkAuditor | None = None
     if engine != INLINE:
-        from bookie.repair.job import SparkJobs
+        from bookie.repair.spark.job import SparkJobs
 
         spark = SparkJobs(url, source=SyntheticSource).audit
     async with open_synthetic(url) as cluster:

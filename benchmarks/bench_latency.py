@@ -30,9 +30,9 @@ from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
-from bookie.repair.engines import INLINE
+from bookie.repair.engine.choice import INLINE
+from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.runs import repair_cluster
-from bookie.repair.steps import RepairRequest
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.log_files import LOG_FILES, list_files

@@ -26,9 +26,9 @@ from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
-from bookie.repair.engines import INLINE
+from bookie.repair.engine.choice import INLINE
+from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.runs import repair_cluster
-from bookie.repair.steps import RepairRequest
 
 from benchmarks.bench_append import wire_block
 from benchmarks.fleet import BOOKIES, Fleet, lone_fleet, store_of

@@ -30,9 +30,9 @@ from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
-from bookie.repair.columns import Answer, AnswerColumns, Blobs, LedgerColumns
-from bookie.repair.sources import AvailabilitySource
+from bookie.repair.judge.columns import Answer, AnswerColumns, Blobs, LedgerColumns
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.spark.sources import AvailabilitySource
 
 BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(30))
 RACKS = 3

@@ -15,20 +15,11 @@ LINES_MAX = 410
 FUNCTION_LINES_MAX = 60
 CLASS_LINES_MAX = 345
 METHODS_MAX = 48
-SPARK = (
-    "job",
-    "sources",
-    "spark_audit",
-    "spark_moves",
-    "spark_parts",
-    "spark_repair",
-    "spark_session",
-)
 IMPORTERS = {
     "kazoo": tuple(
         f"bookie/metadata/{name}.py" for name in ("multi_read", "registration", "session", "znodes")
     ),
-    "pyspark": tuple(f"bookie/repair/{name}.py" for name in SPARK),
+    "pyspark": ("bookie/repair/spark/",),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

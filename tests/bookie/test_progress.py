@@ -2,7 +2,7 @@
 
 import pytest
 from bookie.progress import LookedAt, last_progress, progress_of, size_text
-from bookie.repair.progress import Progress
+from bookie.repair.reports.ledger_progress import Progress
 from hypothesis import given
 from hypothesis import strategies as st
 

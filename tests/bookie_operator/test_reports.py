@@ -4,7 +4,7 @@ import json
 from typing import Any, TypeVar
 
 import pytest
-from bookie.repair.audit_steps import Checks, audit
+from bookie.repair.jobs.audit_job import Checks, audit
 from bookie.repair.summary import summary_bytes, summary_of
 from bookie_operator.model.reports import (
     AuditReport,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from bookie.repair.classes import OF_ENTRIES, OF_OTHERS
+from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
 from bookie_operator.platform.kubernetes import api

@@ -10,7 +10,7 @@ CLIENT: Final = "bookie/src/bookie/client/recovery.py"
 DIRECTORY: Final = "bookie/src/bookie/storage/directory.py"
 DISK_READS: Final = "bookie/src/bookie/server/disk_reads.py"
 LISTING: Final = "bookie/src/bookie/metadata/naming.py"
-MOVER: Final = "bookie/src/bookie/repair/mover.py"
+MOVER: Final = "bookie/src/bookie/repair/mend/ledger_move.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 SESSIONS: Final = "bookie/src/bookie/server/sessions.py"
 SQLITE: Final = "bookie/src/bookie/storage/sqlite.py"
@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '                waiting[ledger_id].state_before = "DELETED"\n',
         new='            waiting[ledger_id].state_before = "DELETED"\n',
         tests=(
-            "tests/bookie/repair/test_drain.py::"
+            "tests/bookie/repair/jobs/test_drain_job.py::"
             "test_a7_metadata_that_cannot_be_read_any_more_is_not_taken_for_a_deletion",
         ),
     ),

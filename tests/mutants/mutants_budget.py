@@ -8,13 +8,13 @@ BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
 COPIES: Final = "operator/src/bookie_operator/plan/copies.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 STATUS: Final = "operator/src/bookie_operator/model/status.py"
-LAST: Final = "bookie/src/bookie/repair/last_copies.py"
-QUORUMS: Final = "bookie/src/bookie/repair/quorums.py"
+LAST: Final = "bookie/src/bookie/repair/judge/last_copies.py"
+QUORUMS: Final = "bookie/src/bookie/repair/judge/quorums.py"
 
 ROLLOUTS: Final = "tests/bookie_operator/plan/test_rollouts.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_budget.py::"
-HELD: Final = "tests/bookie/repair/test_last_copies.py::"
-OWN: Final = "tests/bookie/repair/test_quorums.py::"
+HELD: Final = "tests/bookie/repair/judge/test_last_copies.py::"
+OWN: Final = "tests/bookie/repair/judge/test_quorums.py::"
 EXCEEDS: Final = ("planner exceeds the loss budget",)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (

@@ -4,15 +4,15 @@ from typing import Final
 
 from mutant import Mutant, planted
 
-AUDIT: Final = "bookie/src/bookie/repair/audit.py"
+AUDIT: Final = "bookie/src/bookie/repair/look/audit.py"
 CHECKED: Final = "bookie/src/bookie/frames/checked.py"
 JOINT: Final = "bookie/src/bookie/frames/joint_digests.py"
-COPY: Final = "bookie/src/bookie/repair/copy.py"
-EXPECT: Final = "bookie/src/bookie/repair/expect.py"
-LOSSES: Final = "bookie/src/bookie/repair/losses.py"
+COPY: Final = "bookie/src/bookie/repair/mend/copy.py"
+EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
+LOSSES: Final = "bookie/src/bookie/repair/mend/losses.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
-REPAIR: Final = "bookie/src/bookie/repair/ledgers.py"
-STEPS: Final = "bookie/src/bookie/repair/steps.py"
+REPAIR: Final = "bookie/src/bookie/repair/mend/ledger_repair.py"
+STEPS: Final = "bookie/src/bookie/repair/jobs/repair_job.py"
 BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 EPISODES: Final = "operator/src/bookie_operator/plan/episodes.py"
@@ -25,7 +25,7 @@ RECHECK: Final = "bookie/src/bookie/server/recheck.py"
 INDEX: Final = "bookie/src/bookie/storage/index.py"
 
 OWN: Final = "tests/bookie/server/test_recheck.py::"
-STEP: Final = "tests/bookie/repair/test_steps.py::"
+STEP: Final = "tests/bookie/repair/jobs/test_repair_job.py::"
 LOSS: Final = "tests/scenarios/test_limbo_and_loss.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_plan.py::"
 MEND: Final = "tests/bookie_operator/plan/test_mends.py::"
@@ -35,11 +35,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an audit begins at a follower that may lag",
         stands_for=("S38 stale listing",),
-        file="bookie/src/bookie/repair/consistency.py",
+        file="bookie/src/bookie/repair/look/same_cluster.py",
         old="        await store.barrier()\n        others",
         new="        others",
         tests=(
-            "tests/bookie/repair/test_consistency.py::"
+            "tests/bookie/repair/look/test_same_cluster.py::"
             "test_s38_a_run_begins_with_every_ledger_that_a_lagging_follower_does_not_show_yet",
         ),
     ),
@@ -99,7 +99,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            given |= entries & corrupt\n        if given:\n",
         new="            given |= entries & corrupt\n        given = corrupt\n        if given:\n",
         tests=(
-            "tests/bookie/repair/test_digests.py::test_the_last_copy_is_not_rejected_however_wrong",
+            "tests/bookie/repair/look/test_digests.py::test_the_last_copy_is_not_rejected_however_wrong",
         ),
     ),
     planted(

@@ -15,16 +15,17 @@ from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.repair.__main__ import main as command_line
-from bookie.repair.accept_loss import accept_loss
 from bookie.repair.audit_options import audit_arguments
-from bookie.repair.audit_steps import audit
-from bookie.repair.cluster import Cluster
-from bookie.repair.drain import DrainRequest, drain
-from bookie.repair.history import METADATA, InStore
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.drain_job import DrainRequest, drain
+from bookie.repair.jobs.repair_job import repair
+from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.mend.accept_loss import accept_loss
 from bookie.repair.repair_options import digest_settings, repair_request
-from bookie.repair.report import EXIT_ERROR, EXIT_USAGE
-from bookie.repair.rereplicate import RereplicateRequest, rereplicate
-from bookie.repair.steps import repair, silent_say
+from bookie.repair.reports.history import METADATA, InStore
+from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.result import EXIT_ERROR, EXIT_USAGE
 from bookie.testing.simulation.clients import REPAIR, Shared, cluster_of, note_losses
 from bookie.testing.simulation.visitors import EMPTYING
 from bookie_operator.observed import JobKind
@@ -92,7 +93,7 @@ async def _audit(cluster: Cluster, options: Tree) -> Tree:
 async def _drain(cluster: Cluster, options: Tree) -> Tree:
     bookie_id = BookieId(options["bookie"])
     request = DrainRequest(bookie_id, engine=options["engine"], settings=EMPTYING)
-    return dict(await drain(cluster, request, say=silent_say))
+    return dict(await drain(cluster, request, say=say_nothing))
 
 
 async def _rereplicate(cluster: Cluster, options: Tree) -> Tree:
@@ -100,7 +101,7 @@ async def _rereplicate(cluster: Cluster, options: Tree) -> Tree:
     request = RereplicateRequest(
         tuple(map(BookieId, bookies)), options["engine"], force=options["force"], settings=EMPTYING
     )
-    return dict(await rereplicate(cluster, request, say=silent_say))
+    return dict(await rereplicate(cluster, request, say=say_nothing))
 
 
 async def _accept(wish: LossDecision, cluster: Cluster) -> Tree:

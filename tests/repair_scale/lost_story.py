@@ -20,10 +20,10 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair import audit_steps
-from bookie.repair.audit import read_ledgers
-from bookie.repair.cluster import Cluster
-from bookie.repair.digests import DigestSettings
+from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.look.audit import read_ledgers
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
 from bookie_processes import BookieProcess
 from scale_jobs import Killer, RepairJob, killing, stop_all, until_ended, until_said
 from scale_ledgers import BOOKIES, ENTRIES, Kind, Made, Plan, make

@@ -16,7 +16,7 @@ from bookie.frames.runs import FLAG_RECOVERY, build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
+from bookie.repair.look.cluster import Cluster
 
 ENTRIES: Final = 8
 PAYLOAD_BYTES: Final = 100

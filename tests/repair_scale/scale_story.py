@@ -18,11 +18,11 @@ from bookie.errors import MetadataConflictError
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.status import Status
-from bookie.repair import audit_steps
-from bookie.repair.audit import Audit, Auditor, read_ledgers
-from bookie.repair.cluster import Cluster
-from bookie.repair.digests import DigestSettings
-from bookie.repair.report import counts_json
+from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.look.audit import Audit, Auditor, read_ledgers
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.reports.result import counts_json
 from bookie_processes import BookieProcess
 from scale_jobs import Killer, RepairJob, killing, stop_all, until_ended, until_said
 from scale_ledgers import AWAY, BOOKIES, SOUND, UNCLEAN, Kind, Made, closing, make, plans

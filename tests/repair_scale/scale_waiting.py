@@ -9,7 +9,8 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 
 BOOT_WAIT_S: Final = 120.0
 POLL_S: Final = 0.05

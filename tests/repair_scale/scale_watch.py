@@ -13,8 +13,8 @@ from typing import Final
 
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
-from bookie.repair.audit import read_ledgers
-from bookie.repair.cluster import Cluster
+from bookie.repair.look.audit import read_ledgers
+from bookie.repair.look.cluster import Cluster
 
 POLL_S: Final = 0.5
 IN_FLIGHT: Final = 64

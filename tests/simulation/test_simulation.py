@@ -12,7 +12,7 @@ import pytest
 from bookie.ids import EntryId
 from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.status import Status
-from bookie.repair import audit
+from bookie.repair.look import audit
 from bookie.server import operations
 from bookie.storage.engine import Storage
 from bookie.testing.simulation import judge
@@ -120,7 +120,7 @@ def test_a_repair_that_copies_nothing_is_caught(monkeypatch: pytest.MonkeyPatch)
     async def nothing(_self: object, outcome: object, _look: object) -> object:
         return outcome
 
-    monkeypatch.setattr("bookie.repair.ledgers.LedgerRepair._copy", nothing)
+    monkeypatch.setattr("bookie.repair.mend.ledger_repair.LedgerRepair._copy", nothing)
     found = simulate(KILL).violations
     assert any("marks" in violation for violation in found)
 

@@ -15,7 +15,7 @@ from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.expect import members
+from bookie.repair.judge.expect import members
 from bookie.wire.native import ReadRequest
 from promises import Promises
 

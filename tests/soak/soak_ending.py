@@ -12,11 +12,11 @@ from typing import Final
 from bookie.client.ledgers import Client
 from bookie.errors import BookieError
 from bookie.ids import LedgerId
-from bookie.repair.audit_steps import audit
-from bookie.repair.cluster import Cluster
-from bookie.repair.engines import INLINE
-from bookie.repair.report import EXIT_CLEAN
-from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.engine.choice import INLINE
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.reports.result import EXIT_CLEAN
 from promises import Promises
 from soak_copies import check_copies
 from soak_readers import read_back

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from bookie.repair.cluster import open_cluster
+from bookie.repair.engine.opening import open_cluster
 from fault_plan import LEASES_S, LOSSES, Kind, draw_mode, losses, nuisances
 from payload_rule import PayloadRule
 from promises import Findings, Promises

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
-from bookie.repair.engines import INLINE
-from bookie.repair.report import Document
-from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.engine.choice import INLINE
+from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.reports.result import Document
 from fault_plan import OF_COPIES, Fault, Kind
 from loss_budget import LossBudget
 from promises import Promises

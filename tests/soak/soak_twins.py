@@ -11,7 +11,7 @@ from typing import Final
 
 from bookie.errors import BookieError
 from bookie.ids import BookieId
-from bookie.repair.cluster import Cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from fault_plan import Fault, Kind
 from payload_rule import PayloadRule

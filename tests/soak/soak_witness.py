@@ -12,7 +12,7 @@ from bookie.errors import BookieError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.wire.identity import Identity
 from payload_rule import PayloadRule
 from promises import Findings

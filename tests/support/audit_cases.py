@@ -16,9 +16,16 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.repair.columns import Answer, AnswerColumns, LedgerColumns, answer_of
-from bookie.repair.expect import Holding, Verdict, judge, known_lac, must_exist_through, no_answer
-from bookie.repair.last_copies import Holders
+from bookie.repair.judge.columns import Answer, AnswerColumns, LedgerColumns, answer_of
+from bookie.repair.judge.expect import (
+    Holding,
+    Verdict,
+    judge,
+    known_lac,
+    must_exist_through,
+    no_answer,
+)
+from bookie.repair.judge.last_copies import Holders
 
 BOOKIES: Final = tuple(BookieId(f"b{number}") for number in range(9))
 CLASSES: Final = (

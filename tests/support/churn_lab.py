@@ -19,8 +19,9 @@ from bookie.metadata.store import RACK_PROPERTY, BookieInfo
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.expect import Holding
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.judge.expect import Holding
+from bookie.repair.look.cluster import Cluster
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore

@@ -17,12 +17,12 @@ from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.audit import AuditCounts
-from bookie.repair.cluster import Cluster
-from bookie.repair.columns import Answer
-from bookie.repair.quorums import Quorums, all_quorums, quorum_of
-from bookie.repair.sources import EntriesSource
-from bookie.repair.survey import BulkAudit
+from bookie.repair.judge.columns import Answer
+from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.judge.quorums import Quorums, all_quorums, quorum_of
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.survey import BulkAudit
+from bookie.repair.spark.sources import EntriesSource
 from bookie.wire.native import ReadReply, ReadRequest
 
 FRAME_ENTRIES: Final = 7

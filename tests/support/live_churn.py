@@ -18,7 +18,7 @@ from bookie.frames.runs import FLAG_RECOVERY, build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster
+from bookie.repair.look.cluster import Cluster
 from churn_lab import Planted
 
 BOOKIES: Final = tuple(BookieId(f"bookie-{number}") for number in range(6))

@@ -11,9 +11,9 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.repair.audit import AuditSettings
-from bookie.repair.cluster import Cluster
-from bookie.repair.ledgers import RepairSettings
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bookie.metadata.opening import open_store
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.testing.run_service import served_fleet
 from repair_lab import RepairLab
 

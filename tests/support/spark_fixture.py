@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A local session with the settings of the product; imports pyspark only when asked for."""
-    from bookie.repair.spark_session import spark_session
+    from bookie.repair.spark.session import spark_session
 
     with spark_session() as session:
         yield session

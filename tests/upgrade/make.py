@@ -35,7 +35,8 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.testing.metadata import FaultyStore
 from bookie_processes import BookieProcess, until_there
 

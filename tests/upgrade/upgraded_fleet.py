@@ -23,10 +23,12 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.protocol.status import Status
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.report import Document
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.result import Document
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest, silent_say
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie_processes import BookieProcess
 from repair_lab import SETTINGS
@@ -164,7 +166,7 @@ class Fleet:
         first = await self._life()
         audit_before = await self._audit()
         lac, late = await self._lac(), await self._late()
-        repaired = await repair_cluster(self._url, REPAIR, say=silent_say)
+        repaired = await repair_cluster(self._url, REPAIR, say=say_nothing)
         limbo_left = set().union(*(await self._limbo()).values())
         audit_after = await self._audit()
         read, log = await self._read(self._told.ledgers), await self._log()
@@ -236,7 +238,7 @@ class Fleet:
         return {each.ledger_id for each in named if killed in each.last_fragment.ensemble}
 
     async def _audit(self) -> Document:
-        found = await audit_cluster(self._url, settings=SETTINGS.audit, say=silent_say)
+        found = await audit_cluster(self._url, settings=SETTINGS.audit, say=say_nothing)
         return {"exit_code": found["exit_code"], **found["audit"]}
 
     async def _lac(self) -> EntryId:

@@ -22,7 +22,7 @@ _LOOKED_AT: Final = re.compile(
     rf"(?:, (?P<left>{_COUNT}) s left)?"
 )
 _STAMP: Final = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] ")
-"""Before a line of a log, of a `Teller` that stamps."""
+"""Before a line of a log, of a `Printer` that stamps."""
 
 
 @dataclass(frozen=True, slots=True)

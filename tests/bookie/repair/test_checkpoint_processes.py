@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from bookie.client.ledgers import Client
 from bookie.ids import BookieId
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie_processes import Bookies, started
 
 pytestmark = pytest.mark.process

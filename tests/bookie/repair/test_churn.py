@@ -3,10 +3,11 @@
 import random
 
 import pytest
-from bookie.repair import report, telling
-from bookie.repair.audit import AuditSettings
-from bookie.repair.audit_steps import audit
-from bookie.repair.digests import DigestSettings
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.reports import findings_report as telling
+from bookie.repair.reports import result as report
 from churn_lab import churning, expected, found_in, plant
 
 PLANTED = 1000

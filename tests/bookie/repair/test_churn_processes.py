@@ -10,12 +10,14 @@ from typing import Any
 import churn_lab
 import live_churn
 import pytest
-from bookie.repair import report, telling
-from bookie.repair.audit import AuditSettings
-from bookie.repair.audit_steps import Checks, audit
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.digests import DigestSettings
-from bookie.repair.job import SparkJobs
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.reports import findings_report as telling
+from bookie.repair.reports import result as report
+from bookie.repair.spark.job import SparkJobs
 from bookie_processes import started
 from churn_lab import Planted, expected, found_in, served_churning
 from live_churn import BOOKIES, CHURNERS, churning

@@ -14,7 +14,8 @@ from bookie.client.ledgers import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
-from bookie.repair.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie_processes import START_WAIT_S, BookieProcess

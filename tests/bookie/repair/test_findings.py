@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
-from bookie.repair.audit_steps import Checks, audit
-from bookie.repair.digests import DigestSettings
-from bookie.repair.history import InStore
-from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.reports.history import InStore
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 

@@ -26,14 +26,14 @@ from audit_cases import (
 )
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.placement import Racks
-from bookie.repair.audit import AuditCounts
-from bookie.repair.cluster import Cluster
-from bookie.repair.columns import AnswerColumns, LedgerColumns
-from bookie.repair.last_copies import last_copies
-from bookie.repair.quorums import Quorums, all_quorums, quorum_of
-from bookie.repair.sources import AvailabilitySource
-from bookie.repair.spark_audit import audit_ledgers
-from bookie.repair.survey import BulkAudit, Scope, survey
+from bookie.repair.judge.columns import AnswerColumns, LedgerColumns
+from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.judge.last_copies import last_copies
+from bookie.repair.judge.quorums import Quorums, all_quorums, quorum_of
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.survey import BulkAudit, Scope, survey
+from bookie.repair.spark.sources import AvailabilitySource
+from bookie.repair.spark.spark_audit import audit_ledgers
 from pyspark.cloudpickle import register_pickle_by_value
 
 RACKS = {bookie_id: f"/rack-{n % 3}" for n, bookie_id in enumerate(BOOKIES[:8])}

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from bookie.client.ledgers import Client
 from bookie.ids import BookieId, EntryId, LedgerId
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.digests import DigestSettings
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
 from bookie.repair.runs import audit_cluster
 from bookie_processes import Bookies, started, until_there
 

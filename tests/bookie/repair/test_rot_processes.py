@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from bookie.client.ledgers import Client
 from bookie.ids import BookieId
-from bookie.repair.audit_steps import audit
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.digests import DigestSettings
-from bookie.repair.job import SparkJobs
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.steps import RepairRequest
+from bookie.repair.spark.job import SparkJobs
 from bookie_processes import START_WAIT_S, BookieProcess, Bookies, started, until_there
 from churn_lab import found_in
 from repair_lab import AUDIT, SETTINGS

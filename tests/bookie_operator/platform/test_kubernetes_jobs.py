@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
-from bookie.repair.driver_pod import DriverPod
+from bookie.repair.engine.driver_pod import DriverPod
 from bookie_operator.model.reports import (
     AuditReport,
     DrainReport,

@@ -18,8 +18,8 @@ from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.errors import BadRequestError, UndecidableError
 from bookie.ids import EntryId, LedgerId
-from bookie.repair.accept_loss import accept_loss
-from bookie.repair.cluster import open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.mend.accept_loss import accept_loss
 
 
 @click.command("accept-loss")

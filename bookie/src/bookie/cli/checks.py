@@ -15,15 +15,15 @@ from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.admin_client import AdminClient
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.engines import CHOICES
-from bookie.repair.progress import Teller
+from bookie.repair.engine.choice import CHOICES
 from bookie.repair.repair_options import (
     digest_settings,
     digests_options,
     repair_options,
     repair_request,
 )
-from bookie.repair.report import write_page, write_result
+from bookie.repair.reports.printing import Printer
+from bookie.repair.reports.result import write_page, write_result
 from bookie.repair.runs import audit_cluster, repair_cluster
 
 engine_option = click.option(
@@ -101,7 +101,7 @@ def repair(
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
     request = repair_request(engine, **options)
-    document = run(repair_cluster(metadata, request, say=Teller(sys.stderr)))
+    document = run(repair_cluster(metadata, request, say=Printer(sys.stderr)))
     finish(document, result=result, page=page, output=output)
 
 
@@ -129,7 +129,7 @@ def finish(
 
 def _write_tables(document: dict[str, Any], path: Path) -> None:
     try:
-        from bookie.repair.parquet import write_parquet
+        from bookie.repair.reports.parquet import write_parquet
     except ImportError:
         fail("--parquet needs pyarrow (the extra `repair` has it)", Exit.USAGE)
     write_parquet(document, path)

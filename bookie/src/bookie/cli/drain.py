@@ -10,10 +10,10 @@ from bookie.cli.common import fail, metadata_option, output_option, run
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.ids import BookieId
-from bookie.repair.drain import DrainRequest
-from bookie.repair.emptying import emptying_at
-from bookie.repair.progress import Teller
+from bookie.repair.jobs.drain_job import DrainRequest
+from bookie.repair.jobs.evacuation import emptying_at
 from bookie.repair.repair_options import rate_option
+from bookie.repair.reports.printing import Printer
 from bookie.repair.runs import cancel_drain, drain_cluster
 
 
@@ -43,7 +43,7 @@ def drain(
     bookie_id = BookieId(bookie)
     if not cancel:
         request = DrainRequest(bookie_id, engine, begin=True, settings=emptying_at(rate))
-        work = drain_cluster(metadata, request, say=Teller(sys.stderr))
+        work = drain_cluster(metadata, request, say=Printer(sys.stderr))
         finish(run(work), result=result, output=output)
     answer = run(cancel_drain(metadata, bookie_id))
     if not answer.accepted:

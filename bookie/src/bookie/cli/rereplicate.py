@@ -8,10 +8,10 @@ import click
 from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
 from bookie.ids import BookieId
-from bookie.repair.emptying import emptying_at
-from bookie.repair.progress import Teller
+from bookie.repair.jobs.evacuation import emptying_at
+from bookie.repair.jobs.rereplication_job import RereplicateRequest
 from bookie.repair.repair_options import rate_option
-from bookie.repair.rereplicate import RereplicateRequest
+from bookie.repair.reports.printing import Printer
 from bookie.repair.runs import rereplicate_cluster
 
 
@@ -45,5 +45,5 @@ def rereplicate(
     request = RereplicateRequest(
         tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
     )
-    work = rereplicate_cluster(metadata, request, say=Teller(sys.stderr))
+    work = rereplicate_cluster(metadata, request, say=Printer(sys.stderr))
     finish(run(work), result=result, output=output)

@@ -22,10 +22,10 @@ import click
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
-from bookie.repair.drain import DrainRequest
-from bookie.repair.emptying import emptying_at
-from bookie.repair.engines import AUTO
-from bookie.repair.progress import ProgressFile, Teller
+from bookie.repair.engine.choice import AUTO
+from bookie.repair.jobs.drain_job import DrainRequest
+from bookie.repair.jobs.evacuation import emptying_at
+from bookie.repair.jobs.rereplication_job import RereplicateRequest
 from bookie.repair.repair_options import (
     digest_settings,
     digests_options,
@@ -33,8 +33,8 @@ from bookie.repair.repair_options import (
     repair_options,
     repair_request,
 )
-from bookie.repair.report import EXIT_ERROR, EXIT_USAGE, Document, write_result
-from bookie.repair.rereplicate import RereplicateRequest
+from bookie.repair.reports.printing import Printer, ProgressFile
+from bookie.repair.reports.result import EXIT_ERROR, EXIT_USAGE, Document, write_result
 from bookie.repair.runs import (
     audit_cluster,
     drain_cluster,
@@ -82,7 +82,7 @@ progress_file_option = click.option(
 
 @click.group(help="Audit and repair of ledgers.")
 def main() -> None:
-    """Parsing only; `steps` does the work."""
+    """Parsing only; `jobs` do the work."""
 
 
 def endings(command: Callable[..., None]) -> Callable[..., None]:
@@ -199,7 +199,7 @@ class Ending:
 
     @property
     def say(self) -> Callable[[str], None]:
-        teller = Teller(sys.stderr, always=self.progress, stamped=True)
+        teller = Printer(sys.stderr, always=self.progress, stamped=True)
         return teller if self.progress_file is None else ProgressFile(self.progress_file, teller)
 
     def succeeded(self, document: Document) -> None:

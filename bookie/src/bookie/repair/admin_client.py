@@ -19,9 +19,9 @@ from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.status import Status
-from bookie.repair.columns import NO_ANSWER, Answer, holding_of
-from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
-from bookie.repair.expect import Holding
+from bookie.repair.judge.columns import NO_ANSWER, Answer, holding_of
+from bookie.repair.judge.expect import Holding
+from bookie.repair.look.bookie_control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask

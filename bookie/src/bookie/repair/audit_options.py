@@ -7,10 +7,10 @@ from typing import Any, Final
 import click
 
 from bookie.protocol.placement import MIN_RACKS
-from bookie.repair.audit import AuditSettings
-from bookie.repair.audit_steps import Checks
-from bookie.repair.history import METADATA
-from bookie.repair.placing import read_racks
+from bookie.repair.jobs.audit_job import Checks
+from bookie.repair.judge.adherence import read_racks
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.reports.history import METADATA
 
 _OPTIONS: Final = (
     click.option(

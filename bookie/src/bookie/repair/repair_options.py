@@ -6,10 +6,10 @@ from typing import Final
 import click
 
 from bookie.ids import BookieId
-from bookie.repair.copy import CopySettings
-from bookie.repair.digests import DigestSettings
-from bookie.repair.ledgers import RepairSettings
-from bookie.repair.steps import RepairRequest
+from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.mend.copy import CopySettings
+from bookie.repair.mend.ledger_repair import RepairSettings
 
 rate_option = click.option(
     "--bytes-per-second-per-bookie",

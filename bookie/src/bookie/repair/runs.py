@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bookie.ids import BookieId, LedgerId
-from bookie.repair import audit_steps, drain, rereplicate, steps
-from bookie.repair.audit import AuditSettings
-from bookie.repair.audit_steps import Checks
-from bookie.repair.cluster import Cluster, open_cluster
-from bookie.repair.control import DrainAnswer
-from bookie.repair.digests import DigestSettings
-from bookie.repair.drain import DrainRequest
-from bookie.repair.engines import INLINE, check_engine
-from bookie.repair.history import METADATA, InFile, InStore, Keeper, Nowhere
-from bookie.repair.report import Document, write_whole
-from bookie.repair.rereplicate import RereplicateRequest
-from bookie.repair.spark_engine import spark_audit_for, spark_moves_for, spark_repair_for
-from bookie.repair.steps import RepairRequest, Say
+from bookie.repair.engine.choice import INLINE, check_engine
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.jobs import drain_job as drain
+from bookie.repair.jobs import repair_job as steps
+from bookie.repair.jobs import rereplication_job as rereplicate
+from bookie.repair.jobs.audit_job import Checks
+from bookie.repair.jobs.drain_job import DrainRequest
+from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.jobs.rereplication_job import RereplicateRequest
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.look.bookie_control import DrainAnswer
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.reports.history import METADATA, InFile, InStore, Keeper, Nowhere
+from bookie.repair.reports.printing import Say
+from bookie.repair.reports.result import Document, write_whole
+from bookie.repair.spark.spark_engine import spark_audit_for, spark_moves_for, spark_repair_for
 
 
 async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.repair.report import Document
+from bookie.repair.reports.result import Document
 
 SUMMARY_BYTES_MAX: Final = 4096
 """What Kubernetes keeps of a termination message."""

@@ -15,9 +15,9 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import judge_clear, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.columns import Answer, answer_of
-from bookie.repair.control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
-from bookie.repair.expect import Holding, no_answer
+from bookie.repair.judge.columns import Answer, answer_of
+from bookie.repair.judge.expect import Holding, no_answer
+from bookie.repair.look.bookie_control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
 

@@ -30,11 +30,11 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.admin_client import AdminClient, AdminSettings
-from bookie.repair.audit import AuditSettings
-from bookie.repair.cluster import Cluster
-from bookie.repair.copy import CopySettings
-from bookie.repair.ledgers import RepairSettings
-from bookie.repair.steps import RepairRequest, all_bookies, repair
+from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.look.cluster import Cluster, all_bookies
+from bookie.repair.mend.copy import CopySettings
+from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.log_history import LogAppend

@@ -26,11 +26,11 @@ from bookie.errors import (
 )
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.repair.accept_loss import accept_loss
-from bookie.repair.audit_steps import audit
-from bookie.repair.cluster import Cluster
-from bookie.repair.digests import DigestSettings
-from bookie.repair.steps import RepairRequest, repair
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.digests import DigestSettings
+from bookie.repair.mend.accept_loss import accept_loss
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, PASSWORD, REPAIR, Shared

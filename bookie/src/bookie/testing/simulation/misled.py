@@ -11,7 +11,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
-from bookie.repair.steps import all_bookies
+from bookie.repair.look.cluster import all_bookies
 from bookie.testing.simulation.clients import PASSWORD, SETTINGS, Shared, client_of, cluster_of
 from bookie.wire.native import LacRequest
 

@@ -18,12 +18,13 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.audit_steps import audit
-from bookie.repair.drain import DrainRequest, drain
-from bookie.repair.emptying import EmptyingSettings
-from bookie.repair.engines import INLINE
-from bookie.repair.rereplicate import RereplicateRequest, rereplicate
-from bookie.repair.steps import all_bookies, silent_say
+from bookie.repair.engine.choice import INLINE
+from bookie.repair.engine.engine import EmptyingSettings
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.drain_job import DrainRequest, drain
+from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
+from bookie.repair.look.cluster import all_bookies
+from bookie.repair.reports.printing import say_nothing
 from bookie.testing.simulation.clients import (
     PASSWORD,
     REPAIR,
@@ -243,7 +244,7 @@ async def drain_bookie(shared: Shared, store: MetadataStore, name: str, *, booki
     request = DrainRequest(BookieId(bookie_id), INLINE, begin=True, settings=EMPTYING)
     async with cluster_of(shared, store) as cluster:
         try:
-            done = await drain(cluster, request, say=silent_say)
+            done = await drain(cluster, request, say=say_nothing)
         except BookieError as error:
             shared.history.note(f"{name} of {bookie_id}: {type(error).__name__}")
             return
@@ -270,7 +271,7 @@ async def replace_bookie(
     request = RereplicateRequest((BookieId(bookie_id),), INLINE, settings=EMPTYING)
     async with cluster_of(shared, store) as cluster:
         try:
-            done = await rereplicate(cluster, request, say=silent_say)
+            done = await rereplicate(cluster, request, say=say_nothing)
         except BookieError as error:
             shared.history.note(f"{name} of {bookie_id}: {type(error).__name__}")
             return

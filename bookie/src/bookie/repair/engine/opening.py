@@ -1,0 +1,28 @@
+"""Opens the cluster behind a URL; in Spark each task opens its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bookie.client.connection import BookiePool
+from bookie.metadata.opening import open_store
+from bookie.repair.admin_client import AdminClient
+from bookie.repair.look.cluster import Cluster
+
+
+@asynccontextmanager
+async def open_cluster(metadata_url: str) -> AsyncIterator[Cluster]:
+    """Connect to the metadata store; bookies are connected to when they are first asked.
+
+    Raises SettingsError for a bad URL, UnavailableError when the store does not answer.
+    """
+    store = await open_store(metadata_url)
+    try:
+        pool = BookiePool(store)
+        control = AdminClient(store)
+        try:
+            yield Cluster(store, pool, control)
+        finally:
+            await control.close()
+            await pool.close()
+    finally:
+        await store.close()

@@ -1,0 +1,123 @@
+"""What audit and repair ask of the bookies' control planes: one interface, so that they never see
+gRPC.
+
+Real: `repair.admin_client.AdminClient`. Fake for tests: `bookie.testing.control.FakeControl`. A bad
+bookie is an answer, never an exception: unreachable, booting, refused come back as a Status that
+is neither OK nor a denial (R7).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bookie.ids import BookieId, LedgerId
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.status import Status
+from bookie.repair.judge.columns import Answer
+from bookie.repair.judge.expect import Holding
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One marked ledger of a bookie: in limbo, or only unchecked."""
+
+    ledger_id: LedgerId
+    limbo: bool
+    boot_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """All marks of one bookie, in rising order; complete only when `status` is OK."""
+
+    bookie_id: BookieId
+    status: Status
+    marks: tuple[Mark, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A bookie's answer to a request to clear one ledger.
+
+    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable, IoError, or
+    Unreachable when no answer came.
+    """
+
+    ledger_id: LedgerId
+    cleared: bool
+    reason: str
+    message: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True when no mark is left on that bookie."""
+        return self.cleared or self.reason == "NotMarked"
+
+
+@dataclass(frozen=True, slots=True)
+class LossAnswer:
+    """A bookie's answer to a request to record a loss."""
+
+    recorded: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAnswer:
+    """A bookie's answer to a request to drain, or to end a drain."""
+
+    accepted: bool
+    message: str = ""
+
+
+class BookieControl(Protocol):
+    """The control planes of a cluster's bookies. Every call is bounded by a deadline."""
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks:
+        """Every ledger in limbo or unchecked there."""
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        """One holding for each ledger asked for, also when there was no answer."""
+
+    async def answers(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Answer]:
+        """The same undecoded, for those who judge many at once; left out = no answer."""
+
+    async def clear(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Cleared]:
+        """A request: the bookie re-reads metadata and its index, and decides (R27)."""
+
+    async def record_loss(
+        self,
+        bookie_id: BookieId,
+        ledger_id: LedgerId,
+        lost: EntrySet,
+        *,
+        reason: str,
+        by_person: bool,
+        answered_by: Sequence[BookieId],
+    ) -> LossAnswer:
+        """Durable when it says recorded."""
+
+    async def recheck(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
+    ) -> EntrySet:
+        """The bookie verifies its own copies; those it rejected, for recovery's adds to replace.
+
+        Empty when none was wrong, and when there was no answer."""
+
+    async def flush(self, bookie_id: BookieId) -> Status:
+        """OK when all the bookie has accepted is durable."""
+
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+        """Refuse normal adds from now on, over restarts; or take them again."""
+
+    async def is_draining(self, bookie_id: BookieId) -> bool | None:
+        """None when there was no answer."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,250 @@
+"""The deep look: every copy that a bookie lists is read, and its digest verified. It finds bit rot.
+
+A copy is `corrupt` when its bookie cannot read it back (the checksum of its frame is wrong: its own
+word), or when it came whole and its digest is wrong. Corrupt copies are taken out of what a bookie
+holds before a ledger is judged: they count as copies that are not there, and repair neither reads
+nor trusts them. Nothing is said after one reading: what looks corrupt is read once more, with fresh
+metadata and a fresh list. Reads of each bookie are bounded in number and, on request, in rate.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from bookie.client.peers import Peers
+from bookie.errors import FrameError
+from bookie.frames.checked import check_run
+from bookie.frames.entry import EntryCodec, master_key
+from bookie.frames.runs import parse_run
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.status import Status
+from bookie.repair.judge.expect import Holding, judge
+from bookie.repair.look.audit import LOOKS_MAX, Auditor, Look
+from bookie.repair.look.pacing import Paces, Sleep, share_of
+from bookie.wire.native import ReadReply, ReadRequest
+
+LEDGERS_AT_ONCE: Final = 16
+DEEP_LEDGERS_PER_BATCH: Final = 100
+"""Small: what has to be read of a striped ledger can be thousands of intervals on each member."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestSettings:
+    """Bounds of a deep look. `bytes_per_second`: of each bookie; None = as fast as it answers."""
+
+    read_bytes: int = 1024 * 1024
+    reads_per_bookie: int = 2
+    bytes_per_second: int | None = None
+
+    def shared_by(self, parts: int) -> "DigestSettings":
+        """For each of so many processes at once."""
+        return replace(self, bytes_per_second=share_of(self.bytes_per_second, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesRead:
+    """What became of the copies asked for: each is in exactly one set.
+
+    `unread`: no answer came, or one that does not speak of them; nothing is known of these.
+    `bytes_read`: of frames, whatever was in them.
+    """
+
+    good: EntrySet = EMPTY
+    corrupt: EntrySet = EMPTY
+    unread: EntrySet = EMPTY
+    bytes_read: int = 0
+
+    def __add__(self, other: "CopiesRead") -> "CopiesRead":
+        return CopiesRead(
+            self.good | other.good,
+            self.corrupt | other.corrupt,
+            self.unread | other.unread,
+            self.bytes_read + other.bytes_read,
+        )
+
+    @property
+    def suspect(self) -> EntrySet:
+        return self.corrupt | self.unread
+
+
+class DigestReader:
+    """Reads copies of one cluster; the bounds hold for all that read through it together."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        settings: DigestSettings | None = None,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._peers = peers
+        self._settings = settings or DigestSettings()
+        self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
+        self._slots: dict[BookieId, asyncio.Semaphore] = {}
+        self.bytes_read = 0
+
+    async def read(
+        self, metadata: LedgerMetadata, bookie_id: BookieId, wanted: EntrySet
+    ) -> CopiesRead:
+        """Verify these copies on this bookie. Never raises for a bad one."""
+        codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+        found = CopiesRead()
+        for first, last in spans(wanted):
+            at = first
+            while at <= last:
+                asked = wanted.clip(at, last)
+                reply = await self._ask(metadata, bookie_id, first=at, last=last)
+                if reply is None or reply.answered_through < at:
+                    rest = wanted.clip(at, wanted.last)
+                    return found + CopiesRead(unread=rest)
+                found += judge_reply(reply, asked.clip(at, reply.answered_through), codec)
+                at = EntryId(reply.answered_through + 1)
+        return found
+
+    async def _ask(
+        self, metadata: LedgerMetadata, bookie_id: BookieId, *, first: EntryId, last: EntryId
+    ) -> ReadReply | None:
+        key = master_key(metadata.password)
+        request = ReadRequest(metadata.ledger_id, first, last, self._settings.read_bytes, key)
+        slots = self._slots.get(bookie_id)
+        if slots is None:
+            slots = self._slots[bookie_id] = asyncio.Semaphore(self._settings.reads_per_bookie)
+        async with slots:
+            status, reply = await self._peers.read(bookie_id, request)
+            if status is not Status.OK or reply is None:
+                return None
+            read_bytes = _size(reply)
+            self.bytes_read += read_bytes
+            await self._paces.spend(bookie_id, read_bytes)
+            return reply
+
+
+def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesRead:
+    """What a reply says of the copies asked for, none of them beyond what it speaks of."""
+    right: list[int] = []
+    wrong: list[int] = []
+    for buffer in reply.runs:
+        try:
+            run = parse_run(buffer)
+        except FrameError:
+            continue  # garbled on its way: its bookie has verified this frame
+        if asked:
+            entries = check_run(run, codec, first=asked.first, last=asked.last)
+            right += entries.ids
+            wrong += entries.corrupt
+    good = _set_of(right) & asked
+    # Its own word: stored, and unreadable. What came in another frame after all is readable.
+    unreadable = EntrySet.from_ranges(reply.unknown) if reply.unknown else EMPTY
+    corrupt = ((_set_of(wrong) | unreadable) & asked) - good
+    return CopiesRead(good, corrupt, asked - good - corrupt, _size(reply))
+
+
+def _size(reply: ReadReply) -> int:
+    return sum(map(len, reply.runs))
+
+
+def _set_of(ids: list[int]) -> EntrySet:
+    bounds = np.array(ids, np.int64)
+    return EntrySet.from_bounds(bounds, bounds)
+
+
+@dataclass(slots=True)
+class DeepLooks:
+    """Makes looks at ledgers deep: what each member lists is read and verified."""
+
+    auditor: Auditor
+    reader: DigestReader
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LEDGERS_AT_ONCE))
+
+    async def deepen(self, looks: Iterable[Look]) -> dict[LedgerId, Look]:
+        """The same ledgers judged by copies whose digests are right; deleted ones are left out."""
+        deep = await asyncio.gather(*map(self.deepen_one, looks))
+        return {look.ledger_id: look for look in deep if look is not None}
+
+    async def read_listed(self, look: Look) -> dict[BookieId, CopiesRead]:
+        """Each copy that a member lists and owes, read once."""
+        async with self._slots:
+            return await self._read(look, _listed(look))
+
+    async def deepen_one(self, look: Look) -> Look | None:
+        """One of them; None when the ledger was deleted meanwhile."""
+        async with self._slots:
+            read = await self._read(look, _listed(look))
+            for _again in range(LOOKS_MAX):
+                if not any(copies.suspect for copies in read.values()):
+                    break
+                fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
+                if fresh is None:
+                    return None
+                wanted, is_second = _listed(fresh), _is_same(fresh, look)
+                if is_second:
+                    wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
+                look, read = fresh, await self._read(fresh, wanted)
+                # A copy that moved away while it was read is not there for a good reason.
+                if is_second and await self._holds_still(look):
+                    break
+            return _judged(look, read)
+
+    async def _holds_still(self, look: Look) -> bool:
+        now = await self.auditor.read([look.ledger_id])
+        found = now.get(look.ledger_id)
+        return found is not None and found.version == look.metadata.version
+
+    async def _read(
+        self, look: Look, wanted: Mapping[BookieId, EntrySet]
+    ) -> dict[BookieId, CopiesRead]:
+        asked = {bookie_id: entries for bookie_id, entries in wanted.items() if entries}
+        found = await asyncio.gather(
+            *(self.reader.read(look.metadata.value, b, entries) for b, entries in asked.items())
+        )
+        return dict(zip(asked, found, strict=True))
+
+
+def _is_same(one: Look, other: Look) -> bool:
+    return one.metadata.version == other.metadata.version
+
+
+def _listed(look: Look) -> dict[BookieId, EntrySet]:
+    return {bookie_id: share.present for bookie_id, share in look.verdict.shares.items()}
+
+
+def _judged(look: Look, read: Mapping[BookieId, CopiesRead]) -> Look:
+    """The look without what is not good."""
+    holdings = {b: _without(h, read[b]) if b in read else h for b, h in look.holdings.items()}
+    verdict = judge(look.metadata.value, holdings, through=look.verdict.through)
+    return Look(look.metadata, holdings, verdict)
+
+
+def _without(holding: Holding, read: CopiesRead) -> Holding:
+    return replace(
+        holding,
+        entries=holding.entries - read.suspect,
+        corrupt=read.corrupt,
+        unread=read.unread,
+    )
+
+
+SPAN_GAP_ENTRIES: Final = 16
+"""Wanted ranges this close are read in one go: striped shares, single holes."""
+
+
+def spans(wanted: EntrySet) -> list[tuple[EntryId, EntryId]]:
+    """First and last ids to read, ranges with small gaps taken together."""
+    if not wanted:
+        return []
+    cuts = np.flatnonzero(wanted.starts[1:] - wanted.ends[:-1] > SPAN_GAP_ENTRIES)
+    firsts = wanted.starts[np.concatenate(([0], cuts + 1))].tolist()
+    lasts = wanted.ends[np.concatenate((cuts, [-1]))].tolist()
+    return [(EntryId(a), EntryId(b)) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def deep_auditor(auditor: Auditor, reader: DigestReader) -> Auditor:
+    """One that reads entries, in small batches."""
+    settings = replace(auditor.settings, ledgers_per_batch=DEEP_LEDGERS_PER_BATCH)
+    deepen = DeepLooks(auditor, reader).deepen
+    return replace(auditor, settings=settings, deepen=deepen)

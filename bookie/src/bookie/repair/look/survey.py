@@ -1,0 +1,187 @@
+"""One look at very many ledgers, a batch at a time: asked for as columns, judged at once, counted.
+
+What comes out wholly ok is only counted; the rest is `doubtful` and left to `audit.Auditor`, which
+looks at each such ledger again, with fresh metadata and answers. Spark does the same in its tasks
+(`spark_audit`), so that memory holds one batch and the doubtful ids on either engine.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import MetadataStore, Unreadable
+from bookie.protocol.placement import NO_RACKS, SOFT_RACKS, Adherence, Racks
+from bookie.repair.judge.adherence import adherence_of
+from bookie.repair.judge.bulk import judge_bulk
+from bookie.repair.judge.columns import (
+    NO_ANSWER,
+    Answer,
+    AnswerColumns,
+    LedgerColumns,
+    rows_of,
+    stand_ins,
+)
+from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.judge.quorums import Quorums, all_quorums, quorums_of
+from bookie.repair.look.audit import batches_of, read_ledgers
+from bookie.repair.look.bookie_control import BookieControl
+from bookie.repair.look.digests import DigestSettings
+
+LEDGERS_PER_BATCH: Final = 2000
+
+
+class Tables(Protocol):
+    """Where ledgers and answers come from, as columns."""
+
+    async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
+        """Those that exist, with stand-ins for those whose metadata cannot be read.
+
+        UnavailableError: no metadata store."""
+
+    async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
+        """What each member answers about each ledger; never an exception for a bad bookie."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTables:
+    """Of a real cluster: metadata store and control planes."""
+
+    store: MetadataStore
+    control: BookieControl
+
+    async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
+        unreadable: Unreadable = {}
+        found = await read_ledgers(self.store, ledger_ids, unreadable=unreadable)
+        return LedgerColumns.of(found | stand_ins(unreadable))
+
+    async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
+        asked = _asked(ledgers)
+        said = await asyncio.gather(
+            *(
+                self.control.answers(ledgers.bookies[bookie], ledgers.ledger_id[rows].tolist())
+                for bookie, rows in asked.items()
+            )
+        )
+        of_ledger: list[list[tuple[int, Answer]]] = [[] for _ in range(len(ledgers))]
+        for (bookie, rows), answers in zip(asked.items(), said, strict=True):
+            for row, ledger_id in zip(rows, ledgers.ledger_id[rows].tolist(), strict=True):
+                of_ledger[row].append((bookie, answers.get(ledger_id, NO_ANSWER)))
+        return AnswerColumns.of(of_ledger)
+
+
+def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
+    """For each bookie, by index, the rows of ledgers that name it."""
+    of_fragment = rows_of(ledgers.fragments)
+    of_member = np.repeat(of_fragment, ledgers.ensemble_size[of_fragment])
+    pairs = np.unique(np.stack((ledgers.members, of_member), axis=1), axis=0)
+    asked: dict[int, list[int]] = {}
+    for bookie, row in pairs.tolist():
+        asked.setdefault(bookie, []).append(row)
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What whoever judges ledgers elsewhere has to know: where bookies are, and of which cluster
+    the ledgers must be ("" = of any). `digests`: how to read every copy as well; None = by indexes.
+    """
+
+    racks: Racks = NO_RACKS
+    instance_id: str = ""
+    digests: DigestSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAudit:
+    """What one look made of all ledgers: counts of those that are wholly ok; the others,
+    `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
+    `copies`: of the ok ones, the copies of each bookie that has any. `misplaced`: ledgers, whether
+    ok or not, that do not keep their copies apart (`judge.adherence`). `quorums`: of the ok ones.
+    `bytes_read`: of a deep look.
+    """
+
+    counts: AuditCounts = field(default_factory=AuditCounts)
+    marked: int = 0
+    doubtful: tuple[LedgerId, ...] = ()
+    copies: Mapping[BookieId, int] = field(default_factory=dict)
+    misplaced: tuple[LedgerId, ...] = ()
+    quorums: Quorums = field(default_factory=dict)
+    bytes_read: int = 0
+    spark_app_id: str | None = None
+    executors: tuple[str, ...] = ()
+
+    def __add__(self, other: "BulkAudit") -> "BulkAudit":
+        """Of two lots of ledgers, by the same Spark or none."""
+        return BulkAudit(
+            self.counts + other.counts,
+            self.marked + other.marked,
+            self.doubtful + other.doubtful,
+            dict(Counter(self.copies) + Counter(other.copies)),
+            self.misplaced + other.misplaced,
+            all_quorums((self.quorums, other.quorums)),
+            self.bytes_read + other.bytes_read,
+            self.spark_app_id or other.spark_app_id,
+            self.executors or other.executors,
+        )
+
+
+def tallied(ledgers: LedgerColumns, answers: AnswerColumns, racks: Racks) -> BulkAudit:
+    """Counts of what is wholly ok, and the ids of the rest."""
+    judged = judge_bulk(ledgers, answers)
+    fine = ~judged.is_doubtful
+    entries = int((judged.through[fine] + 1).sum())
+    return BulkAudit(
+        counts=AuditCounts(ledgers=int(fine.sum()), entries=entries, ok=entries),
+        marked=int((judged.is_marked & fine).sum()),
+        doubtful=tuple(map(LedgerId, ledgers.ledger_id[judged.is_doubtful].tolist())),
+        copies={ledgers.bookies[i]: int(judged.copies[i]) for i in np.flatnonzero(judged.copies)},
+        misplaced=_misplaced(ledgers, racks),
+        quorums=quorums_of(ledgers, fine),
+    )
+
+
+def _misplaced(ledgers: LedgerColumns, racks: Racks) -> tuple[LedgerId, ...]:
+    wrong = adherence_of(ledgers, racks) < Adherence.MEETS_STRICT
+    return tuple(map(LedgerId, ledgers.ledger_id[wrong].tolist()))
+
+
+async def survey(
+    tables: Tables,
+    ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId],
+    *,
+    racks: Racks = NO_RACKS,
+    progress: Callable[[int], None] = lambda _ledgers: None,
+) -> BulkAudit:
+    """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
+    counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
+    copies, misplaced = Counter[BookieId](), list[LedgerId]()
+    quorums: Quorums = {}
+    looked_at = 0
+    async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
+        ledgers = await tables.ledgers(batch)
+        found = tallied(ledgers, await tables.answers(ledgers), racks)
+        counts, marked = counts + found.counts, marked + found.marked
+        doubtful += found.doubtful
+        misplaced += found.misplaced
+        copies.update(found.copies)
+        quorums = all_quorums((quorums, found.quorums))
+        looked_at += len(ledgers)
+        progress(looked_at)
+    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced), quorums)
+
+
+async def badly_placed(
+    tables: Tables, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId], racks: Racks
+) -> tuple[LedgerId, ...]:
+    """Placement alone: metadata is read, and no bookie asked."""
+    if racks.count < SOFT_RACKS:
+        return ()
+    found: list[LedgerId] = []
+    async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
+        found += _misplaced(await tables.ledgers(batch), racks)
+    return tuple(found)

@@ -1,0 +1,96 @@
+"""Lines for people about work that goes on: a `Say` is called with each of them.
+
+`Printer` writes them to a terminal or a log, `ProgressFile` keeps the last one about progress.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TextIO
+
+Clock = Callable[[], float]
+
+
+LIVE_EVERY_S: Final = 0.5
+
+
+PLAIN_EVERY_S: Final = 5.0
+"""Between two progress lines where none takes the place of the one before."""
+
+
+class ProgressLine(str):
+    """A line that the next one replaces, where that can be."""
+
+    __slots__ = ("is_last",)
+
+    def __new__(cls, text: str, *, is_last: bool = False) -> "ProgressLine":
+        line = super().__new__(cls, text)
+        line.is_last = is_last
+        return line
+
+    is_last: bool
+
+
+class ProgressFile:
+    """Says a line on, and keeps the last line of progress in a file, whole at any time."""
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self._path = path
+        self._say = say
+
+    def __call__(self, line: str) -> None:
+        self._say(line)
+        if isinstance(line, ProgressLine):
+            with suppress(OSError):  # nobody learns how far it is, and the work goes on
+                fresh = self._path.with_name(f".{self._path.name}.new")
+                fresh.write_text(f"{line}\n", encoding="utf-8")
+                fresh.replace(self._path)
+
+
+class Printer:
+    """Writes lines for people. Silent where nobody watches, unless `always`."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        always: bool = False,
+        stamped: bool = False,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._is_silent = not (always or self._is_terminal)
+        self._stamped = stamped
+        self._clock = clock
+        self._is_live = False
+        self._plain_at = float("-inf")
+
+    def __call__(self, line: str) -> None:
+        if self._is_silent:
+            return
+        is_progress = isinstance(line, ProgressLine)
+        if is_progress and not self._is_terminal and not self._is_due(line):
+            return
+        text = f"{datetime.now():%H:%M:%S} {line}" if self._stamped else str(line)
+        before = "\r\x1b[K" if self._is_live else ""
+        self._is_live = self._is_terminal and isinstance(line, ProgressLine) and not line.is_last
+        self._stream.write(f"{before}{text}" + ("" if self._is_live else "\n"))
+        self._stream.flush()
+
+    def _is_due(self, line: str) -> bool:
+        now = self._clock()
+        if now - self._plain_at < PLAIN_EVERY_S and not getattr(line, "is_last", False):
+            return False
+        self._plain_at = now
+        return True
+
+
+Say = Callable[[str], None]
+"""Told one line for each step; for people, on stderr."""
+
+
+def say_nothing(_line: str) -> None:
+    """Nobody watches."""

@@ -1,0 +1,218 @@
+"""A Spark session for one repair or audit: on this machine, or with executors in pods of their own.
+
+Beside it runs a watch that tells the progress and ends work that no executor comes for: Spark
+itself would wait for ever.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from bookie.errors import UnavailableError
+from bookie.metadata.java import find_java
+from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
+from bookie.repair.reports.printing import Say
+from bookie.repair.spark.executor_pods import ExecutorPods, Patience, no_executors
+from bookie.repair.spark.java_home import java_home
+from bookie.repair.spark.master import local_master, writable_home
+
+LOOPBACK: Final = "127.0.0.1"
+WATCH_EVERY_S: Final = 2.0
+QUIET_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{3}
+"""
+EVERYWHERE: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "512m",
+    "spark.sql.shuffle.partitions": "4",
+    # Few ledgers have few bytes; it is the bookies' answers that take time, side by side.
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A second attempt at the same time is safe and only costs the bookies twice.
+    "spark.speculation": "false",
+}
+ON_THIS_MACHINE: Final = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+}
+
+
+def _silent(_line: str) -> None:
+    """Nobody watches."""
+
+
+@contextmanager
+def spark_session(driver: DriverPod | None = None, *, say: Say = _silent) -> Iterator[SparkSession]:
+    """A session of our own, in this process or as the driver in this pod, with a watch beside it.
+
+    Its folders are gone afterwards, its JVM ends with the process. Raises UnavailableError, with
+    what became of the executors' pods, when none came in time or Spark gave them up itself.
+    """
+    watch = _Watch(say, driver)
+    # A daemon: any other thread would hold up the end of the program.
+    threading.Thread(target=watch.run, name="spark-watch", daemon=True).start()
+    try:
+        with _session(driver) as spark:
+            say(f"Spark is up: {spark.sparkContext.applicationId}")
+            watch.context = spark.sparkContext
+            yield spark
+    except Exception as error:
+        if (why := watch.why_no_executors(error)) is not None:
+            raise UnavailableError(why) from error
+        raise
+    finally:
+        watch.end()
+
+
+@contextmanager
+def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
+    # Workers must run this interpreter: the `python3` on PATH has other packages.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if driver is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    with (
+        tempfile.TemporaryDirectory(prefix="bookie-spark-", ignore_cleanup_errors=True) as name,
+        ExitStack() as stack,
+    ):
+        scratch = Path(name)
+        stack.enter_context(_set("JAVA_HOME", java_home(find_java(), scratch)))
+        where = _in_pods(driver, scratch) if driver else _on_this_machine(scratch, stack)
+        builder = SparkSession.builder.appName("bookie-repair")
+        for setting, value in (EVERYWHERE | where | _in_scratch(scratch)).items():
+            builder = builder.config(setting, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _set(variable: str, path: Path) -> Iterator[None]:
+    """For a while: the path may go with the scratch folder."""
+    given = os.environ.get(variable)
+    os.environ[variable] = str(path)
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = given
+
+
+def _on_this_machine(scratch: Path, stack: ExitStack) -> dict[str, str]:
+    master = local_master(os.environ)
+    if master.executors:
+        home = writable_home(Path(pyspark.__file__).parent, scratch)
+        stack.enter_context(_set("SPARK_HOME", home))
+    return ON_THIS_MACHINE | master.conf()
+
+
+def _in_pods(driver: DriverPod, scratch: Path) -> dict[str, str]:
+    template = scratch / "executor.yaml"
+    template.write_text(json.dumps(executor_template(driver)), encoding="utf-8")
+    return spark_conf(driver, template)
+
+
+def _in_scratch(scratch: Path) -> dict[str, str]:
+    logging = scratch / "log4j2.properties"
+    logging.write_text(QUIET_LOG, encoding="utf-8")
+    options = f"{JVM_FLAGS} -Dlog4j2.configurationFile={logging.as_uri()}"
+    return {
+        "spark.driver.extraJavaOptions": options,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+    }
+
+
+class _Watch:
+    """Looks at the session from a thread beside the work; `context`: as soon as there is one."""
+
+    def __init__(self, say: Say, driver: DriverPod | None) -> None:
+        self.context: SparkContext | None = None
+        self._over = threading.Event()
+        self._say = say
+        self._said = ""
+        self._driver = driver
+        self._story = ""
+        self._gave_up = False
+        if driver is not None:
+            self._pods = ExecutorPods(driver)
+            self._patience = Patience(driver.start_deadline_s, now=time.monotonic())
+
+    def run(self) -> None:
+        while not (self._over.wait(WATCH_EVERY_S) or self._gave_up):
+            # Whatever py4j makes of a JVM that has ended: the work itself fails of it, too.
+            with suppress(Exception):
+                if self.context is not None:
+                    self._tell_progress(self.context)
+                if self._driver is not None:
+                    self._look_after_executors()
+
+    def end(self) -> None:
+        """The work is over, well or not."""
+        self._over.set()
+        if self._driver is not None:
+            try:
+                self._pods.delete_unfinished()
+            except (OSError, ValueError) as error:
+                self._say(f"executor pods may be left: {error}")
+
+    def why_no_executors(self, error: Exception) -> str | None:
+        """In words, when the work ended for lack of executors."""
+        if self._driver is None:
+            return None
+        if self._gave_up:
+            why = f"no executor came within {self._driver.start_deadline_s:g} s"
+        elif self.context is None or not _is_alive(self.context):
+            reason = next((line for line in str(error).splitlines() if line.startswith(": ")), "")
+            why = f"Spark did not start or gave up{reason}"
+        else:
+            return None
+        return no_executors(self._driver, why, self._story or self._pods.story())
+
+    def _tell_progress(self, context: SparkContext) -> None:
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        tasks = sum(stage.numTasks for stage in stages if stage is not None)
+        line = f"Spark: {done} of {tasks} tasks"
+        if tasks and line != self._said:
+            self._say(line)
+            self._said = line
+
+    def _look_after_executors(self) -> None:
+        # The driver itself counts as one.
+        there = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1 if self.context else 0
+        if not there:
+            self._story = self._pods.story()
+        if self._patience.is_over(there, now=time.monotonic()) and self.context is not None:
+            self._gave_up = True
+            self.context.cancelAllJobs()
+
+
+def _is_alive(context: SparkContext) -> bool:
+    try:
+        return not context._jsc.sc().isStopped()
+    except Exception:  # py4j's, of several kinds
+        return False

@@ -1,0 +1,167 @@
+"""What Spark is told in a Job's pod, and what is said when no executor comes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie.errors import SettingsError
+from bookie.repair.engine.choice import SPARK_LEDGERS_MIN, check_engine, choose_engine
+from bookie.repair.engine.driver_pod import (
+    REQUIRED,
+    DriverPod,
+    driver_obstacle,
+    executor_template,
+    spark_conf,
+)
+from bookie.repair.spark.executor_pods import (
+    ExecutorPods,
+    Patience,
+    PodsApi,
+    no_executors,
+    story_of,
+)
+
+ENVIRONMENT = {
+    "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+    "KUBERNETES_SERVICE_PORT": "6443",
+    "POD_IP": "10.244.0.9",
+    "POD_NAME": "demo-bookie-1-2-1-x7k2p",
+    "POD_NAMESPACE": "data",
+    "REPAIR_IMAGE": "bookie-operator/repair:dev",
+}
+
+
+def conf(**more: str) -> dict[str, str]:
+    return spark_conf(DriverPod.from_environment(ENVIRONMENT | more), Path("/tmp/t.yaml"))
+
+
+def pod(name: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": status}
+
+
+def waiting(name: str, reason: str, message: str) -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(name, phase="Pending", containerStatuses=[{"state": state}])
+
+
+def test_the_driver_is_found_by_the_address_of_its_pod() -> None:
+    told = conf()
+    assert told["spark.master"] == "k8s://https://10.96.0.1:6443"
+    assert told["spark.driver.host"] == told["spark.driver.bindAddress"] == "10.244.0.9"
+    assert told["spark.kubernetes.namespace"] == "data"
+    assert told["spark.kubernetes.driver.pod.name"] == ENVIRONMENT["POD_NAME"]
+
+
+def test_an_api_server_of_ip_version_6_is_put_in_brackets() -> None:
+    assert conf(KUBERNETES_SERVICE_HOST="fd00::1")["spark.master"].endswith("//[fd00::1]:6443")
+
+
+def test_executors_are_what_the_operator_asks_for() -> None:
+    told = conf(
+        REPAIR_EXECUTORS="3", REPAIR_EXECUTOR_MEMORY="1g", REPAIR_EXECUTOR_CPU="2",
+        REPAIR_IMAGE_PULL_POLICY="Never", REPAIR_SERVICE_ACCOUNT="demo-repair",
+    )  # fmt: skip
+    assert (told["spark.executor.instances"], told["spark.executor.memory"]) == ("3", "1g")
+    assert told["spark.kubernetes.executor.request.cores"] == "2"
+    assert told["spark.kubernetes.container.image.pullPolicy"] == "Never"
+    assert told["spark.kubernetes.authenticate.executor.serviceAccountName"] == "demo-repair"
+
+
+def test_without_wishes_there_are_two_small_executors() -> None:
+    told = conf(REPAIR_EXECUTOR_MEMORY="")
+    assert (told["spark.executor.instances"], told["spark.executor.memory"]) == ("2", "512m")
+    assert told["spark.executor.memoryOverhead"] == "384m"
+
+
+def test_no_right_is_needed_but_to_make_pods() -> None:
+    assert conf()["spark.kubernetes.executor.disableConfigMap"] == "true"
+
+
+def test_executors_get_names_of_their_driver_that_kubernetes_takes() -> None:
+    prefix = conf(POD_NAME="a" * 46 + "-bcd")["spark.kubernetes.executor.podNamePrefix"]
+    assert prefix == "a" * 46
+
+
+@pytest.mark.parametrize("count", ["0", "65", "many", "nan"])
+def test_a_number_of_executors_that_makes_no_sense_is_refused(count: str) -> None:
+    with pytest.raises(SettingsError, match=f"REPAIR_EXECUTORS is '{count}'.* from 1 to 64"):
+        conf(REPAIR_EXECUTORS=count)
+
+
+def test_executors_are_restricted_and_have_no_token() -> None:
+    template = executor_template(DriverPod.from_environment(ENVIRONMENT))
+    spec = template["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    own = spec["containers"][0]["securityContext"]
+    assert own["capabilities"] == {"drop": ["ALL"]} and own["readOnlyRootFilesystem"] is True
+
+
+def test_executors_are_labelled_as_their_clusters() -> None:
+    driver = DriverPod.from_environment(ENVIRONMENT | {"REPAIR_CLUSTER": "demo"})
+    labels = executor_template(driver)["metadata"]["labels"]
+    assert labels["bookkeeper.bookie-operator.dev/cluster"] == "demo"
+    assert labels["bookkeeper.bookie-operator.dev/component"] == "executor"
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_the_engine_is_refused_where_it_cannot_run_and_says_what_is_missing(name: str) -> None:
+    environ = {key: value for key, value in ENVIRONMENT.items() if key != name}
+    assert name in (driver_obstacle(environ) or "")
+    with pytest.raises(SettingsError, match=f"{name} is not set.*inline, spark-local"):
+        check_engine("spark-kubernetes", environ=environ)
+
+
+def test_in_a_jobs_pod_many_ledgers_get_executors_and_few_do_not() -> None:
+    many = choose_engine("auto", ledgers=SPARK_LEDGERS_MIN, environ=ENVIRONMENT)
+    few = choose_engine("auto", ledgers=SPARK_LEDGERS_MIN - 1, environ=ENVIRONMENT)
+    assert (many.name, few.name) == ("spark-kubernetes", "inline")
+    assert "may make executors" in many.reason and str(SPARK_LEDGERS_MIN) in few.reason
+
+
+def test_patience_begins_again_with_every_executor() -> None:
+    patience = Patience(60, now=0)
+    looks = [patience.is_over(there, now=now) for there, now in ((0, 59), (1, 70), (0, 129))]
+    assert not any(looks) and patience.is_over(0, now=131)
+
+
+def test_the_story_tells_why_an_executor_does_not_run() -> None:
+    told = story_of([waiting("x-exec-1", "ErrImagePull", "not\n found")])
+    assert told == "x-exec-1: waiting, ErrImagePull: not found"
+
+
+def test_the_story_of_many_pods_is_that_of_the_last() -> None:
+    told = story_of([waiting(f"e{number}", "R", "") for number in range(9)])
+    assert told.startswith("e8: ") and told.endswith("and 6 more")
+
+
+def test_a_pod_without_a_node_and_one_that_ended_are_told_apart() -> None:
+    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    ended = {"state": {"terminated": {"exitCode": 127, "reason": "Error"}}}
+    told = story_of([pod("a", conditions=[unplaced]), pod("b", containerStatuses=[ended])])
+    assert told == "b: terminated with exit code 127, Error; a: Unschedulable"
+
+
+def test_what_cannot_be_asked_is_part_of_the_story(tmp_path: Path) -> None:
+    driver = DriverPod.from_environment(ENVIRONMENT)
+    unknown = ExecutorPods(driver, PodsApi(driver, account=tmp_path))
+    assert "cannot be listed" in unknown.story()
+
+
+def test_only_pods_that_wait_or_run_are_deleted() -> None:
+    asked: list[tuple[str, str]] = []
+    pods = [pod(phase, phase=phase) for phase in ("Pending", "Running", "Succeeded", "Failed")]
+
+    def api(method: str, what: str) -> dict[str, Any]:
+        asked.append((method, what))
+        return {"items": pods}
+
+    ExecutorPods(DriverPod.from_environment(ENVIRONMENT), api).delete_unfinished()
+    assert asked[0][1].startswith("?labelSelector=") and ENVIRONMENT["POD_NAME"] in asked[0][1]
+    assert asked[1:] == [("DELETE", "/Pending"), ("DELETE", "/Running")]
+
+
+def test_giving_up_names_the_image_and_the_pods() -> None:
+    told = no_executors(DriverPod.from_environment(ENVIRONMENT), "none came", "e1: no node")
+    assert told.startswith("none came; 2 executors of image bookie-operator/repair:dev")
+    assert told.endswith("namespace data. e1: no node")

@@ -1,0 +1,300 @@
+"""Bookies that are gone for good, and marks in BookKeeper's format: done, and not done."""
+
+from typing import Any
+
+import pytest
+from bookie.errors import InconsistentError
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import Cookie
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ledger import LedgerState
+from bookie.repair.engine.engine import EmptyingSettings
+from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
+from bookie.repair.mend.losses import LOSS_REASON
+from repair_lab import AUDIT, SETTINGS, RepairLab
+
+LOST = 0
+
+
+class LostLab(RepairLab):
+    """A lab with a bookie that is gone, and marks."""
+
+    def __init__(self, bookies: int = 5) -> None:
+        self.shared = MemoryCluster()
+        super().__init__(bookies, store=MemoryStore(self.shared))
+
+    async def lose(self, number: int = LOST) -> None:
+        self.fleet[number].down = True
+        await self.store.unregister(self.ids[number])
+
+    async def mark(self, ledger_id: LedgerId, *numbers: int) -> None:
+        missing = [self.ids[number] for number in numbers]
+        await self.store.underreplication.mark(ledger_id, missing, now_ms=1)
+
+    async def marked(self) -> list[LedgerId]:
+        return [mark.ledger_id async for mark in self.store.underreplication.marks()]
+
+    async def run(self, *numbers: int, **options: Any) -> dict[str, Any]:
+        settings = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
+        bookies = tuple(self.ids[number] for number in numbers)
+        request = RereplicateRequest(bookies, settings=settings, **options)
+        return await rereplicate(self.cluster, request, say=lambda _line: None)
+
+    async def audit(self) -> dict[str, Any]:
+        return await audit(self.cluster, settings=AUDIT)
+
+
+@pytest.fixture
+async def lab() -> LostLab:
+    lab = LostLab()
+    await lab.start()
+    return lab
+
+
+def reasons(result: dict[str, Any]) -> list[str]:
+    return [row["reason"] for row in result["blocked"]]
+
+
+# ---- a bookie that is gone ----------------------------------------------------------------------
+
+
+async def test_every_entry_of_a_lost_bookie_gets_a_new_home(lab: LostLab) -> None:
+    for _ in range(7):
+        await lab.ledger(entries=20, last=19)
+    await lab.lose()
+    result = await lab.run(LOST)
+    assert (result["ledgers"]["moved"], result["ledgers_left"], result["exit_code"]) == (7, 0, 0)
+    assert result["entries_copied"] == 140
+    after = await lab.audit()
+    assert (after["audit"]["ok"], after["exit_code"]) == (140, 0)
+
+
+async def test_nothing_is_moved_where_a_bookie_belongs_to_another_cluster(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=5, last=4)
+    await lab.store.create_cookie(Cookie(lab.ids[1], ("/j",), ("/l",), "other"))
+    await lab.lose()
+    with pytest.raises(InconsistentError, match="other"):
+        await lab.run(LOST)
+    assert lab.ids[LOST] in (await lab.metadata(ledger.ledger_id)).fragments[0].ensemble
+
+
+async def test_a_corrupt_copy_is_not_spread_to_the_new_member(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=5, last=4)
+    lab.fleet[1].corrupt(ledger.ledger_id, 2)
+    await lab.lose()
+    assert (await lab.run(LOST))["exit_code"] == 0
+    fragments = (await lab.metadata(ledger.ledger_id)).fragments
+    (new,) = set(fragments[0].ensemble) - set(lab.ids[:3])
+    good = lab.fleet[2].ledgers[ledger.ledger_id].entries
+    assert lab.fleet[new].ledgers[ledger.ledger_id].entries == good
+
+
+async def test_a_ledger_still_written_to_it_is_closed_and_moved(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=8)
+    await lab.lose()
+    result = await lab.run(LOST)
+    after = await lab.metadata(ledger.ledger_id)
+    assert (after.state, after.last_entry_id) == (LedgerState.CLOSED, 7)
+    assert not after.names(lab.ids[LOST]) and result["ledgers"]["recovered"] == 1
+
+
+async def test_two_lost_bookies_leave_a_ledger_with_one_copy_whole(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose(0)
+    await lab.lose(1)
+    result = await lab.run(0, 1)
+    after = await lab.metadata(ledger.ledger_id)
+    assert result["exit_code"] == 0 and not after.names(lab.ids[0]) and not after.names(lab.ids[1])
+    assert (await lab.audit())["audit"]["ok"] == 10
+
+
+async def test_what_only_the_lost_bookie_had_is_named_and_not_made_up(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    for number in (1, 2):
+        lab.fleet[number].lose(ledger.ledger_id, [4])
+    await lab.lose()
+    result = await lab.run(LOST)
+    assert reasons(result) == ["CopyIncomplete"] and result["ledgers_left"] == 1
+    assert (await lab.metadata(ledger.ledger_id)).names(lab.ids[LOST])
+
+
+async def test_a_loss_on_record_is_taken_over_from_a_bookie_that_is_gone(
+    lab: LostLab,
+) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    for number in range(3):
+        lab.fleet[number].lose(ledger.ledger_id, [4])
+    for number in range(3):
+        await lab.control.record_loss(
+            lab.ids[number], ledger.ledger_id, EntrySet.from_ranges([(4, 4)]),
+            reason=LOSS_REASON, by_person=False, answered_by=lab.ids[:3],
+        )  # fmt: skip
+    await lab.lose()
+    result = await lab.run(LOST)
+    assert result["ledgers_left"] == 0
+    assert (await lab.audit())["audit"]["lost"] == 1
+
+
+async def test_running_it_again_changes_nothing(lab: LostLab) -> None:
+    await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.run(LOST)
+    again = await lab.run(LOST)
+    assert (again["ledgers"]["considered"], again["exit_code"]) == (0, 0)
+
+
+async def test_how_far_it_came_counts_each_move_and_each_mark(lab: LostLab) -> None:
+    ledgers = [await lab.ledger(entries=10, last=9) for _ in range(4)]
+    await lab.lose()
+    for ledger in ledgers[:2]:
+        await lab.mark(ledger.ledger_id, LOST)
+    told = (await lab.run(LOST))["progress"]
+    assert (told["ledgers"], told["of"], told["entries"]) == (6, 6, 40)
+
+
+async def test_what_only_marks_name_is_counted_when_it_is_found(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    result = await lab.run()
+    assert (result["progress"]["ledgers"], result["progress"]["of"]) == (2, 2)
+    assert result["engine_reason"] == "1 ledgers, fewer than 100000"
+
+
+# ---- refused ------------------------------------------------------------------------------------
+
+
+async def test_a_bookie_that_is_registered_is_not_gone(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    result = await lab.run(LOST)
+    assert (result["exit_code"], reasons(result)) == (5, ["StillRegistered"])
+    assert "bookie drain" in result["refused"]
+    assert (await lab.metadata(ledger.ledger_id)).names(lab.ids[LOST])
+
+
+async def test_nothing_is_done_while_it_is_switched_off_unless_forced(lab: LostLab) -> None:
+    await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.store.underreplication.set_enabled(False)
+    result = await lab.run(LOST)
+    assert (result["exit_code"], reasons(result)) == (5, ["SwitchedOff"])
+    assert (await lab.run(LOST, force=True))["ledgers"]["moved"] == 1
+
+
+async def test_too_few_bookies_block_and_say_so() -> None:
+    lab = LostLab(3)
+    await lab.start()
+    await lab.ledger(entries=5, last=4)
+    await lab.lose()
+    assert reasons(await lab.run(LOST)) == ["NotEnoughBookies"]
+
+
+# ---- marks --------------------------------------------------------------------------------------
+
+
+async def test_a_mark_is_mended_and_cleared(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    result = await lab.run()
+    assert (result["marks"], result["ledgers"]["moved"]) == ({"found": 1, "cleared": 1}, 1)
+    assert await lab.marked() == [] and result["exit_code"] == 0
+
+
+async def test_a_marked_bookie_that_came_back_gets_what_it_lacks(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(5))
+    await lab.mark(ledger.ledger_id, 1)
+    result = await lab.run()
+    assert (result["marks"]["cleared"], result["ledgers"]["moved"]) == (1, 0)
+    assert lab.held(1, ledger.ledger_id) == list(range(10))
+
+
+async def test_the_mark_of_a_lost_bookies_ledger_goes_with_it(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    result = await lab.run(LOST)
+    assert result["marks"] == {"found": 1, "cleared": 1} and await lab.marked() == []
+
+
+async def test_a_mark_stays_while_its_ledger_lacks_a_copy(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    for number in range(3):
+        lab.fleet[number].lose(ledger.ledger_id, [4])
+    await lab.mark(ledger.ledger_id, 1)
+    result = await lab.run()
+    assert await lab.marked() == [ledger.ledger_id]
+    assert result["exit_code"] != 0 and result["marks"]["cleared"] == 0
+
+
+async def test_a_mark_stays_while_unsynced_copies_could_be_lost(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(5))
+    lab.control.refuse_flush.add(lab.ids[1])
+    await lab.mark(ledger.ledger_id, 1)
+    assert reasons(await lab.run()) == ["NotFlushed"]
+    assert await lab.marked() == [ledger.ledger_id]
+
+
+async def test_a_mark_of_an_open_ledger_stays_while_its_writer_may_need_the_bookie(
+    lab: LostLab,
+) -> None:
+    ledger = await lab.ledger(entries=8)
+    await lab.mark(ledger.ledger_id, 1)
+    assert reasons(await lab.run()) == ["StillUnderReplicated"]
+    assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.OPEN
+
+
+async def test_the_mark_of_a_deleted_ledger_goes(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=3, last=2)
+    await lab.mark(ledger.ledger_id, 1)
+    await lab.store.delete_ledger(ledger.ledger_id)
+    assert (await lab.run())["marks"]["cleared"] == 1 and await lab.marked() == []
+
+
+async def test_a_mark_set_anew_while_we_look_stays(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.mark(ledger.ledger_id, 1)
+    looking = lab.control.answers
+
+    async def mark_meanwhile(bookie_id: BookieId, ids: Any) -> Any:
+        await lab.mark(ledger.ledger_id, 2)
+        return await looking(bookie_id, ids)
+
+    lab.control.answers = mark_meanwhile  # type: ignore[method-assign]
+    assert reasons(await lab.run()) == ["MarkChanged"]
+    assert await lab.marked() == [ledger.ledger_id]
+
+
+# ---- Apache's workers beside us -----------------------------------------------------------------
+
+
+async def test_a_ledger_that_another_worker_reserved_is_left_to_it(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    other = MemoryStore(lab.shared)
+    assert await other.underreplication.lock(ledger.ledger_id, holder="apache")
+    result = await lab.run(LOST)
+    assert set(reasons(result)) == {"Reserved"} and result["ledgers"]["moved"] == 0
+    assert await lab.marked() == [ledger.ledger_id]
+
+
+async def test_our_lock_is_held_while_a_ledger_is_moved_and_given_back(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    await lab.lose()
+    other, flush = MemoryStore(lab.shared), lab.control.flush
+    taken: list[bool] = []
+
+    async def look_at_the_lock(bookie_id: BookieId) -> Any:
+        taken.append(await other.underreplication.lock(ledger.ledger_id, holder="apache"))
+        return await flush(bookie_id)
+
+    lab.control.flush = look_at_the_lock  # type: ignore[method-assign]
+    await lab.run(LOST)
+    assert taken and not any(taken)
+    assert await other.underreplication.lock(ledger.ledger_id, holder="apache")
