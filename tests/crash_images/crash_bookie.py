@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.stamps import read_stamp
+from bookie.boot.takeover import BootSettings
 from bookie.errors import BookieError, BootRefusedError, StorageError
 from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -36,11 +38,12 @@ from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService
 from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
-from bookie.storage.engine import Storage, StorageSettings
+from bookie.storage.engine import Storage
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.routing import route
+from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.inline import InlineDisk
 from bookie.testing.volatile import Directory

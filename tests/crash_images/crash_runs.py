@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bookie.boot.boot import BootSettings, FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
+from bookie.boot.takeover import BootSettings
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
 from bookie.storage.modes import DurabilityMode

@@ -14,7 +14,7 @@ MEMTABLE: Final = "bookie/src/bookie/storage/memtable.py"
 READING: Final = "bookie/src/bookie/storage/reading.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
 OPERATIONS: Final = "bookie/src/bookie/server/operations.py"
-UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
+UPKEEP: Final = "bookie/src/bookie/storage/maintenance.py"
 
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
 ASKED: Final = "tests/bookie/server/test_requests.py::"

@@ -14,7 +14,7 @@ MOVER: Final = "bookie/src/bookie/repair/mover.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 SESSIONS: Final = "bookie/src/bookie/server/sessions.py"
 SQLITE: Final = "bookie/src/bookie/storage/sqlite.py"
-UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
+UPKEEP: Final = "bookie/src/bookie/storage/maintenance.py"
 
 REPLIES: Final = "tests/bookie/server/test_replies.py::"
 INDEXES: Final = "tests/bookie/storage/test_index.py::"

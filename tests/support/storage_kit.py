@@ -29,7 +29,10 @@ from bookie.frames.runs import (
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
-from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
+from bookie.storage.engine import Storage
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
+from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
 

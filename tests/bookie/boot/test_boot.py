@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from bookie.boot.consent import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.marker import MARKER_NAME
 from bookie.boot.stamps import read_stamp
 from bookie.errors import BootRefusedError, StorageError, UnavailableError

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
-from bookie.storage.engine import DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, lone, run
 

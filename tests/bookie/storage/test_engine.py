@@ -8,10 +8,12 @@ import pytest
 from bookie.errors import CorruptError, FrameError, SettingsError, StorageError
 from bookie.frames.runs import Pattern, RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage
-from bookie.storage.ledger_log import Position
-from bookie.storage.pieces import RunRow, row_of
+from bookie.storage.engine import Storage
+from bookie.storage.index_rows import RunRow, row_of
+from bookie.storage.log_scan import Position
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.reading import RangeRead
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from hypothesis import given
 from hypothesis import settings as examples

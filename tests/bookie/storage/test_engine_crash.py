@@ -15,7 +15,8 @@ from bookie.frames.runs import RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.disk import RealDisk
-from bookie.storage.engine import DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, interrupted, run, wait_until
 

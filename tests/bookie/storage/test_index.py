@@ -16,9 +16,9 @@ from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index, Loss, Tail
-from bookie.storage.ledger_log import Position
+from bookie.storage.index_rows import RunRow, row_of, rows_to_read
+from bookie.storage.log_scan import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow, row_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import DatabaseFile, sqlite_error
 from hypothesis import given, settings

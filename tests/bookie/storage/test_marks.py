@@ -9,8 +9,9 @@ import pytest
 from bookie.errors import StorageError
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.directory import LedgerDirectory
-from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
 from bookie.storage.facts import Suspicion
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import StorageKit, ids, run
 

@@ -8,8 +8,9 @@ import pytest
 from bookie.errors import BadRequestError, CorruptError, StorageError
 from bookie.ids import LedgerId
 from bookie.storage.disk import RealDisk
-from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
+from bookie.storage.records import Boundary, LedgerRecord
 from storage_kit import StorageKit, ids, run
 
 L7, L8 = LedgerId(7), LedgerId(8)

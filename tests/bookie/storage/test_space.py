@@ -9,8 +9,9 @@ from bookie.errors import DiskFullError, SettingsError
 from bookie.frames.runs import RunFrame
 from bookie.ids import LedgerId
 from bookie.storage.disk import DiskSpace
-from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.index import Index
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.space import DirectoryUsage, SpaceMarks, SpaceWatch, shortage
 from storage_kit import KIB, WAIT_S, ScarceDisk, StorageKit, ids, run
 

@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bookie.boot.boot import Boot, Booted, BootRecord
-from bookie.boot.verdicts import DiskVerdict, FoundDisk
+from bookie.boot.inspection import InspectedDisk
+from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import NotReadyError, StorageError
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
@@ -197,7 +198,7 @@ def _boot_record(record: BootRecord) -> pb.BootRecord:
     )
 
 
-def _disk_health(found: FoundDisk, verdict: DiskVerdict) -> pb.DiskHealth:
+def _disk_health(found: InspectedDisk, verdict: DiskVerdict) -> pb.DiskHealth:
     total, free = _space(found.path)
     return pb.DiskHealth(
         path=str(found.path),

@@ -16,9 +16,11 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.lock import FolderInUseError, FolderLock
+from bookie.boot.takeover import BootSettings
 from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
@@ -46,7 +48,7 @@ from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState, Phase, b
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.engine import StorageSettings
+from bookie.storage.settings import StorageSettings
 
 log = logging.getLogger(__name__)
 

@@ -40,8 +40,9 @@ from bookie.server.pacing import Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import BookieState, Phase
 from bookie.server.waits import LacWaits
-from bookie.storage.engine import Boundary, Storage, StoredRead
-from bookie.storage.records import LedgerRecord
+from bookie.storage.engine import Storage
+from bookie.storage.reading import StoredRead
+from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.space import DirectoryUsage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 

@@ -24,9 +24,11 @@ from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
-from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
+from bookie.storage.index_rows import RunRow, entries_of, row_from, row_of, rows_to_read
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.log_files import LogSettings
+from bookie.storage.log_scan import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow, entries_of, row_from, row_of, rows_to_read
 from bookie.storage.reading import RangeRead, StoredRead, cut, part_of, read_frame
 from bookie.storage.records import LedgerRecord
 

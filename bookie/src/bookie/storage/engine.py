@@ -21,12 +21,14 @@ from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.acks import AckQueue, Done
 from bookie.storage.background import Aside
-from bookie.storage.collect import CompactReport
+from bookie.storage.compaction import CompactReport
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.journal import Journal, RecordKind
+from bookie.storage.journal import Journal
+from bookie.storage.journal_records import RecordKind
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.ledgers import Known, Ledgers
+from bookie.storage.maintenance import Upkeep, close_all
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.progress import CallSoon, Progress
@@ -35,12 +37,6 @@ from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import DirectoryUsage, SpaceWatch
-from bookie.storage.upkeep import Upkeep, close_all
-
-__all__ = [
-    "Boundary", "CompactReport", "DirectoryUsage", "Done", "DurabilityMode", "LedgerRecord",
-    "OpenReport", "Storage", "StorageSettings", "StoredRead",
-]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -407,7 +403,7 @@ class Storage:
     def compact_some(self) -> CompactReport | None:
         """Frees log files that are mostly dead: copies what lives, then deletes them. Blocking.
 
-        A piece at a time, of about `collect.SLICE_BYTES`; None when there is no more to do. What
+        A piece at a time, of about `compaction.SLICE_BYTES`; None when there is no more to do. What
         lies between two calls is the caller's: a piece that never comes costs what was copied.
         """
         return self._upkeep.compact_some(live_below=self._settings.compact_below)

@@ -19,8 +19,8 @@ from bookie.frames.runs import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk
+from bookie.storage.index_rows import RunRow, rows_of, rows_to_read
 from bookie.storage.memtable import LedgerRows
-from bookie.storage.pieces import RunRow, rows_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import Database
 
@@ -149,7 +149,7 @@ class Index:
     def rows_to_read(
         self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
     ) -> tuple[list[RunRow], int]:
-        """The same, no more than one read needs; see `pieces.rows_to_read`."""
+        """The same, no more than one read needs; see `index_rows.rows_to_read`."""
         with (
             self._database.reading("read rows of the index") as connection,
             closing(_select_rows(connection, ledger_id, first=first, last=last)) as rows,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import LedgerId
-from bookie.storage import collect
-from bookie.storage.engine import CompactReport
+from bookie.storage import compaction
+from bookie.storage.compaction import CompactReport
 from bookie.storage.index import Index
 from storage_kit import ScarceDisk, StorageKit, ids, interrupted, run
 
@@ -118,7 +118,7 @@ def test_a_reader_follows_a_frame_that_moves_under_it(kit: StorageKit) -> None:
 
 def in_pieces(kit: StorageKit, monkeypatch: pytest.MonkeyPatch) -> list[CompactReport]:
     """A compaction that rests after each frame has begun, and done what it does before a rest."""
-    monkeypatch.setattr(collect, "SLICE_BYTES", 1)
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 1)
     fill(kit)
     kit.storage.delete_ledger(L2)
     pieces = [kit.storage.compact_some() for _ in range(10)]

@@ -15,7 +15,7 @@ from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.storage.collect import CompactReport, compact_directory
+from bookie.storage.compaction import CompactReport, compact_directory
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.index import Loss
 from bookie.storage.journal import Journal
