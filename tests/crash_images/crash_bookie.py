@@ -38,6 +38,7 @@ from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService
 from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
+from bookie.storage.compaction import CompactReport
 from bookie.storage.engine import Storage
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
@@ -229,6 +230,10 @@ class RecordedBookie:
             unchecked=frozenset(booted.unchecked),
             disks=tuple(stamp.disk_id for stamp in stamps if stamp is not None),
         )
+
+    def compact(self) -> CompactReport:
+        """All pieces at once."""
+        return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
 
     @property
     def storage(self) -> Storage:

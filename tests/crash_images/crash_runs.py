@@ -332,7 +332,7 @@ async def compaction(bookie: RecordedBookie) -> None:
     await bookie.delete_ledger(dead)
     await bookie.collect()
     bookie.begin_trace()
-    report = bookie.storage.compact()
+    report = bookie.compact()
     assert report.files_deleted and report.frames_copied
     await bookie.flush()
 

@@ -23,7 +23,7 @@ from bookie.storage.engine import Storage
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.maintenance import Upkeep
+from bookie.storage.maintenance import Maintenance
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
 from bookie.testing.inline import InlineLoop
@@ -125,11 +125,11 @@ def epoch_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def journal_trimmed_before_the_index_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def checkpoint(self: Upkeep) -> None:
-        self._journal.trim(self._journal.last_sequence())
+    def checkpoint(self: Maintenance) -> None:
+        self.journal.trim(self.journal.last_sequence())
         self.commit()
 
-    monkeypatch.setattr(Upkeep, "_checkpoint", checkpoint)
+    monkeypatch.setattr(Maintenance, "_checkpoint", checkpoint)
 
 
 def journal_acknowledged_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,7 +217,7 @@ async def test_s40_an_explicit_id_that_was_deleted_stays_fenced_while_entries_li
     chosen = await lab.ledger(ledger_id=10**12)
     await lab.add(chosen, 0)
     assert lab.now is not None
-    await asyncio.to_thread(lab.now.storage.checkpoint)
+    await asyncio.to_thread(lab.now.storage.maintenance.checkpoint)
     await lab.store.delete_ledger(chosen)
     lab.kill()
     boundary = (await lab.boot()).storage.boundary()

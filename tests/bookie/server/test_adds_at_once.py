@@ -130,12 +130,12 @@ def happenings(storage: Storage, state: BookieState, ledger: LedgerId) -> list[C
     return [
         lambda: put(fenced=True),
         lambda: put(explicit_lac=EntryId(3)),
-        lambda: storage.mark(Boundary(1, ledger), [ledger], unchecked=True),
-        lambda: storage.mark(Boundary(2, ledger), [], unchecked=False),
-        lambda: storage.delete_ledger(ledger),
+        lambda: storage.maintenance.mark(Boundary(1, ledger), [ledger], unchecked=True),
+        lambda: storage.maintenance.mark(Boundary(2, ledger), [], unchecked=False),
+        lambda: storage.maintenance.delete_ledgers([ledger]),
         lambda: state.switch_read_only("person", True),
         lambda: state.switch_read_only("person", False),
-        storage.checkpoint,
+        storage.maintenance.checkpoint,
     ]
 
 

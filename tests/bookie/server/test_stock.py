@@ -153,7 +153,7 @@ async def test_a_deleted_ledger_takes_no_late_adds(stock: StockLab) -> None:
     await stock.ask(stock.frames.add(ledger, 0))
     bookie = stock.server.bookie
     assert bookie is not None and bookie.control.booted is not None
-    await asyncio.to_thread(bookie.control.booted.storage.delete_ledger, ledger)
+    await asyncio.to_thread(bookie.control.booted.storage.maintenance.delete_ledgers, [ledger])
     for recovery in (False, True):
         late = stock.frames.add(ledger, 1, recovery=recovery)
         assert outcomes(await stock.ask(late)) == {Outcome.FENCED}

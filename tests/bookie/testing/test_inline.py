@@ -48,7 +48,7 @@ def test_who_waits_for_durability_gets_it() -> None:
     disk = InlineDisk()
     storage = opened(disk, DurabilityMode.MEMORY)
     storage.add_run(run(1, 0, 3), done=lambda _error: None)
-    storage.checkpoint()
+    storage.maintenance.checkpoint()
     left = disk.power_cut()
     assert isinstance(left, InlineDisk)
     after = opened(left)

@@ -295,7 +295,7 @@ class Boot:
         elif storage.unchecked_boundary() is not None:
             listing = await list_ledgers(self._store, self._settings.bookie_id)
         if not reason:
-            await in_thread(storage.settle)
+            await in_thread(storage.maintenance.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
         if await self._takeover.outlive_former(found, claim) and reason:

@@ -120,7 +120,10 @@ class Control:
             limbo_ledgers=self._marks.limbo_count,
             unchecked_ledgers=self._marks.unchecked_count,
             unflushed_bytes=self.booted.storage.unflushed_bytes,
-            free_bytes={str(usage.path): usage.free_bytes for usage in self.booted.storage.usage()},
+            free_bytes={
+                str(usage.path): usage.free_bytes
+                for usage in self.booted.storage.maintenance.usage()
+            },
         )
 
     # Marks

@@ -104,13 +104,13 @@ class Housekeeping:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _checkpoint(self) -> None:
-        await asyncio.to_thread(self._storage.checkpoint)
+        await asyncio.to_thread(self._storage.maintenance.checkpoint)
 
     async def _watch_space(self) -> None:
-        is_full = self._storage.is_full
+        is_full = self._storage.maintenance.is_full
         if is_full == (DISK_FULL_REASON in self._state.read_only_reasons):
             return
-        words = shortage(await asyncio.to_thread(self._storage.usage))
+        words = shortage(await asyncio.to_thread(self._storage.maintenance.usage))
         self._state.switch_read_only(DISK_FULL_REASON, is_full, f"too little space: {words}")
         log.warning("phase is %s now: %s", self._state.phase.name, words)
         await self._announcer.announce()
@@ -136,7 +136,7 @@ class Housekeeping:
     async def _compact(self) -> None:
         # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.
         while True:
-            done = await asyncio.to_thread(self._storage.compact_some)
+            done = await asyncio.to_thread(self._storage.maintenance.compact_some)
             if done is None:
                 return
             await asyncio.sleep(self._pacing.compaction_delay_s(done.bytes_copied))

@@ -81,8 +81,8 @@ class Marks:
 
     async def flush(self) -> int:
         """A checkpoint; the bytes of all log files after it."""
-        await asyncio.to_thread(self._storage.checkpoint)
-        return sum(usage.log_bytes for usage in self._storage.usage())
+        await asyncio.to_thread(self._storage.maintenance.checkpoint)
+        return sum(usage.log_bytes for usage in self._storage.maintenance.usage())
 
     def marked(self, *, include_unchecked: bool) -> list[Marked]:
         """Marked ledgers in rising order."""
@@ -150,7 +150,7 @@ class Marks:
             judged += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
         going = [item.ledger_id for item in judged if item.verdict.may_clear]
         if going:
-            await asyncio.to_thread(self._storage.checkpoint)
+            await asyncio.to_thread(self._storage.maintenance.checkpoint)
             passing("clear: copies synced, mark not cleared")
             await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
             log.info("cleared the marks of %d ledgers", len(going))
@@ -241,7 +241,7 @@ class Marks:
             return refusal
         who = "a person" if request.by_person else "all members answered"
         await asyncio.to_thread(
-            self._storage.record_loss,
+            self._storage.maintenance.record_loss,
             request.ledger_id,
             request.lost,
             reason=f"{who}: {request.reason}",
@@ -281,7 +281,7 @@ class Marks:
         if late or any(boundary.covers(ledger_id) for ledger_id in pending):
             return False
         passing("clear: boundary not lifted yet")
-        await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
+        await asyncio.to_thread(self._storage.maintenance.finish_unchecked, boundary.epoch)
         return True
 
     def _tell_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:

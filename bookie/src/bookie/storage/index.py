@@ -69,14 +69,16 @@ IsReadable = Callable[[LedgerId, RunRow], bool]
 
 
 @dataclass(slots=True)
-class Tail:
+class LedgerEnd:
     """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen.
 
     Kept in memory for all ledgers, hence no more than that.
     """
 
     last: EntryId = NO_ENTRY
+    """Only rises, like `lac`; -1 = none."""
     lac: EntryId = NO_ENTRY
+    """As runs say it; an explicit one is in the ledger's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,10 @@ class Index:
             )
             return [RunRow(*row) for row in found]
 
-    def tails(self) -> dict[LedgerId, Tail]:
+    def ledger_ends(self) -> dict[LedgerId, LedgerEnd]:
         with self._database.reading("read the ends of ledgers") as connection:
             found = connection.execute("SELECT ledger, last, lac FROM tails")
-            return {LedgerId(row[0]): Tail(EntryId(row[1]), EntryId(row[2])) for row in found}
+            return {LedgerId(row[0]): LedgerEnd(EntryId(row[1]), EntryId(row[2])) for row in found}
 
     def records(self) -> dict[LedgerId, LedgerRecord]:
         with self._database.reading("read ledger records") as connection:
