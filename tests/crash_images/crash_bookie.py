@@ -26,13 +26,12 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.collection import CollectionRules
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.admin import LossRequest
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
-from bookie.server.marks import Marks
+from bookie.server.marks import LossRequest, Marks
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService

@@ -113,7 +113,8 @@ def test_memory_mode_loses_at_most_what_came_after_the_last_checkpoint(
 def test_memory_mode_really_loses_what_was_only_in_memory(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie")
     kit.add(run(7, 0, 5))
-    kit.storage.maintenance.checkpoint()  # the file is begun: nothing makes the flusher write by itself now
+    # The file is begun: nothing makes the flusher write by itself now.
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5, lac=4))
     kit = kit.after_kill()
     assert kit.held(7) == ids((0, 4)) and kit.storage.lac(L7) == -1

@@ -63,7 +63,7 @@ class LedgerDirectory:
         self._frozen: Memtable | None = None
         """Rows that a checkpoint is committing, or has failed to; None between two of them."""
         self.facts = DirectoryFacts.decode(index.facts())
-        """As in the index; changed by whoever commits, one at a time (`Maintenance._committing`)."""
+        """As in the index; changed by one commit at a time (`Maintenance._committing`)."""
         self._ends = index.ledger_ends()
         """Of every ledger with a row in memory or index."""
         self.has_garbage = True
