@@ -23,9 +23,9 @@ from bookie.frames.runs import RunFrame, build_run, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index
-from bookie.storage.ledger_log import Position
+from bookie.storage.index_rows import RunRow
+from bookie.storage.log_scan import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow
 
 ROUNDS = 3
 ROWS_PER_COMMIT = 50_000

@@ -22,7 +22,8 @@ from bookie.frames.entry import ENTRY_HEADER
 from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import RealDisk
-from bookie.storage.ledger_log import LedgerLog, LogSettings
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.log_files import LogSettings
 
 MIB: Final = 1024 * 1024
 TOTAL_BYTES: Final = 512 * MIB

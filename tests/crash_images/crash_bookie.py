@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.stamps import read_stamp
+from bookie.boot.takeover import BootSettings
 from bookie.errors import BookieError, BootRefusedError, StorageError
 from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -24,23 +26,24 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.collection import CollectionRules
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.admin import LossRequest
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
-from bookie.server.marks import Marks
+from bookie.server.marks import LossRequest, Marks
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService
 from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
-from bookie.storage.engine import Storage, StorageSettings
+from bookie.storage.compaction import CompactReport
+from bookie.storage.engine import Storage
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.routing import route
+from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.inline import InlineDisk
 from bookie.testing.volatile import Directory
@@ -226,6 +229,10 @@ class RecordedBookie:
             unchecked=frozenset(booted.unchecked),
             disks=tuple(stamp.disk_id for stamp in stamps if stamp is not None),
         )
+
+    def compact(self) -> CompactReport:
+        """All pieces at once."""
+        return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
 
     @property
     def storage(self) -> Storage:

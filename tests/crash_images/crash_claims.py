@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bookie.boot.boot import BootRecord, BootSettings
+from bookie.boot.boot import BootRecord
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.marker import read_marker
 from bookie.boot.stamps import read_stamp
+from bookie.boot.takeover import BootSettings
 from bookie.frames.runs import parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster

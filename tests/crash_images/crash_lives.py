@@ -117,7 +117,7 @@ class Life:
         await self._bookie.finish_unchecked()
 
     async def _compact(self) -> None:
-        self._bookie.storage.compact()
+        self._bookie.compact()
 
     async def _drain(self) -> None:
         try:

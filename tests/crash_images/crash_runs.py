@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bookie.boot.boot import BootSettings, FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
+from bookie.boot.takeover import BootSettings
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
 from bookie.storage.modes import DurabilityMode
@@ -331,7 +332,7 @@ async def compaction(bookie: RecordedBookie) -> None:
     await bookie.delete_ledger(dead)
     await bookie.collect()
     bookie.begin_trace()
-    report = bookie.storage.compact()
+    report = bookie.compact()
     assert report.files_deleted and report.frames_copied
     await bookie.flush()
 

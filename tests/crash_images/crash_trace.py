@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.boot.boot import BootSettings
+from bookie.boot.takeover import BootSettings
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie, StoredBoot, Versioned

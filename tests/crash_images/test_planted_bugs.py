@@ -16,16 +16,16 @@ import pytest
 from bookie.boot.marker import BootMarkers
 from bookie.boot.takeover import Takeover
 from bookie.server.durable import DurableFacts
-from bookie.storage.collect import _Copying
+from bookie.storage.compaction import _Copying
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
 from bookie.storage.engine import Storage
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.maintenance import Maintenance
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
-from bookie.storage.upkeep import Upkeep
 from bookie.testing.inline import InlineLoop
 from crash_catalogue import run_named
 from crash_choices import KILLED
@@ -120,16 +120,16 @@ def mode_of_today_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def epoch_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = bookie.boot.verdicts.Found
+    found = bookie.boot.inspection.Inspection
     monkeypatch.setattr(found, "next_epoch", property(lambda self: self.last_epoch or 1))
 
 
 def journal_trimmed_before_the_index_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def checkpoint(self: Upkeep) -> None:
-        self._journal.trim(self._journal.last_sequence())
+    def checkpoint(self: Maintenance) -> None:
+        self.journal.trim(self.journal.last_sequence())
         self.commit()
 
-    monkeypatch.setattr(Upkeep, "_checkpoint", checkpoint)
+    monkeypatch.setattr(Maintenance, "_checkpoint", checkpoint)
 
 
 def journal_acknowledged_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:

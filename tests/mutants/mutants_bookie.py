@@ -14,7 +14,7 @@ MEMTABLE: Final = "bookie/src/bookie/storage/memtable.py"
 READING: Final = "bookie/src/bookie/storage/reading.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
 OPERATIONS: Final = "bookie/src/bookie/server/operations.py"
-UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
+MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
 ASKED: Final = "tests/bookie/server/test_requests.py::"
@@ -84,8 +84,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "where a sync is promised, adds are acknowledged from memory all the same",
         stands_for=("limbo cleared before copies are synced",),
         file=ENGINE,
-        old="            not self._acks_from_memory\n            or upkeep",
-        new="            upkeep",
+        old="            not self._acks_from_memory\n            or self.maintenance",
+        new="            self.maintenance",
         tests=(
             "tests/bookie/storage/test_add_at_once.py::"
             "test_where_a_sync_is_promised_nothing_is_done_at_once",
@@ -209,9 +209,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "the journal is trimmed before the indexes hold what it has",
         stands_for=("fence not durable",),
-        file=UPKEEP,
-        old="        sequence = self.commit()\n        self._journal.trim(sequence)\n",
-        new="        self._journal.trim(self._journal.last_sequence())\n        self.commit()\n",
+        file=MAINTENANCE,
+        old="        sequence = self.commit()\n        self.journal.trim(sequence)\n",
+        new="        self.journal.trim(self.journal.last_sequence())\n        self.commit()\n",
         tests=(
             "tests/bookie/storage/test_engine_crash.py::"
             "test_a_power_cut_before_any_step_of_a_checkpoint_loses_nothing_acknowledged",

@@ -14,7 +14,7 @@ MOVER: Final = "bookie/src/bookie/repair/mend/ledger_move.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 SESSIONS: Final = "bookie/src/bookie/server/sessions.py"
 SQLITE: Final = "bookie/src/bookie/storage/sqlite.py"
-UPKEEP: Final = "bookie/src/bookie/storage/upkeep.py"
+MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 
 REPLIES: Final = "tests/bookie/server/test_replies.py::"
 INDEXES: Final = "tests/bookie/storage/test_index.py::"
@@ -114,8 +114,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an add that is stored after its ledger's deletion leaves rows for ever",
         stands_for=("B5 rows under a tombstone",),
-        file=UPKEEP,
-        old="                directory.drop_late(capture.rows, self._ledgers.is_deleted)\n",
+        file=MAINTENANCE,
+        old="                directory.drop_late(rows.rows, self.ledgers.is_deleted)\n",
         new="                pass\n",
         tests=(
             "tests/bookie/storage/test_marks.py::"

@@ -7,7 +7,7 @@ from mutant import Mutant, Patch, planted
 ANNOUNCE: Final = "bookie/src/bookie/server/announce.py"
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLAIM: Final = "bookie/src/bookie/boot/claim.py"
-FOUND: Final = "bookie/src/bookie/boot/found.py"
+FOUND: Final = "bookie/src/bookie/boot/inspection.py"
 LEASE: Final = "bookie/src/bookie/server/lease.py"
 LOCK: Final = "bookie/src/bookie/boot/lock.py"
 MARKER: Final = "bookie/src/bookie/boot/marker.py"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bookie.boot.consent import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.ids import BookieId
 from bookie.testing.simulation.bookies import SimBookie, settings_of
 from bookie.testing.simulation.process import Process as SimProcess

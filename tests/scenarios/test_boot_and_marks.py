@@ -83,7 +83,7 @@ async def test_s40_a_deleted_ledger_refuses_its_old_writer(lab: BootLab) -> None
     ledger = await lab.ledger()
     await lab.add(ledger, 0)
     assert lab.now is not None
-    await asyncio.to_thread(lab.now.storage.delete_ledger, ledger)
+    await asyncio.to_thread(lab.now.storage.maintenance.delete_ledgers, [ledger])
     await lab.store.delete_ledger(ledger)
     lab.kill()
     booted = await lab.boot()
@@ -95,7 +95,7 @@ async def test_s40_also_when_the_disk_with_the_tombstone_is_gone(lab: BootLab) -
     await lab.boot()
     ledger = await lab.ledger()
     assert lab.now is not None
-    await asyncio.to_thread(lab.now.storage.delete_ledger, ledger)
+    await asyncio.to_thread(lab.now.storage.maintenance.delete_ledgers, [ledger])
     await lab.store.delete_ledger(ledger)
     await lab.stop()
     for place in (0, 1, 2):

@@ -118,8 +118,8 @@ async def test_b1_a_namesakes_control_plane_searches_clears_and_records_nothing(
         B0, ledger_id, lost, reason="test", by_person=True, answered_by=[]
     )
     assert not told.recorded
-    state = town.tenants["theirs", B0].bookie.control.health()
-    assert (state.losses_recorded, state.draining) == (0, False)
+    health = await town.tenants["theirs", B0].bookie.control.health()
+    assert (health.losses_recorded, health.state.is_draining) == (0, False)
     await control.close()
 
 

@@ -15,6 +15,7 @@ from bookie.protocol.status import Status
 from bookie.repair.look import audit
 from bookie.server import operations
 from bookie.storage.engine import Storage
+from bookie.storage.maintenance import Maintenance
 from bookie.testing.simulation import judge
 from bookie.testing.simulation.drawing import KINDS, MENDS_FROM, SECOND_FROM, plan_of
 from bookie.testing.simulation.loop import SimLoop, Stuck
@@ -110,7 +111,7 @@ def test_a_bookie_that_forgets_fences_and_boundary_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Storage, "boundary", lambda _self: None)
-    monkeypatch.setattr(Storage, "mark", lambda *_args, **_options: None)
+    monkeypatch.setattr(Maintenance, "mark", lambda *_args, **_options: None)
     assert simulate(KILL).violations
 
 

@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.marker import FoundMarker, read_marker
+from bookie.boot.takeover import BootSettings
 from bookie.errors import StorageError, UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore

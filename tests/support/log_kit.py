@@ -9,7 +9,9 @@ from bookie.frames.entry import ENTRY_HEADER
 from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import Disk
-from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.log_files import LogSettings
+from bookie.storage.log_scan import Position
 from bookie.testing.disk import SimDisk
 
 DIRECTORY = Path("/ledger-0")

@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
-from bookie.boot.boot import BootSettings
+from bookie.boot.takeover import BootSettings
 from bookie.client.connection import BookiePool, PoolSettings
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.runs import FLAG_RECOVERY, build_run, parse_run

@@ -28,8 +28,12 @@ from bookie.frames.runs import (
 )
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.storage.compaction import CompactReport
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
-from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage, StorageSettings
+from bookie.storage.engine import Storage
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
+from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
 
@@ -134,6 +138,7 @@ class StorageKit:
         """Runs callbacks until the condition holds; a hang ends in queue.Empty."""
         while not until():
             self._calls.get(timeout=WAIT_S)()
+        self.storage._check()
 
     def next_call(self) -> Callable[[], None]:
         """Waits for the next callback from the disks, which is not run."""
@@ -144,6 +149,7 @@ class StorageKit:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()()
+        self.storage._check()
 
     def start(self, frame: RunFrame) -> list[StorageError | None]:
         """Adds a run, waiting for room; the list has one element once it is answered."""
@@ -186,6 +192,10 @@ class StorageKit:
         read = EntrySet.from_runs((f.first_entry_id, f.count, f.pattern) for f in frames)
         unreadable = EntrySet.from_ranges(found.unreadable)
         return read.clip(first, found.answered_through), unreadable, found.answered_through
+
+    def compact(self) -> CompactReport:
+        """All pieces at once."""
+        return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
 
     def held(self, ledger_id: int) -> EntrySet:
         return self.storage.held(LedgerId(ledger_id))

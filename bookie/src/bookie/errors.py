@@ -16,6 +16,7 @@ BookieError
 ├── UnavailableError         peer or store not reachable now: retry with back-off
 ├── MetadataConflictError    compare-and-set lost: re-read and decide again
 ├── MetadataFormatError      a stored value of no known format: unknown, a person must look
+├── InconsistentError        what a job was given does not belong together: conclude nothing
 ├── StorageError             a disk failed: stop, never retry on the same file
 │   ├── CorruptError         bytes on disk are not what was written
 │   └── DiskFullError        no space: read-only until space is found

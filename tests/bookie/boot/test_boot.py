@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from bookie.boot.consent import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.marker import MARKER_NAME
 from bookie.boot.stamps import read_stamp
 from bookie.errors import BootRefusedError, StorageError, UnavailableError
@@ -217,7 +217,7 @@ async def test_s40_an_explicit_id_that_was_deleted_stays_fenced_while_entries_li
     chosen = await lab.ledger(ledger_id=10**12)
     await lab.add(chosen, 0)
     assert lab.now is not None
-    await asyncio.to_thread(lab.now.storage.checkpoint)
+    await asyncio.to_thread(lab.now.storage.maintenance.checkpoint)
     await lab.store.delete_ledger(chosen)
     lab.kill()
     boundary = (await lab.boot()).storage.boundary()

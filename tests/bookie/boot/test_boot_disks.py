@@ -5,7 +5,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from bookie.boot.boot import Boot, Booted, FixPolicy
+from bookie.boot.boot import Boot, Booted
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import BootRefusedError, UnavailableError

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.inspection import inspect_disks
 from bookie.boot.lock import FolderLock
-from bookie.boot.looking import look_at_disks
 from bookie.boot.marker import (
     MARKER_NAME,
     NO_MARKER,
@@ -255,7 +255,7 @@ def test_what_lies_in_directories_is_told_apart(tmp_path: Path) -> None:
     (ours / "index.sqlite").touch()
     (strange / "letters.txt").touch()
     (strange / ".hidden").touch()
-    found = look_at_disks(REAL, [journal, ours, strange], volume_uids=["uid-j"])
+    found = inspect_disks(REAL, [journal, ours, strange], volume_uids=["uid-j"])
     assert [(d.role, d.index, d.holds_store, d.strange) for d in found] == [
         ("journal", 0, False, ()),
         ("ledger", 0, True, ()),
@@ -271,12 +271,12 @@ def test_a_ledger_directory_without_its_index_holds_no_store_unless_logs_are_the
     (tmp_path / "index.sqlite-wal").touch()
     paths = [tmp_path / "journal", tmp_path]
     paths[0].mkdir()
-    assert not look_at_disks(REAL, paths, volume_uids=[])[1].holds_store
+    assert not inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
     (tmp_path / "log" / "0000000001.log").touch()
-    assert look_at_disks(REAL, paths, volume_uids=[])[1].holds_store
+    assert inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
 
 
 def test_an_unreadable_stamp_is_kept_as_a_problem_of_its_disk(tmp_path: Path) -> None:
     (tmp_path / STAMP_NAME).write_bytes(b"{")
-    (found,) = look_at_disks(REAL, [tmp_path], volume_uids=[])
+    (found,) = inspect_disks(REAL, [tmp_path], volume_uids=[])
     assert found.stamp is None and "is no stamp" in found.problem

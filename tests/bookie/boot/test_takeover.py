@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from bookie.boot.consent import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.lock import FolderLock
 from bookie.boot.marker import MARKER_NAME
 from bookie.boot.takeover import in_thread

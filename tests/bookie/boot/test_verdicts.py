@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.inspection import InspectedDisk, Inspection
 from bookie.boot.marker import NO_MARKER, UNREADABLE_MARKER, FoundMarker, Marker
 from bookie.boot.stamps import Stamp
-from bookie.boot.verdicts import DiskVerdict, Found, FoundDisk, Kind, decide
+from bookie.boot.verdicts import DiskVerdict, Kind, decide
 from bookie.ids import BookieId
 from bookie.metadata.store import Cookie
 from bookie.storage.modes import DurabilityMode
@@ -31,31 +32,31 @@ def stamp(place: int, **changes: object) -> Stamp:
     return replace(ours, **changes)  # type: ignore[arg-type]
 
 
-def disk(place: int, **changes: object) -> FoundDisk:
+def disk(place: int, **changes: object) -> InspectedDisk:
     role, index = PLACES[place]
     path = Path("/data") / f"{role}-{index}"
-    found = FoundDisk(path, role, index, stamp(place), CLEAN, volume_uid=UIDS[place])
+    found = InspectedDisk(path, role, index, stamp(place), CLEAN, volume_uid=UIDS[place])
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 COOKIE = Cookie(ME, ("/data/journal-0",), ("/data/ledger-0", "/data/ledger-1"), CLUSTER)
 
 
-def found(*disks: FoundDisk, **changes: object) -> Found:
+def found(*disks: InspectedDisk, **changes: object) -> Inspection:
     """As after an orderly stop, but for the disks given in the places of others."""
     all_disks = {(d.role, d.index): d for d in [disk(0), disk(1), disk(2), *disks]}
-    usual = Found(ME, CLUSTER, tuple(all_disks.values()), COOKIE, EPOCH, EPOCH, GENERATION)
+    usual = Inspection(ME, CLUSTER, tuple(all_disks.values()), COOKIE, EPOCH, EPOCH, GENERATION)
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
-def blank(place: int, **changes: object) -> FoundDisk:
+def blank(place: int, **changes: object) -> InspectedDisk:
     return disk(place, **{"stamp": None, "marker": NO_MARKER, "holds_store": False, **changes})
 
 
 @dataclass(frozen=True)
 class Row:
     name: str
-    found: Found
+    found: Inspection
     kind: Kind
     verdict: DiskVerdict
     says: str = ""
@@ -232,7 +233,7 @@ def test_a_first_boot_that_was_stopped_goes_on() -> None:
         found(blank(0, marker=UNREADABLE_MARKER), blank(1), blank(2), last_epoch=None),
     ],
 )
-def test_a_bookie_that_has_served_is_never_taken_for_a_first_boot(older: Found) -> None:
+def test_a_bookie_that_has_served_is_never_taken_for_a_first_boot(older: Inspection) -> None:
     assert decide(older).kind is Kind.FIX
 
 
@@ -244,7 +245,7 @@ def served(mode: DurabilityMode, **changes: object) -> FoundMarker:
     return FoundMarker(True, replace(Marker(EPOCH, mode, GENERATION), **changes))  # type: ignore[arg-type]
 
 
-def dirty(*modes: DurabilityMode | None) -> Found:
+def dirty(*modes: DurabilityMode | None) -> Inspection:
     """One mode per directory; None = no marker there."""
     markers = [served(mode) if mode else NO_MARKER for mode in modes]
     return found(*(disk(place, marker=marker) for place, marker in enumerate(markers)))
@@ -290,7 +291,9 @@ def test_a_clean_stop_is_proven_by_every_marker_and_the_store() -> None:
         (disk(1, marker=FoundMarker(True, Marker(EPOCH + 1, SYNC, GENERATION, is_clean=True))),),
     ],
 )
-def test_a4_without_the_whole_proof_the_stop_was_unclean(missing: tuple[FoundDisk, ...]) -> None:
+def test_a4_without_the_whole_proof_the_stop_was_unclean(
+    missing: tuple[InspectedDisk, ...],
+) -> None:
     assert decide(found(*missing)).is_dirty
 
 
@@ -388,7 +391,7 @@ DISKS = st.tuples(
 @settings(deadline=None, max_examples=300)
 @given(DISKS, st.sampled_from([None, COOKIE]), st.sampled_from([None, 1, EPOCH]))
 def test_only_untouched_disks_boot_without_a_question(
-    disks: tuple[FoundDisk, ...], cookie: Cookie | None, last_epoch: int | None
+    disks: tuple[InspectedDisk, ...], cookie: Cookie | None, last_epoch: int | None
 ) -> None:
     whole = found(*disks, cookie=cookie, last_epoch=last_epoch)
     decision = decide(whole)

@@ -10,8 +10,9 @@ from bookie.cli.main import main
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint
-from bookie.server.admin import AdminServer, ControlledBookie
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.server.admin import AdminServer
+from bookie.server.control import Control, Health
+from bookie.server.state import BookieState
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
 
@@ -33,9 +34,10 @@ class Collecting:
     def hear_epoch(self, epoch: int) -> None:
         """Nobody names another one here."""
 
-    def health(self) -> pb.Health:
+    async def health(self) -> Health:
         why = WHY if self.plan_id else ""
-        return pb.Health(bookie_id=ME, collection_held=why, collection_plan_id=self.plan_id)
+        state = BookieState(ME, collection_held=why, collection_plan=self.plan_id)
+        return Health(state, version="test")
 
     def approve_collection(self, plan_id: str, approved_by: str) -> str:
         if plan_id != self.plan_id:
@@ -48,7 +50,7 @@ class Collecting:
 async def served(bookie: Collecting, url: str) -> AsyncIterator[None]:
     store = MemoryStore(named_cluster(url.removeprefix("memory://")))
     bookie.instance_id = await store.initialise()
-    server = AdminServer(cast(ControlledBookie, bookie))
+    server = AdminServer(cast(Control, bookie))
     port = await server.start("127.0.0.1", 0)
     await store.register(BookieInfo(ME, (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)))
     yield

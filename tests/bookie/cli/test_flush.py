@@ -9,8 +9,9 @@ from typing import cast
 import pytest
 from bookie.cli.main import main
 from bookie.errors import BookieError, NotReadyError, StorageError
-from bookie.server.admin import AdminServer, ControlledBookie
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.server.admin import AdminServer
+from bookie.server.control import Control, Health
+from bookie.server.state import BookieState, Phase
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
 
@@ -30,8 +31,8 @@ class Flushable:
     def hear_epoch(self, epoch: int) -> None:
         raise AssertionError(epoch)
 
-    def health(self) -> pb.Health:
-        return pb.Health(bookie_id="bookie-0", phase=pb.SERVING)
+    async def health(self) -> Health:
+        return Health(BookieState("bookie-0", phase=Phase.SERVING), version="test")
 
     async def flush(self) -> int:
         if self.hangs:
@@ -43,7 +44,7 @@ class Flushable:
 
 @asynccontextmanager
 async def served(bookie: Flushable) -> AsyncIterator[str]:
-    server = AdminServer(cast(ControlledBookie, bookie))
+    server = AdminServer(cast(Control, bookie))
     port = await server.start("127.0.0.1", 0)
     yield f"127.0.0.1:{port}"
     await server.stop(None)

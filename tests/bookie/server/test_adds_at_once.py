@@ -21,7 +21,7 @@ from bookie.protocol.status import Status
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.storage.engine import Storage
 from bookie.storage.records import Boundary, LedgerRecord
 from server_lab import KEY, ME, ServerLab, frame
@@ -58,7 +58,7 @@ async def test_they_are_counted_as_others(server: ServerLab) -> None:
 
 async def test_after_an_unclean_boot_is_marked_they_are_refused(server: ServerLab) -> None:
     ledger = await appended(server)
-    storage_of(server).mark(Boundary(7, ledger), [], unchecked=False)
+    storage_of(server).maintenance.mark(Boundary(7, ledger), [], unchecked=False)
     assert await server.add(ledger, ENTRIES) is Status.FENCED
 
 
@@ -130,12 +130,12 @@ def happenings(storage: Storage, state: BookieState, ledger: LedgerId) -> list[C
     return [
         lambda: put(fenced=True),
         lambda: put(explicit_lac=EntryId(3)),
-        lambda: storage.mark(Boundary(1, ledger), [ledger], unchecked=True),
-        lambda: storage.mark(Boundary(2, ledger), [], unchecked=False),
-        lambda: storage.delete_ledger(ledger),
-        lambda: state.switch_read_only("person", True),
-        lambda: state.switch_read_only("person", False),
-        storage.checkpoint,
+        lambda: storage.maintenance.mark(Boundary(1, ledger), [ledger], unchecked=True),
+        lambda: storage.maintenance.mark(Boundary(2, ledger), [], unchecked=False),
+        lambda: storage.maintenance.delete_ledgers([ledger]),
+        lambda: state.switch_read_only(ReadOnlyReason.PERSON, True),
+        lambda: state.switch_read_only(ReadOnlyReason.PERSON, False),
+        storage.maintenance.checkpoint,
     ]
 
 

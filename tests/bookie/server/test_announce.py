@@ -3,7 +3,7 @@
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.server.announce import Announcer
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.testing.metadata import FaultyStore
 
 BOOKIE = BookieId("bookie-1")
@@ -19,7 +19,7 @@ async def announced() -> tuple[Announcer, BookieState, FaultyStore]:
 
 
 async def switched(announcer: Announcer, state: BookieState, *, read_only: bool) -> None:
-    state.switch_read_only("test", read_only)
+    state.switch_read_only(ReadOnlyReason.PERSON, read_only)
     await announcer.announce()
 
 

@@ -8,7 +8,8 @@ import pytest
 from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
 from bookie.server.durable import DurableFacts
-from bookie.storage.engine import LedgerRecord, Storage
+from bookie.storage.engine import Storage
+from bookie.storage.records import LedgerRecord
 from bookie.testing.disk import SimDisk
 from storage_kit import KIB, settings
 
@@ -96,7 +97,7 @@ async def test_a_write_that_found_no_space_is_repeated_before_anything_is_told(
     assert [type(await bench.ask()) for _ in range(3)] == [DiskFullError] * 3
     bench.disk.capacity_bytes = 1024 * KIB * KIB
     for _ in range(100):
-        await asyncio.to_thread(bench.storage.checkpoint)
+        await asyncio.to_thread(bench.storage.maintenance.checkpoint)
         if await bench.ask() is None:
             break
     after = bench.disk.power_cut()

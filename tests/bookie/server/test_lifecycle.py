@@ -361,14 +361,14 @@ async def test_a_full_disk_makes_it_read_only_but_not_for_recovery_and_passes(
     capacity, disk.capacity_bytes = disk.capacity_bytes, disk_in_use(disk)
     await idle_server.flush()
     await idle_server.until(lambda: bookie.state.phase is Phase.READ_ONLY)
-    assert "GiB free, adds are taken again from" in bookie.control.health().message
+    assert "GiB free, adds are taken again from" in bookie.state.explanation
     assert await idle_server.add(ledger, 0) is Status.READ_ONLY
     assert await idle_server.add(ledger, 0, recovery=True) is Status.OK
     assert (await idle_server.store.bookies())[ME].read_only
     disk.capacity_bytes = capacity
     await idle_server.flush()
     await idle_server.until(lambda: bookie.state.phase is Phase.SERVING)
-    assert bookie.control.health().message == ""
+    assert bookie.state.explanation == ""
     assert await idle_server.add(ledger, 1) is Status.OK
 
 

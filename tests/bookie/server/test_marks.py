@@ -6,8 +6,7 @@ from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
-from bookie.server.admin import LossRequest
-from bookie.server.marks import Marks
+from bookie.server.marks import LossRequest, Marks
 from bookie.server.state import BookieState
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab

@@ -84,7 +84,7 @@ async def test_a_writers_add_does_not_take_its_place(kit: StorageKit, store: Fau
     kit.add(frame(0, 10, wrong=4))
     await recheck(kit.storage, store, LEDGER, ids((4, 4)))
     kit.add(frame(4, 1))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert kit.held(LEDGER) == ids((0, 3), (5, 9))
     kit.storage.close()
 
@@ -105,7 +105,7 @@ async def test_compaction_keeps_what_is_left_of_the_frame(
     kit.add(frame(0, 10, wrong=4))
     await recheck(kit.storage, store, LEDGER, ids((4, 4)))
     kit = kit.reopened()
-    while kit.storage.compact_some() is not None:
+    while kit.storage.maintenance.compact_some() is not None:
         pass
     assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
     kit.storage.close()

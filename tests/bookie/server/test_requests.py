@@ -13,6 +13,7 @@ from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
 from bookie.server.lifecycle import ExitCode
 from bookie.server.pacing import ANSWER_DELAY_S_MAX
+from bookie.server.state import ReadOnlyReason
 from bookie.storage.log_files import HEADER_BYTES
 from server_lab import KIB, ME, ServerLab, frame
 
@@ -240,7 +241,7 @@ async def test_a_fence_ends_what_many_adds_were_taken_on(server: ServerLab) -> N
 async def test_a_read_only_bookie_refuses_also_a_ledger_that_it_took(server: ServerLab) -> None:
     ledger = await server.ledger()
     assert {await server.add(ledger, number) for number in range(3)} == {Status.OK}
-    server.bookie.state.switch_read_only("person", True)
+    server.bookie.state.switch_read_only(ReadOnlyReason.PERSON, True)
     assert await server.add(ledger, 3) is Status.READ_ONLY
 
 

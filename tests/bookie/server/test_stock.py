@@ -12,7 +12,7 @@ from bookie.protocol.status import Status
 from bookie.server.connections import DataServer
 from bookie.server.operations import Operations, Then
 from bookie.server.sessions import Sessions
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
 from bookie.wire.stock.messages import Outcome
 from server_lab import ME, ServerLab
@@ -153,7 +153,7 @@ async def test_a_deleted_ledger_takes_no_late_adds(stock: StockLab) -> None:
     await stock.ask(stock.frames.add(ledger, 0))
     bookie = stock.server.bookie
     assert bookie is not None and bookie.control.booted is not None
-    await asyncio.to_thread(bookie.control.booted.storage.delete_ledger, ledger)
+    await asyncio.to_thread(bookie.control.booted.storage.maintenance.delete_ledgers, [ledger])
     for recovery in (False, True):
         late = stock.frames.add(ledger, 1, recovery=recovery)
         assert outcomes(await stock.ask(late)) == {Outcome.FENCED}
@@ -163,7 +163,7 @@ async def test_a_deleted_ledger_takes_no_late_adds(stock: StockLab) -> None:
 async def test_a_read_only_bookie_takes_recovery_adds_alone(stock: StockLab) -> None:
     ledger = await stock.server.ledger()
     assert stock.server.bookie is not None
-    stock.server.bookie.state.switch_read_only("person", True)
+    stock.server.bookie.state.switch_read_only(ReadOnlyReason.PERSON, True)
     assert outcomes(await stock.ask(stock.frames.add(ledger, 0))) == {Outcome.READ_ONLY}
     assert outcomes(await stock.ask(stock.frames.add(ledger, 0, recovery=True))) == {OK}
 

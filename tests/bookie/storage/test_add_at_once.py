@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
-from bookie.storage.engine import DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, lone, run
 
@@ -85,7 +86,7 @@ def test_after_the_journal_failed_nothing_is_taken_at_once(tmp_path: Path) -> No
     kit.sim.fail("sync", pattern="*.jnl*")
     kit.storage.put_record(LedgerRecord(L7, fenced=True), done=lambda _error: None)
     call = kit.next_call()
-    while kit.storage.failure is None:
+    while kit.storage.maintenance.failure is None:
         call()  # of what came before: without it nothing goes on
         call = kit.next_call()  # not run: the failure counts from when it is there
     assert not kit.storage.add_at_once(lone(7, 1))
@@ -97,14 +98,14 @@ def test_after_a_log_failed_nothing_is_taken_at_once_on_any_disk(tmp_path: Path)
     assert route(LedgerId(8), 2) != route(L7, 2)
     kit.sim.fail("sync", pattern="*.log*")
     with pytest.raises(StorageError):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
     assert not kit.storage.add_at_once(lone(7, 1))
     assert not kit.storage.add_at_once(lone(8, 1))
 
 
 def test_the_first_entry_after_a_checkpoint_goes_the_other_way(tmp_path: Path) -> None:
     kit = begun(tmp_path)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert not kit.storage.add_at_once(lone(7, 1))
     kit.add(run(7, 1))
     assert kit.storage.add_at_once(lone(7, 2))
@@ -115,7 +116,7 @@ def test_while_a_checkpoint_is_under_way_rows_stay_in_bounds(tmp_path: Path) -> 
     kit = begun(tmp_path, checkpoint_rows=10, rows_max=15)
     assert all(kit.storage.add_at_once(lone(7, i)) for i in range(1, 9))
     with kit.sim.held_syncs() as is_syncing:
-        checkpoint = threading.Thread(target=kit.storage.checkpoint)
+        checkpoint = threading.Thread(target=kit.storage.maintenance.checkpoint)
         checkpoint.start()
         assert is_syncing.wait(WAIT_S)
         assert kit.start(run(7, 9)) == [None]

@@ -8,10 +8,12 @@ import pytest
 from bookie.errors import CorruptError, FrameError, SettingsError, StorageError
 from bookie.frames.runs import Pattern, RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.storage.engine import DurabilityMode, LedgerRecord, Storage
-from bookie.storage.ledger_log import Position
-from bookie.storage.pieces import RunRow, row_of
+from bookie.storage.engine import Storage
+from bookie.storage.index_rows import RunRow, row_of
+from bookie.storage.log_scan import Position
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.reading import RangeRead
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from hypothesis import given
 from hypothesis import settings as examples
@@ -65,7 +67,7 @@ def test_frames_are_read_back_verbatim_from_memory_and_from_the_index(kit: Stora
     frame = run(7, 0, 5)
     kit.add(frame)
     before = kit.storage.read(L7, first=EntryId(2), last=EntryId(2), bytes_max=1)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     after = kit.storage.read(L7, first=EntryId(2), last=EntryId(2), bytes_max=1)
     assert before.runs == after.runs == (bytes(frame.buffer),)
 
@@ -86,7 +88,7 @@ def test_a_read_of_what_is_not_there_is_answered_through_its_end(kit: StorageKit
 
 def test_an_entry_added_twice_is_acknowledged_and_held_once(kit: StorageKit) -> None:
     kit.add(run(7, 0, 5), run(7, 3, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 0, 9))
     assert kit.held(7) == ids((0, 8)) and kit.read(7, 0, 9)[0] == ids((0, 8))
 
@@ -114,7 +116,7 @@ def test_what_recovery_adds_again_before_a_checkpoint_takes_no_room(
 def test_what_recovery_adds_and_was_not_there_is_stored(kit: StorageKit, new: RunFrame) -> None:
     kit.add(run(7, 0, 5))
     kit.add(new)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert not ids(*((i, i) for i in new.entry_ids())) - kit.held(int(new.ledger_id))
 
 
@@ -128,7 +130,7 @@ def test_recoverys_copies_after_a_checkpoint_are_for_the_next_one_to_judge(
     kit: StorageKit,
 ) -> None:
     kit.add(run(7, 0, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 0, 5, recovery=True))
     assert kit.storage.unflushed_bytes > 0
 
@@ -152,7 +154,7 @@ def test_striped_runs_are_held_and_read_as_their_pattern_says(kit: StorageKit) -
     kit.add(run(7, 0, 6, pattern=Pattern(2, 3)), run(7, 9, 4, pattern=Pattern(2, 3)))
     expected = ids((0, 1), (3, 4), (6, 7), (9, 10), (12, 13))
     assert kit.held(7) == expected
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert kit.held(7) == expected and kit.read(7, 2, 9)[0] == ids((3, 4), (6, 7), (9, 9))
 
 
@@ -208,7 +210,7 @@ def test_rows_in_memory_are_bounded_and_bring_a_checkpoint_forward(tmp_path: Pat
 def test_reads_meet_a_checkpoint_and_miss_nothing(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie")
     kit.add(*(run(7, first, 10) for first in range(0, 500, 10)))
-    thread = threading.Thread(target=kit.storage.checkpoint)
+    thread = threading.Thread(target=kit.storage.maintenance.checkpoint)
     thread.start()
     found = [kit.held(7) for _ in range(50)]
     thread.join()
@@ -238,7 +240,7 @@ def test_a_run_of_recovery_replaces_an_unreadable_copy(kit: StorageKit) -> None:
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
     assert kit.read(7, 2, 2) == (ids((2, 2)), ids(), 2), "one entry: the first good copy of two"
     assert kit.read(7, 0, 0) == (ids(), ids((0, 0)), 0)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
     kit = kit.reopened()
     assert kit.read(7, 0, 4) == (ids((1, 3)), ids((0, 0), (4, 4)), 4)
@@ -257,7 +259,7 @@ def test_a_log_file_that_is_gone_makes_its_entries_unreadable(tmp_path: Path) ->
 
 def test_an_index_that_cannot_be_read_is_no_empty_one(kit: StorageKit) -> None:
     kit.add(run(7, 0, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     directory = kit.storage._directory_of(L7)
     directory.index.close()
     with pytest.raises(StorageError):
@@ -360,7 +362,7 @@ def test_a_failed_sync_answers_no_add_and_is_final(tmp_path: Path, mode: Durabil
     assert isinstance(kit.refused(run(7, 1)), StorageError)
     assert isinstance(kit.refused(run(7, 2)), StorageError)
     assert isinstance(kit.refused(run(7, 0, recovery=True)), StorageError)
-    assert kit.storage.failure is not None
+    assert kit.storage.maintenance.failure is not None
     with pytest.raises(StorageError):
         kit.storage.close()
 
@@ -374,7 +376,7 @@ def test_a_failed_sync_of_the_journal_answers_no_fence(kit: StorageKit) -> None:
     with pytest.raises(StorageError):
         kit.storage.close()
     with pytest.raises(StorageError):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
 
 
 def test_a_checkpoint_whose_log_fails_commits_nothing_and_close_raises(tmp_path: Path) -> None:
@@ -382,7 +384,7 @@ def test_a_checkpoint_whose_log_fails_commits_nothing_and_close_raises(tmp_path:
     kit.add(run(7, 0))
     kit.sim.fail("sync", pattern="*.log*")
     with pytest.raises(StorageError):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
     with pytest.raises(StorageError):
         kit.storage.close()
     again = kit.after_kill()
@@ -394,7 +396,7 @@ def test_closing_twice_is_closing_once(kit: StorageKit) -> None:
     kit.storage.close()
     kit.storage.close()
     with pytest.raises(StorageError, match="closed"):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
 
 
 def test_directories_on_a_real_disk_hold_what_they_were_given(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from bookie.frames.runs import RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.disk import RealDisk
-from bookie.storage.engine import DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, interrupted, run, wait_until
 
@@ -73,7 +74,7 @@ def test_nothing_acknowledged_is_lost(
     kit = StorageKit(tmp_path / "bookie", mode)
     before, after = some_runs(1), some_runs(2)
     kit.add(*before)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(*after)
     kit = end(kit)
     assert lost(kit, before + after) == {}
@@ -102,7 +103,7 @@ def test_memory_mode_loses_at_most_what_came_after_the_last_checkpoint(
 ) -> None:
     kit = StorageKit(tmp_path / "bookie")
     kit.add(*some_runs(1))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(*some_runs(2))
     kit = end(kit)
     assert lost(kit, some_runs(1)) == {}
@@ -112,7 +113,8 @@ def test_memory_mode_loses_at_most_what_came_after_the_last_checkpoint(
 def test_memory_mode_really_loses_what_was_only_in_memory(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie")
     kit.add(run(7, 0, 5))
-    kit.storage.checkpoint()  # the file is begun: nothing makes the flusher write by itself now
+    # The file is begun: nothing makes the flusher write by itself now.
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5, lac=4))
     kit = kit.after_kill()
     assert kit.held(7) == ids((0, 4)) and kit.storage.lac(L7) == -1
@@ -170,7 +172,7 @@ def test_a_checkpoint_trims_the_journal_and_loses_nothing(tmp_path: Path) -> Non
     runs = [run(7, first, 10, fill=b"y" * 900) for first in range(0, 300, 10)]
     kit.add(*runs)
     files = len(kit.sim.list_directory(kit.root / "journal/journal"))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert len(kit.sim.list_directory(kit.root / "journal/journal")) < files
     kit = kit.after_power_cut()
     assert kit.held(7) == ids((0, 299)) and lost(kit, runs) == {}
@@ -180,10 +182,10 @@ def test_a_checkpoint_trims_the_journal_and_loses_nothing(tmp_path: Path) -> Non
 def test_what_is_added_during_a_checkpoint_is_left_to_the_next(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie", DurabilityMode.SYNC, disks=1)
     kit.add(run(7, 0))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     with kit.sim.held_syncs() as is_syncing:
         kit.start(run(7, 1))
-        checkpoint = threading.Thread(target=kit.storage.checkpoint)
+        checkpoint = threading.Thread(target=kit.storage.maintenance.checkpoint)
         checkpoint.start()
         assert is_syncing.wait(WAIT_S)
         wait_until(lambda: kit.storage._directories[0].pending_rows == 0)
@@ -202,10 +204,10 @@ def test_a_power_cut_before_any_step_of_a_checkpoint_loses_nothing_acknowledged(
     for step in range(100):
         kit = StorageKit(tmp_path / f"bookie-{step}", mode, disks=1)
         kit.add(*(run(7, first, 10, fill=b"y" * 900) for first in range(0, 80, 10)))
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
         kit.add(*(run(7, first, 10, fill=b"y" * 900) for first in range(80, 160, 10)))
         kit.put(LedgerRecord(L7, fenced=True))
-        ended = interrupted(kit, kit.storage.checkpoint, after_operations=step)
+        ended = interrupted(kit, kit.storage.maintenance.checkpoint, after_operations=step)
         kit = kit.after_power_cut()
         safe = 79 if mode is DurabilityMode.MEMORY and not ended else 159
         assert ids((0, safe)) <= kit.held(7)
@@ -281,7 +283,7 @@ def test_a_torn_log_is_reported_until_the_boot_has_dealt_with_it(tmp_path: Path)
     assert kit.storage.report.torn
     kit = kit.reopened()
     assert kit.storage.report.torn
-    kit.storage.settle()
+    kit.storage.maintenance.settle()
     kit = kit.after_power_cut()
     assert not kit.storage.report.is_suspect
     kit.storage.close()
@@ -305,7 +307,7 @@ def test_a_lost_journal_is_reported_until_the_boot_has_dealt_with_it(tmp_path: P
 def test_a_log_that_lost_synced_frames_refuses_to_open(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie", disks=1)
     kit.add(run(7, 0, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5))
     kit.storage.close()
     kit.sim.unlink(kit.root / "ledger-0/log/0000000001.log")
@@ -320,11 +322,11 @@ def test_what_a_failed_sync_left_readable_is_durable_once_it_is_opened_again(
     kit = StorageKit(tmp_path, DurabilityMode.JOURNAL)
     frames = [run(7, 0), run(7, 1)]
     kit.add(frames[0])
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.sim.fail("sync", pattern="*.log*", times=9)
     kit.add(frames[1])
     with pytest.raises(StorageError, match="cannot sync"):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
     opened = kit.after_kill()
     assert lost(opened, frames) == {}
     cut = opened.after_power_cut()

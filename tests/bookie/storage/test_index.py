@@ -15,10 +15,10 @@ from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import RealDisk
-from bookie.storage.index import Batch, Index, Loss, Tail
-from bookie.storage.ledger_log import Position
+from bookie.storage.index import Batch, Index, LedgerEnd, Loss
+from bookie.storage.index_rows import RunRow, row_of, rows_to_read
+from bookie.storage.log_scan import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow, row_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import DatabaseFile, sqlite_error
 from hypothesis import given, settings
@@ -180,14 +180,14 @@ def test_interleaved_stripes_are_all_found_though_their_rows_begin_far_before(in
 def test_ends_of_ledgers_only_grow(index: Index) -> None:
     commit(index, {1: run(7, 10, 5, lac=9)})
     commit(index, {2: run(7, 0, 2, lac=3)})
-    assert index.tails() == {L7: Tail(EntryId(14), EntryId(9))}
+    assert index.ledger_ends() == {L7: LedgerEnd(EntryId(14), EntryId(9))}
 
 
 def test_a_forgotten_ledger_keeps_its_record_and_nothing_else(index: Index) -> None:
     commit(index, {1: run(7, 0, 5), 2: run(8, 0, 5)})
     tombstone = LedgerRecord(L7, fenced=True, deleted=True)
     index.commit(Batch(records=[tombstone], forget=[L7]), is_readable=everything_is_readable)
-    assert index.all_rows(L7) == [] and list(index.tails()) == [8]
+    assert index.all_rows(L7) == [] and list(index.ledger_ends()) == [8]
     assert index.records() == {L7: tombstone}
 
 
@@ -248,7 +248,7 @@ def test_an_error_within_a_commit_leaves_everything_as_it_was(index: Index) -> N
     rows.add(run(7, 2, 9, recovery=True), Position(1, 6, 100))
     with pytest.raises(StorageError, match="the log is gone"):
         index.commit(Batch(rows=rows.ledgers), is_readable=explode)
-    assert list(index.tails()) == [7] and len(index.all_rows(L7)) == 1
+    assert list(index.ledger_ends()) == [7] and len(index.all_rows(L7)) == 1
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_a_closed_index_says_so(tmp_path: Path) -> None:
     index = Index.open(tmp_path / "index.sqlite", disk=RealDisk())
     index.close()
     with pytest.raises(StorageError, match="closed"):
-        index.tails()
+        index.ledger_ends()
 
 
 def test_a_full_disk_is_told_apart_from_a_failed_one() -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import RealDisk
-from bookie.storage.journal import Journal, RecordKind
-from bookie.storage.journal_records import RECORD_HEADER_BYTES, encode_record, record_at, seed_of
+from bookie.storage.journal import Journal
+from bookie.storage.journal_records import (
+    RECORD_HEADER_BYTES,
+    RecordKind,
+    encode_record,
+    record_at,
+    seed_of,
+)
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.testing.disk import SimDisk
 from hypothesis import given, settings

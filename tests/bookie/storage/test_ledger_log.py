@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from bookie.errors import CorruptError, DiskFullError, FrameError, StorageError
 from bookie.storage.disk import RealDisk
-from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
-from bookie.storage.log_files import HEADER_BYTES
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.log_files import HEADER_BYTES, LogSettings
+from bookie.storage.log_scan import Position
 from bookie.testing.disk import SimDisk
 from log_kit import DIRECTORY, SMALL, LogKit, Notified, frame, reopened
 

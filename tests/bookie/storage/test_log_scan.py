@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import CorruptError
-from bookie.storage.ledger_log import LedgerLog, Position
+from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.log_files import HEADER_BYTES
+from bookie.storage.log_scan import Position
 from bookie.testing.disk import SimDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,8 +9,9 @@ import pytest
 from bookie.errors import StorageError
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.directory import LedgerDirectory
-from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
 from bookie.storage.facts import Suspicion
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import StorageKit, ids, run
 
@@ -27,7 +28,7 @@ def kit(tmp_path: Path) -> Iterator[StorageKit]:
 
 def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, master_key=b"k" * 20))
-    kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
     kit = kit.after_power_cut()
     storage = kit.storage
     assert storage.boundary() == storage.unchecked_boundary() == BOUNDARY
@@ -38,7 +39,7 @@ def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
 
 
 def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit) -> None:
-    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     kit.storage.close()
     for file in (kit.root / "ledger-0").glob("index.sqlite*"):
         file.unlink()
@@ -49,7 +50,7 @@ def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit)
 
 def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, explicit_lac=EntryId(1)))
-    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
     kit = kit.after_power_cut()
     record = kit.storage.record(L7)
     assert kit.storage.report.replayed_records == 1
@@ -58,27 +59,27 @@ def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> No
 
 
 def test_a_cleared_mark_is_cleared_durably_and_a_later_boot_marks_again(kit: StorageKit) -> None:
-    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
     marked = kit.storage.record(L7)
     assert marked is not None
     kit.put(replace(marked, limbo=False, checked_epoch=3))
     kit = kit.after_power_cut()
     assert kit.storage.limbo_ledgers() == []
-    kit.storage.mark(replace(BOUNDARY, epoch=4), [L7], unchecked=False)
+    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [L7], unchecked=False)
     assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
 
 
 def test_marking_may_be_interrupted_between_directories_and_repeated(
     kit: StorageKit,
 ) -> None:
-    kit.storage.mark(Boundary(2, LedgerId(9)), [L7], unchecked=True)
+    kit.storage.maintenance.mark(Boundary(2, LedgerId(9)), [L7], unchecked=True)
     kit.storage._directories[1].index.close()
     with pytest.raises(StorageError):
-        kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+        kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
     kit = kit.after_power_cut()
     found = kit.storage.boundary()
     assert found == BOUNDARY and kit.storage.unchecked_boundary() == BOUNDARY
-    kit.storage.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
     assert kit.storage.limbo_ledgers() == [L7, L8]
     kit.storage.close()
 
@@ -91,10 +92,10 @@ def test_an_interrupted_marking_leaves_the_suspicion_for_the_next_boot(
         directory.write(facts=directory.facts.with_suspicions(found))
     kit.storage._directories[1].index.close()
     with pytest.raises(StorageError):
-        kit.storage.mark(BOUNDARY, [], unchecked=True)
+        kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     kit = kit.after_power_cut()
     assert kit.storage.report.journal_lost
-    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     kit = kit.after_power_cut()
     assert not kit.storage.report.is_suspect
     kit.storage.close()
@@ -102,14 +103,14 @@ def test_an_interrupted_marking_leaves_the_suspicion_for_the_next_boot(
 
 def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: StorageKit) -> None:
     storage = kit.storage
-    storage.mark(BOUNDARY, [], unchecked=True)
+    storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     assert storage.is_unchecked(L7) and not storage.is_unchecked(LedgerId(21))
     assert storage.is_unchecked(LedgerId(1000))
     kit.put(LedgerRecord(L7, checked_epoch=3))
     assert not storage.is_unchecked(L7) and storage.is_unchecked(L8)
-    storage.finish_unchecked(2)
+    storage.maintenance.finish_unchecked(2)
     assert storage.is_unchecked(L8)
-    storage.finish_unchecked(3)
+    storage.maintenance.finish_unchecked(3)
     assert not storage.is_unchecked(L8) and storage.unchecked_boundary() is None
     assert storage.boundary() == BOUNDARY
     assert kit.after_power_cut().storage.unchecked_boundary() is None
@@ -117,7 +118,7 @@ def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: S
 
 def test_a_check_of_an_earlier_boot_does_not_count_for_a_later_one(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, checked_epoch=3))
-    kit.storage.mark(replace(BOUNDARY, epoch=4), [], unchecked=True)
+    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [], unchecked=True)
     assert kit.storage.is_unchecked(L7)
 
 
@@ -125,7 +126,7 @@ def test_marking_a_hundred_thousand_ledgers_takes_a_moment(tmp_path: Path) -> No
     kit = StorageKit(tmp_path / "bookie")
     limbo = [LedgerId(i) for i in range(100_000)]
     began = time.process_time()
-    kit.storage.mark(Boundary(2, LedgerId(100_000)), limbo, unchecked=True)
+    kit.storage.maintenance.mark(Boundary(2, LedgerId(100_000)), limbo, unchecked=True)
     seconds = time.process_time() - began
     assert len(kit.storage.limbo_ledgers()) == 100_000
     assert seconds < 10, "about one second of CPU on the project's machine; no row-wise commits"
@@ -136,9 +137,9 @@ def test_marking_a_hundred_thousand_ledgers_takes_a_moment(tmp_path: Path) -> No
 
 
 def test_losses_add_up_and_are_durable_on_every_disk(kit: StorageKit) -> None:
-    kit.storage.record_loss(L7, ids((3, 4)), reason="all members answered")
-    kit.storage.record_loss(L7, ids((4, 6)), reason="accepted by a person")
-    kit.storage.record_loss(L7, ids((3, 6)), reason="nothing new")
+    kit.storage.maintenance.record_loss(L7, ids((3, 4)), reason="all members answered")
+    kit.storage.maintenance.record_loss(L7, ids((4, 6)), reason="accepted by a person")
+    kit.storage.maintenance.record_loss(L7, ids((3, 6)), reason="nothing new")
     kit = kit.after_power_cut()
     assert kit.storage.loss(L7) == ids((3, 6)) and kit.storage.loss(L8) == ids()
     kept = {loss.reason for d in kit.storage._directories for loss in d.index.losses()}
@@ -152,11 +153,11 @@ def test_losses_add_up_and_are_durable_on_every_disk(kit: StorageKit) -> None:
 
 def test_a_deleted_ledger_leaves_a_fenced_tombstone_and_nothing_else(kit: StorageKit) -> None:
     kit.add(run(7, 0, 5), run(8, 0, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5, lac=4))
-    kit.storage.mark(BOUNDARY, [L7], unchecked=False)
-    kit.storage.record_loss(L7, ids((20, 20)), reason="gone")
-    kit.storage.delete_ledger(L7)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.record_loss(L7, ids((20, 20)), reason="gone")
+    kit.storage.maintenance.delete_ledgers([L7])
     only_a_tombstone_is_left(kit)
     only_a_tombstone_is_left(kit.after_power_cut())
 
@@ -175,7 +176,7 @@ def test_a_deleted_ledger_does_not_come_back_from_log_or_journal(
 ) -> None:
     kit = StorageKit(tmp_path / "bookie", mode)
     kit.add(run(7, 0, 5))
-    kit.storage.delete_ledger(L7)
+    kit.storage.maintenance.delete_ledgers([L7])
     kit = kit.after_kill()
     assert kit.held(7) == ids()
     kit = kit.reopened()
@@ -189,16 +190,16 @@ def test_a5_a_tombstone_gives_way_to_limbo_durably_and_takes_the_entries_back(
 ) -> None:
     kit = StorageKit(tmp_path / "bookie", mode)
     kit.add(run(7, 0, 5), run(8, 0, 5))
-    kit.storage.checkpoint()
-    kit.storage.delete_ledgers([L7])
-    assert kit.storage.revive_ledgers([L7, L8, LedgerId(9)], epoch=4) == 1
+    kit.storage.maintenance.checkpoint()
+    kit.storage.maintenance.delete_ledgers([L7])
+    assert kit.storage.maintenance.revive_ledgers([L7, L8, LedgerId(9)], epoch=4) == 1
     assert kit.held(7) == ids()
     kit = kit.after_power_cut()
     record = kit.storage.record(L7)
     assert record is not None and record.limbo and record.fenced and not record.deleted
     assert kit.storage.limbo_ledgers() == [L7]
     kit.add(run(7, 0, 5, recovery=True))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert kit.after_power_cut().held(7) == ids((0, 4))
 
 
@@ -206,16 +207,16 @@ def test_a5_a_ledger_that_came_back_is_collected_again(kit: StorageKit) -> None:
     kit.add(run(8, 0, 5))
     for _ in range(2):
         kit.add(run(7, 0, 5))
-        kit.storage.delete_ledger(L7)
+        kit.storage.maintenance.delete_ledgers([L7])
         assert kit.storage.record(L7).deleted and kit.held(7) == ids()  # type: ignore[union-attr]
         kit = kit.after_power_cut()
-        assert kit.storage.revive_ledgers([L7], epoch=1) == 1
+        assert kit.storage.maintenance.revive_ledgers([L7], epoch=1) == 1
     assert kit.storage.record(L7).returns == 2  # type: ignore[union-attr]
 
 
 def test_a5_a_boot_that_finds_a_tombstone_named_marks_it_as_any_other(kit: StorageKit) -> None:
-    kit.storage.delete_ledger(L7)
-    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.delete_ledgers([L7])
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
     assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
 
 
@@ -225,9 +226,9 @@ def test_b5_an_add_that_was_ruled_before_the_deletion_and_stored_after_leaves_no
 ) -> None:
     kit = StorageKit(tmp_path / "bookie", mode)
     kit.add(run(7, 0, 5), run(8, 0, 5))
-    kit.storage.delete_ledger(L7)
+    kit.storage.maintenance.delete_ledgers([L7])
     kit.add(run(7, 5, 5))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     only_a_tombstone_is_left(kit)
     kit = kit.reopened()
     only_a_tombstone_is_left(kit)
@@ -247,7 +248,7 @@ def test_deleting_many_ledgers_is_one_transaction_for_each_directory(
 
     monkeypatch.setattr(LedgerDirectory, "forget", counted)
     kit.add(*(run(ledger, 0) for ledger in range(50)))
-    kit.storage.delete_ledgers([LedgerId(i) for i in range(50)])
+    kit.storage.maintenance.delete_ledgers([LedgerId(i) for i in range(50)])
     assert len(commits) == 2 and all(not kit.held(ledger) for ledger in range(50))
 
 

@@ -8,8 +8,9 @@ import pytest
 from bookie.errors import BadRequestError, CorruptError, StorageError
 from bookie.ids import LedgerId
 from bookie.storage.disk import RealDisk
-from bookie.storage.engine import Boundary, DurabilityMode, LedgerRecord
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
+from bookie.storage.records import Boundary, LedgerRecord
 from storage_kit import StorageKit, ids, run
 
 L7, L8 = LedgerId(7), LedgerId(8)
@@ -49,8 +50,8 @@ def stopped(tmp_path: Path) -> Path:
     kit.add(run(8, 0, 5))
     kit.add(run(7, 95, 10))
     kit.put(LedgerRecord(L7, master_key=b"k" * 20))
-    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
-    kit.storage.delete_ledger(L8)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.delete_ledgers([L8])
     kit.storage.close()
     return kit.root
 
@@ -61,7 +62,7 @@ def reopened(root: Path) -> StorageKit:
 
 def test_without_a_log_too_a_rebuild_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie", disk=RealDisk(), disks=1)
-    kit.storage.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
     kit.storage.close()
     index = kit.root / "ledger-0" / "index.sqlite"
     index.rename(index.with_name("index.sqlite.new"))  # the index lost, another one begun
@@ -83,7 +84,7 @@ def test_rows_and_records_come_back_and_the_next_boot_is_told(stopped: Path) -> 
     assert (storage.lac(L7), storage.last_entry_id(L7)) == (90, 104)
     assert storage.limbo_ledgers() == [L7] and storage.boundary() == BOUNDARY
     assert storage.report.index_rebuilt
-    kit.storage.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     storage.close()
     kit = reopened(stopped)
     assert not kit.storage.report.is_suspect

@@ -9,8 +9,9 @@ from bookie.errors import DiskFullError, SettingsError
 from bookie.frames.runs import RunFrame
 from bookie.ids import LedgerId
 from bookie.storage.disk import DiskSpace
-from bookie.storage.engine import DurabilityMode, LedgerRecord
 from bookie.storage.index import Index
+from bookie.storage.modes import DurabilityMode
+from bookie.storage.records import LedgerRecord
 from bookie.storage.space import DirectoryUsage, SpaceMarks, SpaceWatch, shortage
 from storage_kit import KIB, WAIT_S, ScarceDisk, StorageKit, ids, run
 
@@ -59,8 +60,13 @@ def test_a_storage_is_full_from_the_low_mark_on_and_says_so_in_its_usage(kit: St
     seen = []
     for amount in (1 << 30, 63 * KIB, 1 << 30):
         free(kit, amount)
-        kit.storage.checkpoint()
-        seen.append((kit.storage.is_full, {usage.is_full for usage in kit.storage.usage()}))
+        kit.storage.maintenance.checkpoint()
+        seen.append(
+            (
+                kit.storage.maintenance.is_full,
+                {usage.is_full for usage in kit.storage.maintenance.usage()},
+            )
+        )
     assert seen == [(False, {False}), (True, {True}), (False, {False})]
 
 
@@ -74,11 +80,11 @@ def test_a_disk_that_fills_up_refuses_and_keeps_all_it_acknowledged(kit: Storage
             break
         taken += 1
     assert isinstance(answers[0], DiskFullError) and taken > 5
-    assert kit.storage.is_full and kit.storage.failure is None
+    assert kit.storage.maintenance.is_full and kit.storage.maintenance.failure is None
     assert ids((0, taken - 1)) <= kit.held(7)
     free(kit, 1 << 30)
-    kit.storage.checkpoint()
-    kit.storage.compact()
+    kit.storage.maintenance.checkpoint()
+    kit.compact()
     kit = kit.reopened()
     kit.add(run(7, taken))
     assert kit.read(7, 0, taken, bytes_max=1 << 20)[0] == ids((0, taken))
@@ -88,7 +94,7 @@ def test_a_full_disk_still_takes_fences_and_checkpoints(kit: StorageKit) -> None
     kit.add(run(7, 0))
     free(kit, 0)
     kit.put(LedgerRecord(L7, fenced=True))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit = kit.reopened()
     record = kit.storage.record(L7)
     assert record is not None and record.fenced and kit.held(7) == ids((0, 0))
@@ -104,7 +110,7 @@ def test_adds_go_on_by_themselves_once_there_is_space(tmp_path: Path) -> None:
     deadline = time.monotonic() + WAIT_S
     while not is_taken(kit, run(7, 100, fill=b"y" * 6000)):
         assert time.monotonic() < deadline
-        kit.storage.checkpoint()  # the flusher looks for space whenever it syncs
+        kit.storage.maintenance.checkpoint()  # the flusher looks for space whenever it syncs
     kit.end()
 
 
@@ -124,11 +130,11 @@ def test_a_commit_that_met_a_full_disk_is_made_up_for_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(Index, "commit", is_full)
         with pytest.raises(DiskFullError):
-            kit.storage.checkpoint()
-    assert kit.storage.is_full and kit.storage.failure is None
+            kit.storage.maintenance.checkpoint()
+    assert kit.storage.maintenance.is_full and kit.storage.maintenance.failure is None
     kit.add(run(7, 1))
     assert kit.held(7) == ids((0, 1))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     assert len(index.all_rows(L7)) == 2 and index.records()[L7].fenced
     kit.end()
 

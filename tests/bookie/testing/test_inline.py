@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.storage.engine import DurabilityMode, Storage
+from bookie.storage.engine import Storage
+from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
 from bookie.testing.inline import InlineDisk, InlineLoop
 from storage_kit import ids, run, settings
@@ -47,7 +48,7 @@ def test_who_waits_for_durability_gets_it() -> None:
     disk = InlineDisk()
     storage = opened(disk, DurabilityMode.MEMORY)
     storage.add_run(run(1, 0, 3), done=lambda _error: None)
-    storage.checkpoint()
+    storage.maintenance.checkpoint()
     left = disk.power_cut()
     assert isinstance(left, InlineDisk)
     after = opened(left)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bookie.boot.boot import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.lock import FolderInUseError, FolderLock
 from bookie.errors import BootRefusedError
 from bookie.ids import LedgerId

@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from bookie.boot.claim import Claim
-from bookie.boot.consent import FixPlan, FixPolicy, fix_plan
-from bookie.boot.looking import look_at_disks
+from bookie.boot.cookie_fix import FixPlan, FixPolicy, fix_plan
+from bookie.boot.inspection import InspectedDisk, Inspection, inspect_disks
 from bookie.boot.marker import BootMarkers, Marker
 from bookie.boot.marking import list_existing, mark_existing, only_unreadable
 from bookie.boot.takeover import BootSettings, Seen, Takeover, in_thread
-from bookie.boot.verdicts import Decision, DiskVerdict, Found, FoundDisk, Kind, decide
+from bookie.boot.verdicts import Decision, DiskVerdict, Kind, decide
 from bookie.errors import (
     BootRefusedError,
     CorruptError,
@@ -39,11 +39,6 @@ from bookie.storage.disk import Disk
 from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
-
-__all__ = [
-    "Boot", "BootProgress", "BootRecord", "BootSettings", "Booted", "FixPlan", "FixPolicy",
-    "finish_clean_stop",
-]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +72,7 @@ class BootProgress:
     """What the control plane can tell while a boot goes on; changed by `Boot` only."""
 
     step: str = "opening"
-    disks: tuple[FoundDisk, ...] = ()
+    disks: tuple[InspectedDisk, ...] = ()
     verdicts: tuple[DiskVerdict, ...] = ()
     instance_id: str = ""
     plan: FixPlan | None = None
@@ -192,7 +187,7 @@ class Boot:
         stored = await self._store.read_boot(bookie_id) if instance_id else None
         self.progress.disks = disks
         self.progress.instance_id = instance_id or ""
-        found = Found(
+        found = Inspection(
             bookie_id,
             instance_id or "",
             disks,
@@ -201,14 +196,14 @@ class Boot:
         )
         return Seen(found, cookie, stored)
 
-    def _read_disks(self) -> tuple[FoundDisk, ...]:
+    def _read_disks(self) -> tuple[InspectedDisk, ...]:
         directories = self._settings.directories
         for directory in directories:
             self._disk.make_directory(directory)
-        return look_at_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
+        return inspect_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
 
     # Where disks changed, or are new: before anything is written to them
-    async def _get_consent(self, decision: Decision, found: Found) -> None:
+    async def _get_consent(self, decision: Decision, found: Inspection) -> None:
         """By the policy. Until it is given nothing was changed: the old disk may still come back,
         and the journal's records must then be there for it."""
         policy = self._settings.policy
@@ -248,7 +243,7 @@ class Boot:
             await asyncio.sleep(RIVAL_POLL_S)
             began = loop.time()
 
-    async def _note_doubt(self, found: Found, *, holders: Sequence[str]) -> None:
+    async def _note_doubt(self, found: Inspection, *, holders: Sequence[str]) -> None:
         """Should this boot go no further and the old disk come back, what was replayed and trimmed
         meanwhile is missing there: markers of the weakest mode make the next boot check."""
         doubt = Marker(
@@ -300,7 +295,7 @@ class Boot:
         elif storage.unchecked_boundary() is not None:
             listing = await list_ledgers(self._store, self._settings.bookie_id)
         if not reason:
-            await in_thread(storage.settle)
+            await in_thread(storage.maintenance.settle)
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
         if await self._takeover.outlive_former(found, claim) and reason:
@@ -312,7 +307,7 @@ class Boot:
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
 
-    async def _mark_again(self, storage: Storage, found: Found, epoch: int) -> Listing:
+    async def _mark_again(self, storage: Storage, found: Inspection, epoch: int) -> Listing:
         """The former process answered until now, also for ledgers that are younger than the look
         before: what it took of them is not here either."""
         # Should this go no further, who boots next on these disks need not wait for it again.
@@ -351,7 +346,7 @@ class Boot:
 
 
 def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
-    """What of `Found` it says."""
+    """What of `Inspection` it says."""
     if stored is None:
         return {"last_epoch": None}
     return {
@@ -382,7 +377,7 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
     return ""
 
 
-def _has_past(storage: Storage, found: Found) -> bool:
+def _has_past(storage: Storage, found: Inspection) -> bool:
     """A bookie of this id has served before, whatever its disks and cookie say (#4812).
 
     One that has not must not fence anything: writers are about to choose it for ledgers that exist.

@@ -70,4 +70,4 @@ def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
     recovering = frozenset(existing.listing.recovering)
     boundary = Boundary(epoch, existing.limit, extra, recovering)
     limbo = existing.listing.undecided
-    storage.mark(boundary, limbo, unchecked=True)
+    storage.maintenance.mark(boundary, limbo, unchecked=True)

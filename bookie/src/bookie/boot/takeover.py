@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from bookie.boot.claim import Claim, SupersededError, outlasts_s
-from bookie.boot.consent import FixPolicy
+from bookie.boot.cookie_fix import FixPolicy
+from bookie.boot.inspection import InspectedDisk, Inspection
 from bookie.boot.lock import place_of_lock
 from bookie.boot.marker import BootMarkers, Marker
 from bookie.boot.stamps import STAMP_NAME, Stamp, write_stamp
-from bookie.boot.verdicts import Decision, Found, FoundDisk, Kind
+from bookie.boot.verdicts import Decision, Kind
 from bookie.errors import BootRefusedError, MetadataConflictError
 from bookie.ids import BookieId
 from bookie.metadata.store import Cookie, MetadataStore, StoredBoot, Versioned
 from bookie.points import passing
 from bookie.storage.disk import Disk, remove_file
-from bookie.storage.engine import StorageSettings
 from bookie.storage.routing import ROUTING_VERSION
+from bookie.storage.settings import StorageSettings
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class BootSettings:
 class Seen:
     """What the decision rests on, with the versions that later writes must find unchanged."""
 
-    found: Found
+    found: Inspection
     cookie: Versioned[Cookie] | None
     stored: Versioned[StoredBoot] | None
 
@@ -138,7 +139,7 @@ class Takeover:
         passing("boot: epoch in the store, no marker yet")
         return claim
 
-    async def outlive_former(self, found: Found, claim: Claim) -> bool:
+    async def outlive_former(self, found: Inspection, claim: Claim) -> bool:
         """Wait until no process of before can answer as this bookie; False when none could.
 
         The claim is written: from then on none of them is confirmed any more.
@@ -172,7 +173,7 @@ class Takeover:
         passing("boot: the store knows that it serves, its markers may say clean")
         await in_thread(lambda: self.markers.begin(confirmed=generation))
 
-    def former_is_gone(self, found: Found) -> bool:
+    def former_is_gone(self, found: Inspection) -> bool:
         """No process that served as this bookie can still answer: it said so itself, or it held a
         lock that is ours now. One of a version before had no lease that could be outlived."""
         if not found.needs_proof or not found.is_dirty:
@@ -186,7 +187,7 @@ class Takeover:
             for disk, holder in zip(found.disks, self._holders, strict=False)
         )
 
-    def may_be_a_copy(self, found: Found) -> bool:
+    def may_be_a_copy(self, found: Inspection) -> bool:
         """Nothing shows that these are the very disks that the boot before had: neither the name of
         a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
         return found.needs_proof and not all(
@@ -195,7 +196,7 @@ class Takeover:
             if disk.stamp is not None
         )
 
-    def _write_stamps(self, found: Found, epoch: int) -> None:
+    def _write_stamps(self, found: Inspection, epoch: int) -> None:
         uids = tuple(
             disk.volume_uid or (disk.stamp.volume_uid if disk.stamp else "") for disk in found.disks
         )
@@ -214,24 +215,24 @@ class Takeover:
             )
             write_stamp(self._disk, disk.path, stamp)
 
-    def _restore_stamps(self, found: Found) -> None:
+    def _restore_stamps(self, found: Inspection) -> None:
         for disk in found.disks:
             if disk.stamp is not None:
                 write_stamp(self._disk, disk.path, disk.stamp)
             else:
                 remove_file(self._disk, disk.path / STAMP_NAME)
 
-    def _cookie(self, found: Found) -> Cookie:
+    def _cookie(self, found: Inspection) -> Cookie:
         ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
         journal = (str(self._settings.storage.journal_dir),)
         return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
 
 
-def _place_before(disk: FoundDisk) -> str:
+def _place_before(disk: InspectedDisk) -> str:
     return place_of_lock(disk.marker.marker.holder) if disk.marker.marker is not None else ""
 
 
-def is_same_volume(disk: FoundDisk) -> bool:
+def is_same_volume(disk: InspectedDisk) -> bool:
     """The platform names the volume, and it is the one that was stamped."""
     return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
 

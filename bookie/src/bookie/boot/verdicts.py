@@ -7,14 +7,33 @@ ever mended; every other mismatch refuses and says what was found, expected, and
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
-from bookie.boot.found import DiskVerdict, Found, FoundDisk
-from bookie.boot.refusals import cookie_refusals, disk_refusal
+from bookie.boot.inspection import InspectedDisk, Inspection
 from bookie.boot.stamps import Stamp
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.routing import ROUTING_VERSION
 
-__all__ = ["Decision", "DiskVerdict", "Found", "FoundDisk", "Kind", "decide"]
+STRANGE_SHOWN_MAX: Final = 5
+"""How many unknown names a sentence lists."""
+
+
+class DiskVerdict(Enum):
+    """What one directory turned out to be."""
+
+    OK = "ok"
+    NEW = "new"
+    EMPTY = "empty"
+    """No stamp though the bookie is known, or nothing beside the stamp: replaced or wiped."""
+    STALE = "stale"
+    """Ours, but of an older boot or on another volume: a restored snapshot or a cloned volume."""
+    FOREIGN = "foreign"
+    """Of another bookie or cluster, or not a bookie's directory at all."""
+    SWAPPED = "swapped"
+    RESHAPED = "reshaped"
+    """Ours, of another number of directories or routing."""
+    TORN = "torn"
+    """Its stamp cannot be read."""
 
 
 class Kind(Enum):
@@ -43,12 +62,12 @@ class Decision:
 
     @property
     def replaced(self) -> tuple[int, ...]:
-        """Places (in `Found.disks`) of disks that are not the ones stamped last."""
+        """Places (in `Inspection.disks`) of disks that are not the ones stamped last."""
         suspicious = (DiskVerdict.EMPTY, DiskVerdict.STALE)
         return tuple(i for i, verdict in enumerate(self.verdicts) if verdict in suspicious)
 
 
-def decide(found: Found) -> Decision:
+def decide(found: Inspection) -> Decision:
     """The whole boot's decision."""
     verdicts = tuple(_judge(disk, found) for disk in found.disks)
     kind, message = _decide(found, verdicts)
@@ -59,7 +78,7 @@ def decide(found: Found) -> Decision:
     return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
 
 
-def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
+def _judge(disk: InspectedDisk, found: Inspection) -> DiskVerdict:
     stamp = disk.stamp
     if disk.problem:
         return DiskVerdict.TORN
@@ -80,18 +99,18 @@ def _judge(disk: FoundDisk, found: Found) -> DiskVerdict:
     return DiskVerdict.OK if disk.holds_store else DiskVerdict.EMPTY
 
 
-def _moved(disk: FoundDisk, stamp: Stamp) -> bool:
+def _moved(disk: InspectedDisk, stamp: Stamp) -> bool:
     """Our stamp on another volume: a clone, a snapshot, or a volume bound anew."""
     return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
 
 
-def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
+def _decide(found: Inspection, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
     refusals = [
-        disk_refusal(disk, verdict, found)
+        _disk_refusal(disk, verdict, found)
         for disk, verdict in zip(found.disks, verdicts, strict=True)
         if verdict not in (DiskVerdict.OK, DiskVerdict.EMPTY, DiskVerdict.STALE)
     ]
-    refusals += cookie_refusals(found)
+    refusals += _cookie_refusals(found)
     if refusals:
         return Kind.REFUSE, "; ".join(refusals)
     if found.cookie is None:
@@ -108,7 +127,7 @@ def _decide(found: Found, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, str]:
     return (Kind.FIX if changed else Kind.NORMAL), changed
 
 
-def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
+def _change(disk: InspectedDisk, verdict: DiskVerdict, found: Inspection) -> str:
     """One sentence on a disk that is not the one stamped last."""
     place = f"{disk.role} {disk.index} ({disk.path})"
     if verdict is DiskVerdict.EMPTY:
@@ -135,7 +154,7 @@ def _change(disk: FoundDisk, verdict: DiskVerdict, found: Found) -> str:
     )
 
 
-def _previous_mode(found: Found) -> DurabilityMode:
+def _previous_mode(found: Inspection) -> DurabilityMode:
     """What the last boot's acknowledgements meant; the weakest when the markers do not say."""
     markers = [disk.marker for disk in found.disks]
     known = [found.marker for found in markers if found.marker is not None]
@@ -146,3 +165,76 @@ def _previous_mode(found: Found) -> DurabilityMode:
     # A boot that died while it wrote its markers left older ones beside them; neither served since.
     modes = {marker.mode for marker in known}
     return modes.pop() if len(modes) == 1 else DurabilityMode.MEMORY
+
+
+# ---- the sentences of a refused boot: found, expected, safe to do. Nothing was changed yet ------
+def _disk_refusal(disk: InspectedDisk, verdict: DiskVerdict, found: Inspection) -> str:
+    """Why one directory cannot be this bookie's."""
+    if disk.problem:
+        return disk.problem
+    stamp = disk.stamp
+    place = f"{disk.path} is configured as {disk.role} {disk.index} of {found.bookie_id}"
+    if stamp is None:
+        names = ", ".join(disk.strange[:STRANGE_SHOWN_MAX])
+        return (
+            f"{place}; it has no stamp and holds what no bookie wrote ({names}): "
+            "name the right directory, or an empty one"
+        )
+    if verdict is DiskVerdict.SWAPPED:
+        return (
+            f"{place}, but it is stamped as {stamp.role} {stamp.index}: the disks are swapped; "
+            "put each volume back in its place, nothing was changed"
+        )
+    if verdict is DiskVerdict.RESHAPED:
+        return (
+            f"{place} with {found.ledger_directories} ledger directories and routing "
+            f"{ROUTING_VERSION}, but it was stamped with {stamp.ledger_directories} and routing "
+            f"{stamp.routing_version}: the number of ledger directories is fixed for a bookie's "
+            "life; restore the old list, or drain this bookie and start one with another id"
+        )
+    if stamp.bookie_id != found.bookie_id:
+        return (
+            f"{place}, but it is stamped as a disk of bookie {stamp.bookie_id}: it is another "
+            "bookie's volume; give each bookie its own, nothing was changed"
+        )
+    return (
+        f"{place} in cluster {found.instance_id or '(none)'}, but it is stamped for cluster "
+        f"{stamp.instance_id}: the metadata store was reset or is another one; connect this "
+        "bookie to its own metadata store, nothing was changed"
+    )
+
+
+def _cookie_refusals(found: Inspection) -> list[str]:
+    """What in the metadata store contradicts the disks or the settings."""
+    cookie, bookie_id = found.cookie, found.bookie_id
+    if cookie is None:
+        return _missing_cookie(found)
+    if cookie.bookie_id != bookie_id:
+        return [
+            f"the cookie kept for {bookie_id} names bookie {cookie.bookie_id}: it was written by "
+            "hand or by another product; look who wrote it, nothing was changed"
+        ]
+    if cookie.instance_id != found.instance_id:
+        return [
+            f"the cookie of {bookie_id} names cluster {cookie.instance_id}, the metadata "
+            f"store says {found.instance_id or '(none)'}: its instance id was replaced; restore it"
+        ]
+    counts = (len(cookie.journal_dirs), len(cookie.ledger_dirs))
+    if counts != (1, found.ledger_directories):
+        return [
+            f"the cookie of {bookie_id} names {counts[0]} journal and {counts[1]} ledger "
+            f"directories, 1 and {found.ledger_directories} are configured: their number is fixed "
+            "for a bookie's life; restore the old list, or start a bookie with another id"
+        ]
+    return []
+
+
+def _missing_cookie(found: Inspection) -> list[str]:
+    ours = sum(stamp.bookie_id == found.bookie_id for stamp in found.stamps)
+    if not ours:
+        return []
+    return [
+        f"the metadata store has no cookie of {found.bookie_id}, but {ours} of its "
+        f"{len(found.disks)} disks are stamped: the cookie was deleted or the metadata restored "
+        "from before this bookie; restore the cookie, never delete the stamps"
+    ]

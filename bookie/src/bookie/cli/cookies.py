@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import click
 
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPlan, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPlan, FixPolicy
 from bookie.boot.lock import FolderLock
+from bookie.boot.takeover import BootSettings
 from bookie.boot.verdicts import DiskVerdict
 from bookie.cli.common import (
     ask,

@@ -117,10 +117,10 @@ def _index(directory: Path) -> dict[str, Any]:
         return {}
     index = Index.open(path, disk=RealDisk())
     try:
-        records, tails = index.records(), index.tails()
+        records, ends = index.records(), index.ledger_ends()
         facts = DirectoryFacts.decode(index.facts())
         return {
-            "ledgers": len(set(records) | set(tails)),
+            "ledgers": len(set(records) | set(ends)),
             "limbo": sum(record.limbo for record in records.values()),
             "fenced": sum(record.fenced for record in records.values()),
             "losses": len(index.losses()),

@@ -7,10 +7,12 @@ is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, one folder per 
 from contextlib import suppress
 from typing import Final
 
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
 from bookie.errors import UnavailableError
 from bookie.ids import LedgerId
 from bookie.metadata.layout import HIGH_PREFIX, ID_PREFIX, SHORT_ID_END, Paths
-from bookie.metadata.session import NodeExistsError, NoNodeError, ZooKeeperSession
+from bookie.metadata.session import ZooKeeperSession
 
 FIRST_HIGH: Final = 1
 LOW_BITS: Final = 32

@@ -12,6 +12,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final
 
+from kazoo.exceptions import NoNodeError
+
 from bookie.ids import LedgerId
 from bookie.metadata.layout import (
     LONG_SPLIT,
@@ -22,7 +24,7 @@ from bookie.metadata.layout import (
     ledger_id_of,
     marked_ledger,
 )
-from bookie.metadata.session import NoNodeError, ZooKeeperSession
+from bookie.metadata.session import ZooKeeperSession
 
 REQUESTS_AHEAD: Final = 32
 """Requests each level keeps under way before the reader asks for their answers."""

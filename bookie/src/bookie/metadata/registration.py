@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
 from bookie.errors import BookieError, MetadataConflictError, MetadataFormatError
 from bookie.metadata.layout import Paths, bookie_node
 from bookie.metadata.service_info import decode_info, encode_info
-from bookie.metadata.session import (
-    BadVersionError,
-    NodeExistsError,
-    NoNodeError,
-    ZooKeeperSession,
-)
+from bookie.metadata.session import ZooKeeperSession
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo
 
 log = logging.getLogger(__name__)

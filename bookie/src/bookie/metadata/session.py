@@ -1,6 +1,7 @@
 """One ZooKeeper session for asyncio code: the place where kazoo's threads meet the event loop.
 
-The only module that imports kazoo; its errors that are answers are passed on from here.
+The only module that calls kazoo. Its errors that are answers (`ANSWERS`) reach the other modules of
+`metadata` as they are, which import them from `kazoo.exceptions`.
 
 Requests go out in the order they are begun; replies come in on kazoo's threads and are handed over
 by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same session) and
@@ -37,15 +38,6 @@ from kazoo.retry import KazooRetry
 
 from bookie.errors import UnavailableError
 from bookie.metadata.multi_read import MultiRead, Znode
-
-__all__ = [
-    "BadVersionError",
-    "NoNodeError",
-    "NodeExistsError",
-    "NotEmptyError",
-    "ZooKeeperSession",
-    "ZooKeeperSettings",
-]
 
 log = logging.getLogger(__name__)
 

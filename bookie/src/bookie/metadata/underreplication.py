@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from bookie.errors import MetadataFormatError, UnavailableError
 from bookie.ids import BookieId, LedgerId
@@ -23,12 +24,7 @@ from bookie.metadata.bookkeeper_pb2 import (
 from bookie.metadata.layout import Paths
 from bookie.metadata.listing import walk_marks
 from bookie.metadata.multi_read import Znode
-from bookie.metadata.session import (
-    BadVersionError,
-    NodeExistsError,
-    NoNodeError,
-    ZooKeeperSession,
-)
+from bookie.metadata.session import ZooKeeperSession
 from bookie.metadata.store import UnderreplicationMark
 from bookie.metadata.znodes import READS_PER_REQUEST, Znodes
 

@@ -9,9 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
 from bookie.errors import BadRequestError, UnavailableError
 from bookie.metadata.multi_read import NO_NODE, Znode
-from bookie.metadata.session import NoNodeError, NotEmptyError, ZooKeeperSession
+from bookie.metadata.session import ZooKeeperSession
 
 ZNODE_BYTES_MAX: Final = 1_000_000
 """ZooKeeper drops the connection on larger requests (jute.maxbuffer); this leaves room."""

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
 from bookie.errors import (
     MetadataConflictError,
     MetadataFormatError,
@@ -39,13 +41,7 @@ from bookie.metadata.listing import walk_ledgers
 from bookie.metadata.multi_read import Znode
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import decode_info
-from bookie.metadata.session import (
-    BadVersionError,
-    NodeExistsError,
-    NoNodeError,
-    ZooKeeperSession,
-    ZooKeeperSettings,
-)
+from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
 from bookie.metadata.store import BookieInfo, Cookie, StoredBoot, Unreadable, Versioned
 from bookie.metadata.underreplication import ZooKeeperUnderreplication
 from bookie.metadata.znodes import Znodes

@@ -1,15 +1,16 @@
-"""Control plane: gRPC requests to the bookie's own decisions, and their answers to messages.
+"""Control plane over gRPC: turns requests into values for `control.Control`, and its values into
+replies.
 
-Answers from the start of the process. What needs the storage says UNAVAILABLE while it is not open;
-nothing here decides anything: `lifecycle.Bookie` does.
+Answers from the start of the process. What needs the storage says UNAVAILABLE while it is not open.
+Nothing here decides anything: `control` and `marks` do, and know no message.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
+from bookie.boot.boot import BootRecord
 from bookie.errors import (
     BadRequestError,
     BookieError,
@@ -20,8 +21,8 @@ from bookie.errors import (
 )
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.status import Status
-from bookie.server.recheck import Recheck
+from bookie.server.control import Control, DiskFacts, Health
+from bookie.server.marks import Availability, ClearResult, LossRequest
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
@@ -37,89 +38,14 @@ Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """What this bookie holds of one ledger; `lost` from durable loss records."""
-
-    ledger_id: LedgerId
-    status: Status
-    held: EntrySet
-    lost: EntrySet
-    limbo: bool
-    unchecked: bool
-    fenced: bool
-    lac: EntryId
-
-
-@dataclass(frozen=True, slots=True)
-class ClearResult:
-    """The bookie's decision about one mark; `reason` is a word of the proto's list."""
-
-    ledger_id: LedgerId
-    cleared: bool
-    reason: str
-    message: str = ""
-    entries_missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LossRequest:
-    """Entries said to be lost, by whom, and which members answered definitely."""
-
-    ledger_id: LedgerId
-    lost: EntrySet
-    by_person: bool
-    reason: str
-    answered_by: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """One ledger in limbo, or only unchecked."""
-
-    ledger_id: LedgerId
-    limbo: bool
-    boot_epoch: int
-
-
-class ControlledBookie(Protocol):
-    """What the control plane asks of the bookie."""
-
-    def identity(self) -> Identity: ...
-
-    def hear_epoch(self, epoch: int) -> None: ...
-
-    def health(self) -> pb.Health: ...
-
-    async def marked(self, *, include_unchecked: bool) -> Sequence[Marked]: ...
-
-    async def availability(self, ledger_ids: Sequence[LedgerId]) -> Sequence[Availability]: ...
-
-    async def clear(self, ledger_ids: Sequence[LedgerId]) -> Sequence[ClearResult]: ...
-
-    async def record_loss(self, request: LossRequest) -> str: ...
-
-    async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck: ...
-
-    def approve(self, plan_id: str, approved_by: str) -> str: ...
-
-    def approve_collection(self, plan_id: str, approved_by: str) -> str: ...
-
-    async def set_read_only(self, read_only: bool) -> Phase: ...
-
-    async def drain(self, cancel: bool) -> tuple[Phase, int]: ...
-
-    async def flush(self) -> int: ...
-
-
 class AdminServicer(rpc.BookieAdminServicer):
     """One method per rpc; each turns messages into values and back."""
 
-    def __init__(self, bookie: ControlledBookie) -> None:
+    def __init__(self, bookie: Control) -> None:
         self._bookie = bookie
 
     async def GetHealth(self, request: Any, context: Any) -> pb.Health:
-        return self._bookie.health()
+        return _health(await self._bookie.health())
 
     async def ListLimbo(self, request: Any, context: Any) -> pb.ListLimboReply:
         async def work() -> pb.ListLimboReply:
@@ -249,7 +175,7 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
 class AdminServer:
     """Listens on the control plane's port."""
 
-    def __init__(self, bookie: ControlledBookie) -> None:
+    def __init__(self, bookie: Control) -> None:
         self._servicer = AdminServicer(bookie)
         self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch)
         self._server: Any = None
@@ -302,6 +228,74 @@ def _ledger_ids(ids: Sequence[int]) -> list[LedgerId]:
 
 def _phase(phase: Phase) -> Any:
     return pb.Phase.Name(int(phase))
+
+
+def _health(found: Health) -> pb.Health:
+    state, plan, count = found.state, found.plan, found.count
+    health = pb.Health(
+        bookie_id=state.bookie_id,
+        phase=_phase(state.phase),
+        message=state.explanation,
+        limbo_cleared_total=state.traffic.limbo_cleared,
+        entries_total=state.traffic.entries_added,
+        bytes_total=state.traffic.bytes_added,
+        version=found.version,
+        draining=state.is_draining,
+        metadata_rolled_back=state.metadata_rolled_back,
+        collection_held=state.collection_held,
+        collection_plan_id=state.collection_plan,
+        instance_id=found.instance_id,
+        disks=map(_disk, found.disks),
+        limbo_ledgers=found.limbo_ledgers,
+        unchecked_ledgers=found.unchecked_ledgers,
+        losses_recorded=found.losses_recorded,
+    )
+    if plan is not None:
+        health.cookie_fix.CopyFrom(
+            pb.CookieFix(
+                plan_id=plan.plan_id,
+                disk_indexes=plan.disks,
+                description=plan.description,
+                policy=found.fix_policy,
+            )
+        )
+    if found.record is not None:
+        health.boot.CopyFrom(_boot_record(found.record))
+    if count is not None:
+        health.ledgers_counted = True
+        health.ledgers_naming_it, health.counted_at_ms = count.ledgers, count.at_ms
+    return health
+
+
+def _boot_record(record: BootRecord) -> pb.BootRecord:
+    return pb.BootRecord(
+        boot_epoch=record.boot_epoch,
+        clean=record.clean,
+        reason=record.reason,
+        started_at_ms=record.started_at_ms,
+        mode=record.mode.value,
+        previous_mode=record.previous_mode.value if record.previous_mode else "",
+        ledgers_fenced=record.ledgers_fenced,
+        ledgers_in_limbo=record.ledgers_in_limbo,
+        ledgers_unchecked=record.ledgers_unchecked,
+        cookie_fixed=record.cookie_fixed,
+        ledgers_unreadable=record.ledgers_unreadable,
+        unreadable_ledger_ids=record.unreadable,
+    )
+
+
+def _disk(disk: DiskFacts) -> pb.DiskHealth:
+    found, space = disk.found, disk.space
+    return pb.DiskHealth(
+        path=str(found.path),
+        role=found.role,
+        index=found.index,
+        disk_id=found.stamp.disk_id if found.stamp else "",
+        verdict=disk.verdict.value,
+        total_bytes=space.total_bytes,
+        free_bytes=space.free_bytes,
+        volume_uid=found.volume_uid,
+    )
 
 
 def _availability(item: Availability) -> pb.LedgerAvailability:

@@ -38,6 +38,7 @@ class Collector:
     ) -> None:
         self._store = store
         self._storage = storage
+        self._maintenance = storage.maintenance
         self._state = state
         self._rules = rules
         self._clock = clock
@@ -55,7 +56,7 @@ class Collector:
         if verdict.revive:
             epoch = self._state.boot_epoch
             back = await asyncio.to_thread(
-                self._storage.revive_ledgers, verdict.revive, epoch=epoch
+                self._maintenance.revive_ledgers, verdict.revive, epoch=epoch
             )
             log.error("%d collected ledgers exist again: they are in limbo now", back)
         passing("collect: judged, entries not dropped")
@@ -63,7 +64,7 @@ class Collector:
         # A rollback may have come to light meanwhile.
         if not going or self._state.metadata_rolled_back:
             return 0
-        await asyncio.to_thread(self._storage.delete_ledgers, going)
+        await asyncio.to_thread(self._maintenance.delete_ledgers, going)
         log.info("collect %d deleted ledgers, the first is %d", len(going), going[0])
         return len(going)
 

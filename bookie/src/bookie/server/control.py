@@ -1,37 +1,72 @@
 """The bookie as its control plane sees it: health at any time, the rest once it is booted."""
 
+import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bookie.boot.boot import Boot, Booted, BootRecord
-from bookie.boot.verdicts import DiskVerdict, FoundDisk
+from bookie.boot.cookie_fix import FixPlan
+from bookie.boot.inspection import InspectedDisk
+from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import NotReadyError, StorageError
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
-from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
-from bookie.server.marks import Marks
+from bookie.server.marks import Availability, ClearResult, LossRequest, Marked, Marks
 from bookie.server.recheck import Recheck
 from bookie.server.settings import BookieSettings
-from bookie.server.state import BookieState, Phase
-from bookie.storage.disk import RealDisk
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
+from bookie.storage.disk import Disk, DiskSpace
 from bookie.wire.identity import Identity
 
 
-class Control:
-    """Implements `admin.ControlledBookie` over whatever of the bookie exists by now."""
+@dataclass(frozen=True, slots=True)
+class DiskFacts:
+    """One directory as its boot found it, and the space of its disk now."""
 
-    def __init__(self, settings: BookieSettings, state: BookieState) -> None:
+    found: InspectedDisk
+    verdict: DiskVerdict
+    """OK also where none has been given yet."""
+    space: DiskSpace
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What anybody may know of the bookie at any time."""
+
+    state: BookieState
+    """As it is: read it at once."""
+    version: str
+    instance_id: str = ""
+    """Of the cluster whose metadata store its boot has seen; empty before that."""
+    disks: tuple[DiskFacts, ...] = ()
+    """Journal first; none before the boot has looked."""
+    plan: FixPlan | None = None
+    """The cookie fix that waits for a person."""
+    fix_policy: str = ""
+    record: BootRecord | None = None
+    """None until it serves, like the three figures below."""
+    limbo_ledgers: int = 0
+    unchecked_ledgers: int = 0
+    losses_recorded: int = 0
+    count: NamingCount | None = None
+    """Of a drain; None = not counted, never zero."""
+
+
+class Control:
+    """Answers for whatever of the bookie exists by now; `admin` puts it on the wire."""
+
+    def __init__(self, settings: BookieSettings, state: BookieState, disk: Disk) -> None:
         self._settings = settings
         self._state = state
+        self._disk = disk
         self.booted: Booted | None = None
         self._marks: Marks | None = None
         self._announcer: Announcer | None = None
@@ -66,60 +101,57 @@ class Control:
         self._state.hear_epoch(epoch)
 
     # Health
-    def health(self) -> pb.Health:
-        state = self._state
-        health = pb.Health(
-            bookie_id=state.bookie_id,
-            phase=pb.Phase.Name(int(state.phase)),
-            message=state.explanation,
-            limbo_cleared_total=state.traffic.limbo_cleared,
-            entries_total=state.traffic.entries_added,
-            bytes_total=state.traffic.bytes_added,
-            version=product_version(),
-            draining=state.is_draining,
-            metadata_rolled_back=state.metadata_rolled_back,
-            collection_held=state.collection_held,
-            collection_plan_id=state.collection_plan,
-        )
+    async def health(self) -> Health:
+        """What is known by now, of a bookie in any phase."""
+        health = Health(self._state, version=product_version())
         if self.boot is not None:
-            self._add_boot(health, self.boot)
-        if self.booted is not None and self._marks is not None:
-            health.boot.CopyFrom(_boot_record(self.booted.record))
-            health.limbo_ledgers = self._marks.limbo_count
-            health.unchecked_ledgers = self._marks.unchecked_count
-            health.losses_recorded = self._marks.losses_count
-        if self._drain is not None and self._drain.count is not None:
-            _add_count(health, self._drain.count)
-        return health
-
-    def _add_boot(self, health: pb.Health, boot: Boot) -> None:
-        progress = boot.progress
-        health.instance_id = progress.instance_id
-        verdicts = progress.verdicts or tuple(DiskVerdict.OK for _ in progress.disks)
-        for found, verdict in zip(progress.disks, verdicts, strict=True):
-            health.disks.append(_disk_health(found, verdict))
-        if progress.plan is not None:
-            health.cookie_fix.CopyFrom(
-                pb.CookieFix(
-                    plan_id=progress.plan.plan_id,
-                    disk_indexes=progress.plan.disks,
-                    description=progress.plan.description,
-                    policy=self._settings.cookie_fix.policy,
-                )
+            progress = self.boot.progress
+            verdicts = progress.verdicts or tuple(DiskVerdict.OK for _ in progress.disks)
+            health = replace(
+                health,
+                instance_id=progress.instance_id,
+                disks=await asyncio.to_thread(self._disks, progress.disks, verdicts),
+                plan=progress.plan,
+                fix_policy=self._settings.cookie_fix.policy,
             )
+        if self.booted is not None and self._marks is not None:
+            health = replace(
+                health,
+                record=self.booted.record,
+                limbo_ledgers=self._marks.limbo_count,
+                unchecked_ledgers=self._marks.unchecked_count,
+                losses_recorded=self._marks.losses_count,
+            )
+        return replace(health, count=self._drain.count) if self._drain is not None else health
 
-    def gauges(self) -> Gauges:
+    def _disks(
+        self, disks: Sequence[InspectedDisk], verdicts: Sequence[DiskVerdict]
+    ) -> tuple[DiskFacts, ...]:
+        """With their space now, 0 where the file system does not answer. Blocking."""
+        return tuple(
+            DiskFacts(found, verdict, self._space(found.path))
+            for found, verdict in zip(disks, verdicts, strict=True)
+        )
+
+    def _space(self, path: Path) -> DiskSpace:
+        try:
+            return self._disk.space(path)
+        except StorageError:
+            return DiskSpace(0, 0)
+
+    async def gauges(self) -> Gauges:
         """Figures for the metrics."""
         if self.booted is None or self._marks is None:
             return Gauges()
-        record = self.booted.record
+        record, storage = self.booted.record, self.booted.storage
+        usages = await asyncio.to_thread(storage.maintenance.usage)
         return Gauges(
             record.boot_epoch,
             record.clean,
             limbo_ledgers=self._marks.limbo_count,
             unchecked_ledgers=self._marks.unchecked_count,
-            unflushed_bytes=self.booted.storage.unflushed_bytes,
-            free_bytes={str(usage.path): usage.free_bytes for usage in self.booted.storage.usage()},
+            unflushed_bytes=storage.unflushed_bytes,
+            free_bytes={str(usage.path): usage.free_bytes for usage in usages},
         )
 
     # Marks
@@ -152,7 +184,7 @@ class Control:
     async def set_read_only(self, read_only: bool) -> Phase:
         self._ready()
         assert self._announcer is not None
-        self._state.switch_read_only("person", read_only, "a person made it read-only")
+        self._state.switch_read_only(ReadOnlyReason.PERSON, read_only)
         await self._announcer.announce()
         return self._state.phase
 
@@ -172,51 +204,6 @@ class Control:
                 f"{self._state.message or 'try again'}"
             )
         return self._marks
-
-
-def _add_count(health: pb.Health, count: NamingCount) -> None:
-    health.ledgers_counted = True
-    health.ledgers_naming_it = count.ledgers
-    health.counted_at_ms = count.at_ms
-
-
-def _boot_record(record: BootRecord) -> pb.BootRecord:
-    return pb.BootRecord(
-        boot_epoch=record.boot_epoch,
-        clean=record.clean,
-        reason=record.reason,
-        started_at_ms=record.started_at_ms,
-        mode=record.mode.value,
-        previous_mode=record.previous_mode.value if record.previous_mode else "",
-        ledgers_fenced=record.ledgers_fenced,
-        ledgers_in_limbo=record.ledgers_in_limbo,
-        ledgers_unchecked=record.ledgers_unchecked,
-        cookie_fixed=record.cookie_fixed,
-        ledgers_unreadable=record.ledgers_unreadable,
-        unreadable_ledger_ids=record.unreadable,
-    )
-
-
-def _disk_health(found: FoundDisk, verdict: DiskVerdict) -> pb.DiskHealth:
-    total, free = _space(found.path)
-    return pb.DiskHealth(
-        path=str(found.path),
-        role=found.role,
-        index=found.index,
-        disk_id=found.stamp.disk_id if found.stamp else "",
-        verdict=verdict.value,
-        total_bytes=total,
-        free_bytes=free,
-        volume_uid=found.volume_uid,
-    )
-
-
-def _space(path: Path) -> tuple[int, int]:
-    try:
-        space = RealDisk().space(path)
-    except StorageError:
-        return 0, 0
-    return space.total_bytes, space.free_bytes
 
 
 @lru_cache

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from bookie.server.replies import Holder, ReplyRoom
-from bookie.storage.engine import Storage, StoredRead
+from bookie.storage.engine import Storage
+from bookie.storage.reading import StoredRead
 from bookie.wire.native import MESSAGE_BYTES_MAX, ReadRequest
 
 READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2

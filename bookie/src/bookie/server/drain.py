@@ -26,7 +26,7 @@ from bookie.metadata.naming import list_ledgers, named_ids
 from bookie.metadata.store import MetadataStore
 from bookie.server.announce import Announcer
 from bookie.server.marks import Marks
-from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState
+from bookie.server.state import BookieState, ReadOnlyReason
 from bookie.storage.disk import Disk
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Drain:
         await self._announcer.announce()
 
     def _switch(self, is_on: bool) -> None:
-        self._state.switch_read_only(DRAIN_REASON, is_on, DRAIN_WORDS)
+        self._state.switch_read_only(ReadOnlyReason.DRAIN, is_on)
         self._life += 1
         self._due = self.count = None
         log.info("drain %s", "begins" if is_on else "ended")

@@ -46,7 +46,7 @@ class DurableFacts:
         return (
             ledger_id not in self._under_way
             and ledger_id not in self._undurable
-            and self._storage.failure is None
+            and self._storage.maintenance.failure is None
         )
 
     def when_durable(self, ledger_id: LedgerId, then: Done) -> None:
@@ -57,7 +57,7 @@ class DurableFacts:
         if writes:
             writes[-1].append(then)
         else:
-            then(self._storage.failure)
+            then(self._storage.maintenance.failure)
 
     def _written(self, ledger_id: LedgerId, waiting: Waiting, error: StorageError | None) -> None:
         # By identity: a write that finds no room may end before one that waits for its sync.

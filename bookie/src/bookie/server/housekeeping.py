@@ -21,8 +21,8 @@ from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.pacing import Pacing
 from bookie.server.settings import BookieSettings
-from bookie.server.state import DISK_FULL_REASON, BookieState
-from bookie.storage.engine import Storage
+from bookie.server.state import BookieState, ReadOnlyReason
+from bookie.storage.maintenance import Maintenance
 from bookie.storage.space import shortage
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Housekeeping:
     def __init__(
         self,
         settings: BookieSettings,
-        storage: Storage,
+        maintenance: Maintenance,
         store: MetadataStore,
         *,
         marks: Marks,
@@ -65,7 +65,7 @@ class Housekeeping:
         lease: Lease,
     ) -> None:
         self._settings = settings
-        self._storage = storage
+        self._maintenance = maintenance
         self._store = store
         self._marks = marks
         self._state = state
@@ -104,14 +104,16 @@ class Housekeeping:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _checkpoint(self) -> None:
-        await asyncio.to_thread(self._storage.checkpoint)
+        await asyncio.to_thread(self._maintenance.checkpoint)
 
     async def _watch_space(self) -> None:
-        is_full = self._storage.is_full
-        if is_full == (DISK_FULL_REASON in self._state.read_only_reasons):
+        is_full = self._maintenance.is_full
+        if is_full == (ReadOnlyReason.DISK_FULL in self._state.read_only_reasons):
             return
-        words = shortage(await asyncio.to_thread(self._storage.usage))
-        self._state.switch_read_only(DISK_FULL_REASON, is_full, f"too little space: {words}")
+        words = shortage(await asyncio.to_thread(self._maintenance.usage))
+        self._state.switch_read_only(
+            ReadOnlyReason.DISK_FULL, is_full, f"{ReadOnlyReason.DISK_FULL.value}: {words}"
+        )
         log.warning("phase is %s now: %s", self._state.phase.name, words)
         await self._announcer.announce()
 
@@ -136,7 +138,7 @@ class Housekeeping:
     async def _compact(self) -> None:
         # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.
         while True:
-            done = await asyncio.to_thread(self._storage.compact_some)
+            done = await asyncio.to_thread(self._maintenance.compact_some)
             if done is None:
                 return
             await asyncio.sleep(self._pacing.compaction_delay_s(done.bytes_copied))

@@ -4,11 +4,11 @@ The probes answer from the start of the process and never depend on limbo: a boo
 alive, and a bookie in limbo is ready (DESIGN.md 4, boot step 6).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -29,16 +29,20 @@ class Gauges:
     free_bytes: Mapping[str, int] | None = None
 
 
+MeasureGauges = Callable[[], Awaitable[Gauges]]
+"""Asks the disks, hence not in the event loop's thread."""
+
+
 class BookieCollector(Collector):
     """Turns the state into metrics when they are asked for; nothing is counted twice."""
 
-    def __init__(self, state: BookieState, gauges: Callable[[], Gauges]) -> None:
+    def __init__(self, state: BookieState, gauges: Gauges) -> None:
         self._state = state
         self._gauges = gauges
 
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
-        yield from self._levels(self._gauges())
+        yield from self._levels(self._gauges)
 
     def _counters(self) -> Iterable[Metric]:
         traffic = self._state.traffic
@@ -103,10 +107,9 @@ class BookieCollector(Collector):
 class ProbeServer:
     """The HTTP port of one bookie."""
 
-    def __init__(self, state: BookieState, gauges: Callable[[], Gauges]) -> None:
+    def __init__(self, state: BookieState, gauges: MeasureGauges) -> None:
         self._state = state
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(BookieCollector(state, gauges))
+        self._gauges = gauges
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -129,7 +132,7 @@ class ProbeServer:
             await self._runner.cleanup()
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        body = generate_latest(self._registry)
+        body = generate_latest(BookieCollector(self._state, await self._gauges()))
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     async def _healthz(self, _request: web.Request) -> web.Response:

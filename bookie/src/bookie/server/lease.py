@@ -4,7 +4,7 @@ Each turn writes the bookie's claim by compare-and-set: it happens only while th
 own, so that a process which booted as the same bookie is noticed by the very write that would have
 prolonged this one's right. The lease runs from before the write was begun, by this machine's clock,
 which goes on while it sleeps. Another process that claims the bookie without proof that this one is
-gone waits for longer than a lease before it serves (`storage.takeover`), measured by its own clock:
+gone waits for longer than a lease before it serves (`boot.takeover`), measured by its own clock:
 no two clocks are compared.
 
 A lease outlives an ordinary outage of the metadata store. When it has run out the bookie takes no

@@ -16,9 +16,11 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from bookie.boot.boot import Boot, Booted, BootSettings, FixPolicy, finish_clean_stop
+from bookie.boot.boot import Boot, Booted, finish_clean_stop
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.lock import FolderInUseError, FolderLock
+from bookie.boot.takeover import BootSettings
 from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
@@ -32,7 +34,7 @@ from bookie.server.control import Control
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.housekeeping import Ends, Housekeeping
-from bookie.server.http import Gauges, ProbeServer
+from bookie.server.http import MeasureGauges, ProbeServer
 from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
@@ -42,11 +44,11 @@ from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings, Limits
-from bookie.server.state import DRAIN_REASON, DRAIN_WORDS, BookieState, Phase, boot_time
+from bookie.server.state import BookieState, Phase, ReadOnlyReason, boot_time
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.engine import StorageSettings
+from bookie.storage.settings import StorageSettings
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ class Listener(Protocol):
 
 
 class HeldLock(Protocol):
-    """See storage.lock.FolderLock."""
+    """See boot.lock.FolderLock."""
 
     def acquire(self) -> None: ...
 
@@ -89,7 +91,7 @@ class Host:
 
     open_metadata: OpenMetadata = open_store
     admin: Callable[[Control], Listener] = _admin_server
-    probes: Callable[[BookieState, Callable[[], Gauges]], Listener] = ProbeServer
+    probes: Callable[[BookieState, MeasureGauges], Listener] = ProbeServer
     lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
     clock: Callable[[], float] = boot_time
 
@@ -128,7 +130,7 @@ class Bookie:
         self._failure: StorageError | None = None
         self._exit_code = ExitCode.CLEAN
         self._loop = asyncio.get_running_loop()
-        self.control = Control(settings, self.state)
+        self.control = Control(settings, self.state, self._disk)
         self.ports: dict[str, int] = {}
         self._runtime = RuntimeFile(
             settings.runtime_file, settings.bookie_id, self.control.started_at_ms, self.ports
@@ -162,7 +164,7 @@ class Bookie:
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
-            self._runtime.write_unless_taken()
+            await asyncio.to_thread(self._runtime.write_unless_taken)
             yield
         finally:
             await admin.stop()
@@ -196,10 +198,10 @@ class Bookie:
             if lock is None:
                 is_refused = self.state.phase is Phase.REFUSED
                 return ExitCode.REFUSED if is_refused else ExitCode.CLEAN
-            self._runtime.write()
+            await asyncio.to_thread(self._runtime.write)
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
-                self.state.switch_read_only(DRAIN_REASON, True, DRAIN_WORDS)
+                self.state.switch_read_only(ReadOnlyReason.DRAIN, True)
             store = await self._patiently(lambda: self._host.open_metadata(self._settings.metadata))
             if store is None:
                 return ExitCode.CLEAN
@@ -329,7 +331,7 @@ class Bookie:
         if await self._patiently(lease.confirm) is None:
             return
         servers = await self._open_data_ports(operations, sessions)
-        self._runtime.write()
+        await asyncio.to_thread(self._runtime.write)
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports,
             boot_epoch=state.boot_epoch, rack=self._settings.rack,
@@ -343,7 +345,7 @@ class Bookie:
             clock=self._loop.time, first_fences=first_fences,
         )  # fmt: skip
         housekeeping = Housekeeping(
-            self._settings, booted.storage, store,
+            self._settings, booted.storage.maintenance, store,
             marks=marks, state=state, announcer=announcer, drain=drain, collector=collector,
             pacing=pacing, lease=lease,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from bookie.errors import (
     StorageError,
     UnavailableError,
 )
-from bookie.ids import BookieId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.naming import list_ledgers, named_ids
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
@@ -24,7 +24,6 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.admin import Availability, ClearResult, LossRequest, Marked
 from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
 from bookie.storage.engine import Storage
@@ -33,6 +32,51 @@ from bookie.storage.records import LedgerRecord
 log = logging.getLogger(__name__)
 
 CLEARS_AT_ONCE_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """What this bookie holds of one ledger; `lost` from durable loss records."""
+
+    ledger_id: LedgerId
+    status: Status
+    held: EntrySet
+    lost: EntrySet
+    limbo: bool
+    unchecked: bool
+    fenced: bool
+    lac: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class ClearResult:
+    """The bookie's decision about one mark; `reason` is a word of the proto's list."""
+
+    ledger_id: LedgerId
+    cleared: bool
+    reason: str
+    message: str = ""
+    entries_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LossRequest:
+    """Entries said to be lost, by whom, and which members answered definitely."""
+
+    ledger_id: LedgerId
+    lost: EntrySet
+    by_person: bool
+    reason: str
+    answered_by: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """One ledger in limbo, or only unchecked."""
+
+    ledger_id: LedgerId
+    limbo: bool
+    boot_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +98,7 @@ class Marks:
         unchecked: set[LedgerId],
     ) -> None:
         self._storage = storage
+        self._maintenance = storage.maintenance
         self._store = store
         self._bookie_id = bookie_id
         self._state = state
@@ -81,8 +126,12 @@ class Marks:
 
     async def flush(self) -> int:
         """A checkpoint; the bytes of all log files after it."""
-        await asyncio.to_thread(self._storage.checkpoint)
-        return sum(usage.log_bytes for usage in self._storage.usage())
+
+        def work() -> int:
+            self._maintenance.checkpoint()
+            return sum(usage.log_bytes for usage in self._maintenance.usage())
+
+        return await asyncio.to_thread(work)
 
     def marked(self, *, include_unchecked: bool) -> list[Marked]:
         """Marked ledgers in rising order."""
@@ -110,7 +159,7 @@ class Marks:
         forgot = limbo or unchecked or not self._state.look_at_lease()
         try:
             held = await asyncio.to_thread(self._storage.held, ledger_id)
-            lost = await asyncio.to_thread(self._storage.loss, ledger_id)
+            lost = self._storage.loss(ledger_id)
             status = self._presence(record, held, forgot=forgot)
         except StorageError as error:
             log.error("availability of ledger %d: %s", ledger_id, error)
@@ -150,7 +199,7 @@ class Marks:
             judged += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
         going = [item.ledger_id for item in judged if item.verdict.may_clear]
         if going:
-            await asyncio.to_thread(self._storage.checkpoint)
+            await asyncio.to_thread(self._maintenance.checkpoint)
             passing("clear: copies synced, mark not cleared")
             await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
             log.info("cleared the marks of %d ledgers", len(going))
@@ -163,7 +212,6 @@ class Marks:
         try:
             metadata = await self._read(ledger_id)
             held = await asyncio.to_thread(self._storage.held, ledger_id)
-            lost = await asyncio.to_thread(self._storage.loss, ledger_id)
         except UnavailableError as error:
             return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error)))
         except MetadataFormatError as error:
@@ -174,7 +222,7 @@ class Marks:
             metadata,
             self._bookie_id,
             held=held,
-            lost=lost,
+            lost=self._storage.loss(ledger_id),
             in_limbo=record.limbo,
             was_recovering=self._was_recovering(ledger_id),
         )
@@ -241,7 +289,7 @@ class Marks:
             return refusal
         who = "a person" if request.by_person else "all members answered"
         await asyncio.to_thread(
-            self._storage.record_loss,
+            self._maintenance.record_loss,
             request.ledger_id,
             request.lost,
             reason=f"{who}: {request.reason}",
@@ -281,7 +329,7 @@ class Marks:
         if late or any(boundary.covers(ledger_id) for ledger_id in pending):
             return False
         passing("clear: boundary not lifted yet")
-        await asyncio.to_thread(self._storage.finish_unchecked, boundary.epoch)
+        await asyncio.to_thread(self._maintenance.finish_unchecked, boundary.epoch)
         return True
 
     def _tell_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:

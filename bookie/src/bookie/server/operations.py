@@ -40,8 +40,9 @@ from bookie.server.pacing import Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import BookieState, Phase
 from bookie.server.waits import LacWaits
-from bookie.storage.engine import Boundary, Storage, StoredRead
-from bookie.storage.records import LedgerRecord
+from bookie.storage.engine import Storage
+from bookie.storage.reading import StoredRead
+from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.space import DirectoryUsage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
@@ -417,7 +418,9 @@ class Operations:
             self._waiting[asker] = None
             return False
         self._reads.begin(asker)
-        self._reads.ask(self._storage.checkpoint, then=partial(self._forced, asker, then))
+        self._reads.ask(
+            self._storage.maintenance.checkpoint, then=partial(self._forced, asker, then)
+        )
         return True
 
     def _forced(self, asker: Asker, then: Then, syncing: "asyncio.Future[None]") -> None:
@@ -435,7 +438,7 @@ class Operations:
             self._waiting[asker] = None
             return False
         self._reads.begin(asker)
-        self._reads.ask(self._storage.usage, then=partial(self._measured, asker, then))
+        self._reads.ask(self._storage.maintenance.usage, then=partial(self._measured, asker, then))
         return True
 
     def _measured(
@@ -459,7 +462,7 @@ class Operations:
         """A disk's error is an unknown outcome to the client, and the end of this bookie (R7)."""
         status = Status.READ_ONLY if isinstance(error, DiskFullError) else Status.IO_ERROR
         self._refuse_for(then, status, str(error))
-        if isinstance(error, StorageError) and self._storage.failure is not None:
+        if isinstance(error, StorageError) and self._storage.maintenance.failure is not None:
             self.on_storage_failure(error)
 
     def _refuse(self, then: Then, status: Status, ledger_id: LedgerId) -> None:

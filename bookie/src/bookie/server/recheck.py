@@ -61,10 +61,10 @@ async def recheck(
     except MetadataFormatError as error:
         return Recheck(message=str(error))
     # Of several copies of an id only the first stays: from here on there is one of each.
-    await asyncio.to_thread(storage.checkpoint)
+    await asyncio.to_thread(storage.maintenance.checkpoint)
     wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)
     if wrong:
-        await asyncio.to_thread(storage.reject, ledger_id, wrong)
+        await asyncio.to_thread(storage.maintenance.reject, ledger_id, wrong)
         log.error("ledger %d: %d copies with a wrong digest rejected", ledger_id, len(wrong))
     return Recheck(wrong)
 

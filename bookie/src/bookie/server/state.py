@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final
 
 from bookie.protocol.status import Status
@@ -18,19 +18,22 @@ from bookie.wire.identity import Identity
 
 log = logging.getLogger(__name__)
 
-LEASE_LOST: Final = (
-    "the metadata store has not confirmed for long that this process is the bookie; another may "
-    "have taken its place"
-)
-DISK_FULL_REASON: Final = "disk-full"
-DRAIN_REASON: Final = "drain"
-DRAIN_WORDS: Final = "its ledgers are to be moved away"
-LEASE_REASON: Final = "lease"
-
 
 def boot_time() -> float:
     """Seconds since this machine booted, those included in which it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class ReadOnlyReason(Enum):
+    """Why adds are refused; the value is what people read, unless `switch_read_only` says more."""
+
+    PERSON = "a person made it read-only"
+    DRAIN = "its ledgers are to be moved away"
+    DISK_FULL = "too little space"
+    LEASE = (
+        "the metadata store has not confirmed for long that this process is the bookie; another "
+        "may have taken its place"
+    )
 
 
 class Phase(IntEnum):
@@ -48,11 +51,12 @@ class Phase(IntEnum):
     @property
     def serves(self) -> bool:
         """The data port is open."""
-        return self in _SERVING
+        return self in _PORTS_OPEN
 
 
 _WRITABLE: Final = Phase.SERVING
-_SERVING: Final = (_WRITABLE, Phase.READ_ONLY, Phase.DRAINING)
+"""Compared at every add: a module's global costs less than a member of an enum."""
+_PORTS_OPEN: Final = (_WRITABLE, Phase.READ_ONLY, Phase.DRAINING)
 
 
 @dataclass(slots=True)
@@ -109,9 +113,9 @@ class BookieState:
     tombstones: int = 0
     """Collected ledgers, by the last look."""
     traffic: Traffic = field(default_factory=Traffic)
-    read_only_reasons: dict[str, str] = field(default_factory=dict)
-    """Why adds are refused now: `person`, `drain`, `disk-full` or `lease`, each with a sentence for
-    people; empty = writable."""
+    read_only_reasons: dict[ReadOnlyReason, str] = field(default_factory=dict)
+    """Why adds are refused now, each with a sentence for people; empty = writable. Changed by
+    `switch_read_only` alone."""
     clock: Callable[[], float] = boot_time
     """Seconds of this machine alone; runs on while it sleeps."""
     lease_until: float = math.inf
@@ -127,8 +131,9 @@ class BookieState:
         """Asked whenever bytes come: a process that slept must not answer as if it had not."""
         if self.is_leased and self.clock() >= self.lease_until:
             self.is_leased = False
-            self.switch_read_only(LEASE_REASON, True, LEASE_LOST)
-            self.message = "serving what is here, denying nothing: " + LEASE_LOST
+            self.switch_read_only(ReadOnlyReason.LEASE, True)
+            why = self.read_only_reasons[ReadOnlyReason.LEASE]
+            self.message = f"serving what is here, denying nothing: {why}"
             log.warning("%s", self.message)
         return self.is_leased
 
@@ -137,7 +142,7 @@ class BookieState:
         self.lease_until = until
         if not self.is_leased:
             self.is_leased, self.message = True, ""
-            self.switch_read_only(LEASE_REASON, False)
+            self.switch_read_only(ReadOnlyReason.LEASE, False)
             log.info("the metadata store confirmed this bookie again")
         self.look_at_lease()
 
@@ -157,17 +162,17 @@ class BookieState:
 
     @property
     def is_draining(self) -> bool:
-        return DRAIN_REASON in self.read_only_reasons
+        return ReadOnlyReason.DRAIN in self.read_only_reasons
 
     @property
     def explanation(self) -> str:
         """What people should know of the phase: what went wrong last, or why adds are refused."""
         return self.message or "; ".join(self.read_only_reasons.values())
 
-    def switch_read_only(self, reason: str, is_on: bool, words: str = "") -> None:
+    def switch_read_only(self, reason: ReadOnlyReason, is_on: bool, words: str = "") -> None:
         """Set or drop one reason to refuse normal adds; `words`: it, as people should read it."""
         if is_on:
-            self.read_only_reasons[reason] = words or reason
+            self.read_only_reasons[reason] = words or reason.value
         else:
             self.read_only_reasons.pop(reason, None)
         self.settle_phase()
@@ -180,3 +185,10 @@ class BookieState:
             self.phase = Phase.DRAINING
         else:
             self.phase = Phase.READ_ONLY if self.read_only_reasons else Phase.SERVING
+        self._check()
+
+    def _check(self) -> None:
+        """At the end of each change while it serves; in the event loop's thread."""
+        assert self.phase.serves and self.is_draining is (self.phase is Phase.DRAINING)
+        assert self.is_writable is not bool(self.read_only_reasons)
+        assert self.is_leased is (ReadOnlyReason.LEASE not in self.read_only_reasons)

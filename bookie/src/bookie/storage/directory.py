@@ -23,10 +23,12 @@ from bookie.points import passing
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
-from bookie.storage.index import INDEX_NAME, Batch, Index, Loss, Tail
-from bookie.storage.ledger_log import LedgerLog, LogSettings, Position
+from bookie.storage.index import INDEX_NAME, Batch, Index, LedgerEnd, Loss
+from bookie.storage.index_rows import RunRow, entries_of, row_from, row_of, rows_to_read
+from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.log_files import LogSettings
+from bookie.storage.log_scan import Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow, entries_of, row_from, row_of, rows_to_read
 from bookie.storage.reading import RangeRead, StoredRead, cut, part_of, read_frame
 from bookie.storage.records import LedgerRecord
 
@@ -57,11 +59,24 @@ class LedgerDirectory:
         self.log: Final = log
         self._lock = lock
         self._active = Memtable()
+        """Rows added since the last capture."""
         self._frozen: Memtable | None = None
+        """Rows that a checkpoint is committing, or has failed to; None between two of them."""
         self.facts = DirectoryFacts.decode(index.facts())
-        self._tails = index.tails()
+        """As in the index; changed by one commit at a time (`Maintenance._committing`)."""
+        self._ends = index.ledger_ends()
+        """Of every ledger with a row in memory or index."""
         self.has_garbage = True
         """Frames may have died since the last compaction (after an open: unknown)."""
+
+    def _check(self) -> None:
+        """Locked. Looks at every row in memory: for tests."""
+        for table in filter(None, (self._active, self._frozen)):
+            assert table.count == sum(len(rows.rows) for rows in table.ledgers.values())
+            for ledger_id, rows in table.ledgers.items():
+                end = self._ends[ledger_id]
+                assert rows.last <= end.last and rows.lac <= end.lac
+                assert rows.rows == sorted(rows.rows)
 
     @classmethod
     def open(
@@ -161,13 +176,13 @@ class LedgerDirectory:
 
     def _put(self, ledger_id: LedgerId, row: RunRow, lac: EntryId) -> None:
         self._active.put(ledger_id, row, lac)
-        tail = self._tails.get(ledger_id)
-        if tail is None:
-            tail = self._tails[ledger_id] = Tail()
-        if row.last > tail.last:
-            tail.last = EntryId(row.last)
-        if lac > tail.lac:
-            tail.lac = lac
+        end = self._ends.get(ledger_id)
+        if end is None:
+            end = self._ends[ledger_id] = LedgerEnd()
+        if row.last > end.last:
+            end.last = EntryId(row.last)
+        if lac > end.lac:
+            end.lac = lac
 
     @property
     def pending_rows(self) -> int:
@@ -180,12 +195,12 @@ class LedgerDirectory:
         frozen = self._frozen
         return self._active.count + (frozen.count if frozen is not None else 0)
 
-    def tail(self, ledger_id: LedgerId) -> Tail | None:
+    def end_of(self, ledger_id: LedgerId) -> LedgerEnd | None:
         """Cheap; from any thread."""
-        return self._tails.get(ledger_id)
+        return self._ends.get(ledger_id)
 
     def ledger_ids(self) -> list[LedgerId]:
-        return list(self._tails)
+        return list(self._ends)
 
     # ---- reading --------------------------------------------------------------------------------
 
@@ -333,7 +348,7 @@ class LedgerDirectory:
                 self._active.drop(ledger_id)
                 if self._frozen is not None:
                     self._frozen.drop(ledger_id)
-                self._tails.pop(ledger_id, None)
+                self._ends.pop(ledger_id, None)
 
     def close(self) -> None:
         """Ends the log (flush, sync) and closes the index; raises the first failure."""

@@ -4,10 +4,12 @@ server -> `Storage` -> journal + one `LedgerDirectory` per disk (log, memtable, 
 
 What makes an add durable is the mode's matter (`modes`); what is visible is always the same: an
 entry from the moment `add_run` takes it, a record from the moment `put_record` is called. What
-makes it durable for good, and all else that blocks, is `upkeep`.
+makes it durable for good, and all else that blocks but reads, is `maintenance`, which callers hold
+themselves (`Storage.maintenance`).
 
 Thread rules: `add_run`, `put_record` and all callbacks belong to the event loop's thread; methods
-said to block may run in any other. One lock guards the state in memory, never held over a disk.
+said to block may run in any other. One lock guards the state in memory, never held over a disk; the
+order of all locks is in `maintenance`.
 """
 
 import logging
@@ -20,13 +22,13 @@ from bookie.frames.runs import LoneRun, RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.acks import AckQueue, Done
-from bookie.storage.background import Aside
-from bookie.storage.collect import CompactReport
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.journal import Journal, RecordKind
+from bookie.storage.journal import Journal
+from bookie.storage.journal_records import RecordKind
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.ledgers import Known, Ledgers
+from bookie.storage.maintenance import Captured, Maintenance, close_all
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.progress import CallSoon, Progress
@@ -34,13 +36,6 @@ from bookie.storage.reading import StoredRead
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
-from bookie.storage.space import DirectoryUsage, SpaceWatch
-from bookie.storage.upkeep import Upkeep, close_all
-
-__all__ = [
-    "Boundary", "CompactReport", "DirectoryUsage", "Done", "DurabilityMode", "LedgerRecord",
-    "OpenReport", "Storage", "StorageSettings", "StoredRead",
-]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +55,14 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
-        # Asked at every add, and a member of an enum is dear to name.
+        # Asked at every add: looking up a member of an enum costs a dict access.
         self._acks_from_memory = settings.mode is DurabilityMode.MEMORY
+        """An add is acknowledged as soon as it is in memory."""
         self._journals = settings.mode is DurabilityMode.JOURNAL
-        self._disk = disk
+        """An add waits for its record in the journal; with neither, for a sync of its log."""
         self._progress = progress
         self._lock = lock
+        """Guards everything below but `maintenance`; see there for the order of locks."""
         self._directories = directories
         self._journal = journal
         self._ledgers = Ledgers()
@@ -74,24 +71,23 @@ class Storage:
         self._lone_rows_max = settings.checkpoint_rows - 1
         """Below it an add of one entry brings no checkpoint forward; 0 after a failure."""
         self._log_acks: list[AckQueue[tuple[int, int]]] = [AckQueue() for _ in directories]
+        """By directory, adds that wait until their log is synced to (file id, offset)."""
         self._journal_acks: AckQueue[int] = AckQueue()
+        """Records and adds that wait until the journal is synced to their number."""
         self._unwritten: dict[LedgerId, list[Done]] = {}
         """Changed records that found no room in the journal yet, and who waits for them."""
         self._starved = False
-        self._early: Aside | None = None
-        self._spaces = [
-            SpaceWatch(path, disk=disk, marks=settings.space, file_bytes=file_bytes)
-            for path, file_bytes in [
-                (settings.journal_dir, settings.journal_file_bytes),
-                *((path, settings.log_file_bytes) for path in settings.ledger_dirs),
-            ]
-        ]
-        self._upkeep = Upkeep(
-            directories, journal=journal, ledgers=self._ledgers, lock=lock, progress=progress,
-            spaces=self._spaces,
-        )  # fmt: skip
+        """An add was refused since `on_room` was called last."""
+        self.unflushed_bytes = 0
+        """Bytes of runs taken since the last capture: in memory mode, what a kill may lose."""
+        self.maintenance: Final = Maintenance(
+            settings, disk, directories, journal, self._ledgers, lock, progress, self._capture
+        )
+        """Checkpoints, marks, deletions, space: for callers to hold, off the event loop."""
         self.report = OpenReport()
+        """What the open found; never changes."""
         self.on_room: Callable[[], None] = lambda: None
+        """Called in the event loop when a refused add may be tried again."""
         progress.on_progress = self._on_progress
 
     @classmethod
@@ -134,11 +130,11 @@ class Storage:
             journal=self._journal,
             ledgers=self._ledgers,
             directory_of=self._directory_of,
-            commit=self._upkeep.commit,
+            commit=self.maintenance.commit,
             rows_max=self._settings.checkpoint_rows,
         )
         self.report = opening.run()
-        self._upkeep.checkpoint()
+        self.maintenance.checkpoint()
 
     def _directory_of(self, ledger_id: LedgerId) -> LedgerDirectory:
         return self._directories[route(ledger_id, len(self._directories))]
@@ -193,22 +189,6 @@ class Storage:
         """True when an unclean boot left this ledger to be checked and that has not ended."""
         return self._ledgers.is_unchecked(ledger_id)
 
-    def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, unchecked: bool) -> None:
-        """Fences all under `boundary` and puts `limbo` in limbo, durable in every directory when
-        it returns; with `unchecked`, all under the boundary is to be checked as well.
-
-        Blocking; may be repeated after a crash in the middle (S26). Settles what the open reported.
-        """
-        self._upkeep.mark(boundary, limbo, unchecked=unchecked)
-
-    def settle(self) -> None:
-        """The boot has dealt with what `report` found: the next open need not say it again."""
-        self._upkeep.settle()
-
-    def finish_unchecked(self, epoch: int) -> None:
-        """Every ledger under the unchecked boundary of `epoch` (or before) is checked. Blocking."""
-        self._upkeep.finish_unchecked(epoch)
-
     # ---- entries --------------------------------------------------------------------------------
 
     def add_run(self, frame: RunFrame, *, done: Done) -> bool:
@@ -223,14 +203,15 @@ class Storage:
                 taken = self._add(index, frame, done)
                 self._starved = self._starved or not taken
         except StorageError as error:
-            self._upkeep.is_short |= isinstance(error, DiskFullError)
+            if isinstance(error, DiskFullError):
+                self.maintenance.note(error)
             self._call_later([(done, error)])
             return True
         if (
             self._directories[index].pending_rows >= self._settings.checkpoint_rows
-            or self._upkeep.unflushed_bytes >= self._settings.checkpoint_bytes
+            or self.unflushed_bytes >= self._settings.checkpoint_bytes
         ):
-            self._hasten()
+            self.maintenance.hasten()
         if taken and self._acks_from_memory:
             done(None)
         return taken
@@ -241,12 +222,12 @@ class Storage:
         False: nothing happened; `add_run` takes it, refuses it or says what is wrong. So it always
         is but in memory mode, and now and then there: when a file is full, a checkpoint is due.
         """
-        upkeep, size = self._upkeep, len(run.frame)
+        size = len(run.frame)
         if (
             not self._acks_from_memory
-            or upkeep.own_failure is not None
+            or self.maintenance.own_failure is not None
             or self._journal.failure() is not None
-            or upkeep.unflushed_bytes + size >= self._settings.checkpoint_bytes
+            or self.unflushed_bytes + size >= self._settings.checkpoint_bytes
         ):
             return False
         directory = self._directory_of(run.ledger_id)
@@ -255,14 +236,14 @@ class Storage:
                 run, pending_max=self._lone_rows_max, rows_max=self._settings.rows_max
             ):
                 return False
-            upkeep.unflushed_bytes += size
+            self.unflushed_bytes += size
         return True
 
     def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
         """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
-        directory, upkeep = self._directories[index], self._upkeep
-        if upkeep.own_failure is not None:
-            raise upkeep.own_failure  # those of the streams come from their appends
+        directory = self._directories[index]
+        if (failure := self.maintenance.own_failure) is not None:
+            raise failure  # those of the streams come from their appends
         if frame.is_recovery and directory.keeps(frame):
             self._acknowledge_kept(directory.log, index, done)
             return True
@@ -273,7 +254,7 @@ class Storage:
         position = directory.add(frame)
         if position is None:
             return False
-        upkeep.unflushed_bytes += position.length
+        self.unflushed_bytes += position.length
         if self._acks_from_memory:
             return True
         if self._journals:
@@ -299,15 +280,15 @@ class Storage:
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
         """The highest id held; -1 = none. From memory."""
-        tail = self._directory_of(ledger_id).tail(ledger_id)
-        return tail.last if tail is not None else NO_ENTRY
+        end = self._directory_of(ledger_id).end_of(ledger_id)
+        return end.last if end is not None else NO_ENTRY
 
     def lac(self, ledger_id: LedgerId) -> EntryId:
         """The highest LAC seen, in runs or explicit; -1 = none. From memory."""
-        tail = self._directory_of(ledger_id).tail(ledger_id)
+        end = self._directory_of(ledger_id).end_of(ledger_id)
         record = self._ledgers.records.get(ledger_id)
         return max(
-            tail.lac if tail is not None else NO_ENTRY,
+            end.lac if end is not None else NO_ENTRY,
             record.explicit_lac if record is not None else NO_ENTRY,
         )
 
@@ -335,18 +316,6 @@ class Storage:
         found.update(ledger_id for each in self._directories for ledger_id in each.ledger_ids())
         return sorted(found)
 
-    # ---- losses and deletions -------------------------------------------------------------------
-
-    def record_loss(self, ledger_id: LedgerId, lost: EntrySet, *, reason: str) -> None:
-        """Entries that are gone for good; durable on every disk when it returns. Blocking."""
-        self._upkeep.record_loss(ledger_id, lost, reason=reason)
-
-    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
-        """The stored copies of these are no good: from now on unreadable, and recovery's adds take
-        their place; durable when it returns. Blocking, right after a checkpoint.
-        """
-        self._upkeep.reject(ledger_id, entries)
-
     def loss(self, ledger_id: LedgerId) -> EntrySet:
         """The entries recorded as lost."""
         return self._ledgers.losses.get(ledger_id, EMPTY)
@@ -356,93 +325,22 @@ class Storage:
         """Ledgers with a loss record."""
         return len(self._ledgers.losses)
 
-    def delete_ledger(self, ledger_id: LedgerId) -> None:
-        """See `delete_ledgers`."""
-        self._upkeep.delete_ledgers([ledger_id])
-
-    def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
-        """Drops all runs of these ledgers; a fenced tombstone stays (S40). Blocking, with one
-        transaction per directory, however many ledgers."""
-        self._upkeep.delete_ledgers(ledger_ids)
-
-    def revive_ledgers(self, ledger_ids: Sequence[LedgerId], *, epoch: int) -> int:
-        """The metadata store names these collected ledgers again: each goes into limbo, marked by
-        the boot `epoch`, so that its entries can be put back; how many did, durably. Blocking."""
-        return self._upkeep.revive_ledgers(ledger_ids, epoch)
-
-    # ---- checkpoints ----------------------------------------------------------------------------
-
-    @property
-    def unflushed_bytes(self) -> int:
-        """Bytes of runs taken since the last checkpoint: in memory mode, what a kill may lose."""
-        return self._upkeep.unflushed_bytes
-
     @property
     def extent(self) -> object:
         """How far journal and logs have come; another value when anything was written since."""
         return self._journal.last_sequence(), [each.log.end() for each in self._directories]
 
-    def checkpoint(self) -> None:
-        """Makes everything taken before the call durable in logs and indexes. Blocking.
+    # ---- answers --------------------------------------------------------------------------------
 
-        DiskFullError: nothing is lost, try again when there is space. Any other StorageError is
-        final: `failure` is set.
-        """
-        self._upkeep.checkpoint()
-
-    def _hasten(self) -> None:
-        """So much has piled up that the next checkpoint should not wait for its time."""
-        if self._early is None or not self._early.is_alive():
-            self._early = self._disk.aside("early checkpoint", self._checkpoint_early)
-
-    def _checkpoint_early(self) -> None:
-        try:
-            self.checkpoint()
-        except StorageError as error:
-            log.error("early checkpoint failed: %s", error)
-            self._progress.notify()
-
-    # ---- space ----------------------------------------------------------------------------------
-
-    def compact_some(self) -> CompactReport | None:
-        """Frees log files that are mostly dead: copies what lives, then deletes them. Blocking.
-
-        A piece at a time, of about `collect.SLICE_BYTES`; None when there is no more to do. What
-        lies between two calls is the caller's: a piece that never comes costs what was copied.
-        """
-        return self._upkeep.compact_some(live_below=self._settings.compact_below)
-
-    def compact(self) -> CompactReport:
-        """All pieces at once. Blocking."""
-        report = CompactReport()
-        while (done := self.compact_some()) is not None:
-            report += done
-        return report
-
-    def usage(self) -> list[DirectoryUsage]:
-        """Of the journal directory, then of the ledger directories. Blocking, measured now."""
-        logs = [0, *(sum(f.size_bytes for f in each.log.files()) for each in self._directories)]
-        return [
-            watch.usage(log_bytes=log_bytes)
-            for watch, log_bytes in zip(self._spaces, logs, strict=True)
-        ]
-
-    @property
-    def is_full(self) -> bool:
-        """Take no normal adds: too little space on a disk. Recovery adds may still fit."""
-        return (
-            self._upkeep.is_short
-            or any(watch.is_full for watch in self._spaces)
-            or self._journal.is_full
-            or any(directory.log.is_full for directory in self._directories)
-        )
-
-    # ---- failures and the end -------------------------------------------------------------------
-
-    @property
-    def failure(self) -> StorageError | None:
-        """Sticky: a disk failed, this storage promises nothing any more."""
-        return self._upkeep.failure
+    def _capture(self) -> Captured:
+        """What has changed since the last call; it waits for a checkpoint no longer."""
+        with self._lock:
+            self.unflushed_bytes = 0
+            return Captured(
+                self._journal.last_sequence(),
+                self._ledgers.take_dirty(),
+                [directory.capture() for directory in self._directories],
+            )
 
     def _call_later(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
         for done, error in failed:
@@ -463,7 +361,7 @@ class Storage:
                 ready += [(done, failure) for done in self._journal_acks.take_all()]
             ready += self._write_records()
             starved, self._starved = self._starved, False
-        if self._upkeep.failure is not None:
+        if self.maintenance.failure is not None:
             self._lone_rows_max = 0
         for done, error in ready:
             done(error)
@@ -471,10 +369,16 @@ class Storage:
             self.on_room()
 
     def close(self) -> None:
-        """Final checkpoint, then everything is ended. Blocking.
+        """The end of what `open` began; see Maintenance.close. Blocking."""
+        self.maintenance.close()
 
-        Raises when anything failed: not all that was taken is known to be on disk.
-        """
-        if self._early is not None:
-            self._early.join()
-        self._upkeep.close()
+    def _check(self) -> None:
+        """For tests, between two events of the loop: it looks at every row in memory."""
+        with self._lock:
+            assert self.unflushed_bytes >= 0
+            assert self._unwritten.keys() <= self._ledgers.records.keys()
+            assert not any(self._log_acks) or not (self._acks_from_memory or self._journals)
+            assert not self._journal_acks or self._journal.last_sequence() > 0
+            self._ledgers._check()
+            for directory in self._directories:
+                directory._check()

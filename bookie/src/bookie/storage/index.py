@@ -19,8 +19,8 @@ from bookie.frames.runs import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk
+from bookie.storage.index_rows import RunRow, rows_of, rows_to_read
 from bookie.storage.memtable import LedgerRows
-from bookie.storage.pieces import RunRow, rows_of, rows_to_read
 from bookie.storage.records import LedgerRecord
 from bookie.storage.sqlite import Database
 
@@ -69,14 +69,16 @@ IsReadable = Callable[[LedgerId, RunRow], bool]
 
 
 @dataclass(slots=True)
-class Tail:
+class LedgerEnd:
     """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen.
 
     Kept in memory for all ledgers, hence no more than that.
     """
 
     last: EntryId = NO_ENTRY
+    """Only rises, like `lac`; -1 = none."""
     lac: EntryId = NO_ENTRY
+    """As runs say it; an explicit one is in the ledger's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class Index:
     def rows_to_read(
         self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
     ) -> tuple[list[RunRow], int]:
-        """The same, no more than one read needs; see `pieces.rows_to_read`."""
+        """The same, no more than one read needs; see `index_rows.rows_to_read`."""
         with (
             self._database.reading("read rows of the index") as connection,
             closing(_select_rows(connection, ledger_id, first=first, last=last)) as rows,
@@ -164,10 +166,10 @@ class Index:
             )
             return [RunRow(*row) for row in found]
 
-    def tails(self) -> dict[LedgerId, Tail]:
+    def ledger_ends(self) -> dict[LedgerId, LedgerEnd]:
         with self._database.reading("read the ends of ledgers") as connection:
             found = connection.execute("SELECT ledger, last, lac FROM tails")
-            return {LedgerId(row[0]): Tail(EntryId(row[1]), EntryId(row[2])) for row in found}
+            return {LedgerId(row[0]): LedgerEnd(EntryId(row[1]), EntryId(row[2])) for row in found}
 
     def records(self) -> dict[LedgerId, LedgerRecord]:
         with self._database.reading("read ledger records") as connection:

@@ -26,15 +26,13 @@ from bookie.storage.journal_records import (
 )
 from bookie.storage.journal_survey import TRIM_PAYLOAD, survey
 from bookie.storage.log_files import HEADER_BYTES, JOURNAL_FILES, LogSettings, remove_spares
-from bookie.storage.places import Begin, Place
+from bookie.storage.positions import Begin, Place
 from bookie.storage.stream import AppendStream
 
 JOURNAL_DIRECTORY: Final = "journal"
 
 _MIB: Final = 1024 * 1024
 _TRIM_ROOM_BYTES: Final = 4096
-
-__all__ = ["JOURNAL_DIRECTORY", "Journal", "JournalRecord", "RecordKind", "journal_settings"]
 
 
 def journal_settings(

@@ -26,15 +26,13 @@ from bookie.storage.log_files import (
     remove_spares,
 )
 from bookie.storage.log_scan import LogEnd, LogScan, OnDamage, Position
-from bookie.storage.places import Begin
+from bookie.storage.positions import Begin
 from bookie.storage.readers import ReaderPool
 from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream
 
 log = logging.getLogger(__name__)
 
 LOG_DIRECTORY: Final = "log"
-
-__all__ = ["LOG_DIRECTORY", "LedgerLog", "LogFile", "LogScan", "LogSettings", "Position"]
 
 
 @dataclass(frozen=True, slots=True)

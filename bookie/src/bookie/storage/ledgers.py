@@ -29,13 +29,24 @@ class Ledgers:
 
     def __init__(self) -> None:
         self.records: dict[LedgerId, LedgerRecord] = {}
+        """The current state, durable or not; tombstones included."""
         self.losses: dict[LedgerId, EntrySet] = {}
+        """Entries recorded as lost, durably; none of a tombstone."""
         self.fence: Boundary | None = None
+        """Union of the boundaries of all unclean boots; never lowered."""
         self.unchecked: Boundary | None = None
+        """The same, until everything under it is checked: then None."""
         self.dirty: set[LedgerId] = set()
         """Records that no index has in their present state."""
         self._limbo: set[LedgerId] = set()
         """Those whose record says so: asked on every probe, and few of many."""
+
+    def _check(self) -> None:
+        """With the storage's lock held. Looks at every record: for tests."""
+        assert self._limbo == {i for i, record in self.records.items() if record.limbo}
+        assert self.dirty <= self.records.keys()
+        assert all(record.fenced for record in self.records.values() if record.deleted)
+        assert self.unchecked is None or self.fence is not None
 
     def merge(self, record: LedgerRecord) -> LedgerRecord:
         """Merges a state into what is known; the result."""

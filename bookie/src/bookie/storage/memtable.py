@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from bookie.frames.runs import RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.storage.index_rows import RunRow, row_of
 from bookie.storage.log_scan import Position
-from bookie.storage.pieces import RunRow, row_of
 
 
 @dataclass(slots=True)

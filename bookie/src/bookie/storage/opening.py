@@ -14,7 +14,8 @@ from bookie.frames.runs import RunFrame, parse_run
 from bookie.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion
-from bookie.storage.journal import Journal, JournalRecord, RecordKind
+from bookie.storage.journal import Journal
+from bookie.storage.journal_records import JournalRecord, RecordKind
 from bookie.storage.ledgers import Ledgers
 from bookie.storage.records import LedgerRecord, union
 

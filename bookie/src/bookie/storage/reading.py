@@ -14,8 +14,8 @@ from bookie.frames.entry import Buffer
 from bookie.frames.runs import RunFrame, build_run, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.storage.index_rows import RunRow
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.pieces import RunRow
 
 CUT_BYTES_MIN: Final = 32 * 1024
 """Shorter frames are sent as they are: making another costs more."""

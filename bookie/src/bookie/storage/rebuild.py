@@ -22,11 +22,11 @@ from bookie.storage.directory import ASIDE_SUFFIX, FRESH_SUFFIX
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts, Suspicion
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
-from bookie.storage.ledger_log import LOG_DIRECTORY, LogScan, Position
+from bookie.storage.index_rows import RunRow
+from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.log_files import LOG_FILES, list_files
-from bookie.storage.log_scan import LogEnd
+from bookie.storage.log_scan import LogEnd, LogScan, Position
 from bookie.storage.memtable import Memtable
-from bookie.storage.pieces import RunRow
 from bookie.storage.records import LedgerRecord
 
 ROWS_PER_COMMIT: Final = 50_000

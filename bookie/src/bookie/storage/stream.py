@@ -29,7 +29,7 @@ from bookie.storage.background import is_orphaned
 from bookie.storage.disk import Disk
 from bookie.storage.file_writer import FileWriter, block_ceil, block_floor
 from bookie.storage.log_files import HEADER_BYTES, FileHeader, FileKind, LogSettings
-from bookie.storage.places import Begin, Place, StreamFile
+from bookie.storage.positions import Begin, Place, StreamFile
 from bookie.storage.ring import Ring
 
 WRITE_BYTES_MAX: Final = 1024 * 1024

@@ -141,7 +141,7 @@ class Aimed:
         bookie.arm(
             1 + int(fault.size * CHECKPOINT_OPERATIONS), _image(fault), restart_s=fault.lasts_s
         )
-        work = process.spawn(asyncio.to_thread(booted.storage.checkpoint))
+        work = process.spawn(asyncio.to_thread(booted.storage.maintenance.checkpoint))
         await asyncio.wait([work])
         if not work.cancelled():
             work.exception()  # a bookie whose disk fails says so itself

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bookie.boot.boot import BootSettings
+from bookie.boot.takeover import BootSettings
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet

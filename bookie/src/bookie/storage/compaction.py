@@ -18,8 +18,9 @@ from bookie.errors import DiskFullError
 from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.storage.directory import LedgerDirectory
-from bookie.storage.ledger_log import LogFile, Position
-from bookie.storage.pieces import RunRow
+from bookie.storage.index_rows import RunRow
+from bookie.storage.ledger_log import LogFile
+from bookie.storage.log_scan import Position
 from bookie.storage.reading import read_frame
 
 BATCH_BYTES: Final = 16 * 1024 * 1024

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import LedgerId
-from bookie.storage import collect
-from bookie.storage.engine import CompactReport
+from bookie.storage import compaction
+from bookie.storage.compaction import CompactReport
 from bookie.storage.index import Index
 from storage_kit import ScarceDisk, StorageKit, ids, interrupted, run
 
@@ -26,7 +26,7 @@ def fill(kit: StorageKit, *, runs: int = 40) -> None:
     for first in range(0, runs * 10, 10):
         kit.add(run(2, first, 10, fill=ENTRY))
         kit.add(run(1, first // 10, 1, fill=ENTRY))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
 
 
 def log_files(kit: StorageKit) -> list[str]:
@@ -36,8 +36,8 @@ def log_files(kit: StorageKit) -> list[str]:
 def test_files_of_deleted_ledgers_go_and_the_rest_stays_readable(kit: StorageKit) -> None:
     fill(kit)
     before = log_files(kit)
-    kit.storage.delete_ledger(L2)
-    report = kit.storage.compact()
+    kit.storage.maintenance.delete_ledgers([L2])
+    report = kit.compact()
     assert report.files_deleted >= len(before) - 1 and report.frames_copied >= 35
     assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
     assert not set(before[:-1]) & set(log_files(kit))
@@ -48,14 +48,14 @@ def test_files_of_deleted_ledgers_go_and_the_rest_stays_readable(kit: StorageKit
 
 def test_files_that_are_mostly_alive_stay(kit: StorageKit) -> None:
     fill(kit)
-    kit.storage.delete_ledger(L1)
-    assert kit.storage.compact() == CompactReport()
+    kit.storage.maintenance.delete_ledgers([L1])
+    assert kit.compact() == CompactReport()
     assert kit.held(2) == kit.read(2, 0, 399, bytes_max=1 << 20)[0] == ids((0, 399))
 
 
 def test_compaction_touches_nothing_behind_the_last_checkpoint(kit: StorageKit) -> None:
     kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
-    assert kit.storage.compact() == CompactReport()
+    assert kit.compact() == CompactReport()
     assert kit.held(2) == ids((0, 199))
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_looked_at_again_until_something_died(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(kit)
-    kit.storage.compact()
+    kit.compact()
     looked: list[Index] = []
 
     def noted(index: Index) -> dict[int, int]:
@@ -71,18 +71,18 @@ def test_nothing_is_looked_at_again_until_something_died(
         return {}
 
     monkeypatch.setattr(Index, "live_bytes", noted)
-    kit.storage.compact()
+    kit.compact()
     assert not looked
-    kit.storage.delete_ledger(L2)
-    kit.storage.compact()
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.compact()
     assert looked
 
 
 def test_rows_that_are_parts_of_one_frame_move_together(kit: StorageKit) -> None:
     kit.add(run(1, 4, 2, fill=ENTRY), run(1, 0, 10, fill=ENTRY))
     fill(kit)
-    kit.storage.delete_ledger(L2)
-    assert kit.storage.compact().files_deleted > 0
+    kit.storage.maintenance.delete_ledgers([L2])
+    assert kit.compact().files_deleted > 0
     assert kit.read(1, 0, 99)[0] == ids((0, 39))
     kit = kit.after_power_cut()
     assert kit.read(1, 0, 99)[0] == ids((0, 39))
@@ -94,13 +94,13 @@ def test_a_file_with_an_unreadable_frame_stays_until_a_repair(kit: StorageKit) -
     fill(kit)
     kit = kit.reopened()
     kit.sim.damage(kit.root / "ledger-0/log/0000000001.log", 4096 + 80, b"\xff\xff")
-    kit.storage.delete_ledger(L2)
-    assert kit.storage.compact().unreadable_frames == 1
+    kit.storage.maintenance.delete_ledgers([L2])
+    assert kit.compact().unreadable_frames == 1
     assert log_files(kit)[0] == "0000000001.log"
     assert kit.read(1, 0, 100) == (ids((0, 39)), ids((100, 100)), 100)
     kit.add(run(1, 100, fill=ENTRY, recovery=True))
-    kit.storage.checkpoint()
-    kit.storage.compact()
+    kit.storage.maintenance.checkpoint()
+    kit.compact()
     assert "0000000001.log" not in log_files(kit)
     assert kit.read(1, 100, 100) == (ids((100, 100)), ids(), 100)
     kit.storage.close()
@@ -110,18 +110,18 @@ def test_a_reader_follows_a_frame_that_moves_under_it(kit: StorageKit) -> None:
     fill(kit)
     directory = kit.storage._directories[0]
     stale, _ = directory._lookup(L1, 0, 0)
-    kit.storage.delete_ledger(L2)
-    kit.storage.compact()
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.compact()
     found = directory._fetch(L1, stale[0])
     assert found is not None and found.buffer == run(1, 0, 1, fill=ENTRY).buffer
 
 
 def in_pieces(kit: StorageKit, monkeypatch: pytest.MonkeyPatch) -> list[CompactReport]:
     """A compaction that rests after each frame has begun, and done what it does before a rest."""
-    monkeypatch.setattr(collect, "SLICE_BYTES", 1)
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 1)
     fill(kit)
-    kit.storage.delete_ledger(L2)
-    pieces = [kit.storage.compact_some() for _ in range(10)]
+    kit.storage.maintenance.delete_ledgers([L2])
+    pieces = [kit.storage.maintenance.compact_some() for _ in range(10)]
     assert sum(piece.files_deleted for piece in pieces if piece is not None) > 0
     return [piece for piece in pieces if piece is not None]
 
@@ -130,7 +130,7 @@ def test_pieces_say_together_what_was_done(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = in_pieces(kit, monkeypatch)
-    while (piece := kit.storage.compact_some()) is not None:
+    while (piece := kit.storage.maintenance.compact_some()) is not None:
         pieces.append(piece)
     assert all(piece.frames_copied <= 1 for piece in pieces)
     assert sum(piece.frames_copied for piece in pieces) >= 35
@@ -141,8 +141,8 @@ def test_what_is_deleted_between_two_pieces_does_not_come_back(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces(kit, monkeypatch)
-    kit.storage.delete_ledger(L1)
-    kit.storage.compact()
+    kit.storage.maintenance.delete_ledgers([L1])
+    kit.compact()
     assert kit.held(1) == ids()
     kit = kit.after_power_cut()
     assert kit.held(1) == ids()
@@ -163,9 +163,9 @@ def test_a_crash_between_two_pieces_loses_nothing(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces(kit, monkeypatch)
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     kit = kit.after_power_cut()
-    kit.storage.compact()
+    kit.compact()
     assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
     kit.storage.close()
 
@@ -174,11 +174,11 @@ def test_a_crash_before_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -
     for step in range(200):
         kit = StorageKit(tmp_path / f"bookie-{step}", disks=1)
         fill(kit, runs=16)
-        kit.storage.delete_ledger(L2)
-        ended = interrupted(kit, kit.storage.compact, after_operations=step)
+        kit.storage.maintenance.delete_ledgers([L2])
+        ended = interrupted(kit, kit.compact, after_operations=step)
         kit = kit.after_crash(step)
         assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 15))
-        kit.storage.compact()
+        kit.compact()
         assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 15))
         kit.storage.close()
         if ended:
@@ -190,8 +190,8 @@ def test_on_a_full_disk_dead_files_still_go(tmp_path: Path) -> None:
     disk = ScarceDisk()
     kit = StorageKit(tmp_path / "bookie", disk=disk, disks=1)
     kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 300, 10)))
-    kit.storage.checkpoint()
+    kit.storage.maintenance.checkpoint()
     disk.free_bytes = 0
-    kit.storage.delete_ledger(L2)
-    assert kit.storage.compact().files_deleted > 2
+    kit.storage.maintenance.delete_ledgers([L2])
+    assert kit.compact().files_deleted > 2
     kit.storage.close()

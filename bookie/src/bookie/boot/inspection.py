@@ -1,34 +1,33 @@
-"""What a boot finds: each configured directory, and what the metadata store says of the bookie."""
+"""What a boot inspects before it opens or changes anything: each configured directory, and what the
+metadata store says of the bookie.
 
-from dataclasses import dataclass
-from enum import Enum
+`inspect_disks` reads the directories; `boot` adds what the store says; `verdicts` judges both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from bookie.boot.marker import FoundMarker
-from bookie.boot.stamps import JOURNAL_ROLE, LEDGER_ROLE, Stamp, place_of
+from bookie.boot.drain_marker import DRAIN_NAME
+from bookie.boot.lock import LOCK_NAME
+from bookie.boot.marker import MARKER_NAME, FoundMarker, read_marker
+from bookie.boot.stamps import JOURNAL_ROLE, LEDGER_ROLE, STAMP_NAME, Stamp, place_of, read_stamp
+from bookie.errors import CorruptError
 from bookie.metadata.store import Cookie
+from bookie.storage.disk import Disk
+from bookie.storage.index import INDEX_NAME
+from bookie.storage.journal import JOURNAL_DIRECTORY
+from bookie.storage.ledger_log import LOG_DIRECTORY
+from bookie.storage.log_files import JOURNAL_FILES, LOG_FILES, FileKind, list_files
 
-
-class DiskVerdict(Enum):
-    """What one directory turned out to be."""
-
-    OK = "ok"
-    NEW = "new"
-    EMPTY = "empty"
-    """No stamp though the bookie is known, or nothing beside the stamp: replaced or wiped."""
-    STALE = "stale"
-    """Ours, but of an older boot or on another volume: a restored snapshot or a cloned volume."""
-    FOREIGN = "foreign"
-    """Of another bookie or cluster, or not a bookie's directory at all."""
-    SWAPPED = "swapped"
-    RESHAPED = "reshaped"
-    """Ours, of another number of directories or routing."""
-    TORN = "torn"
-    """Its stamp cannot be read."""
+_STORE_NAMES: Final = (JOURNAL_DIRECTORY, LOG_DIRECTORY, INDEX_NAME)
+_OWN_NAMES: Final = (*_STORE_NAMES, LOCK_NAME, MARKER_NAME, STAMP_NAME, DRAIN_NAME)
+_FILE_SYSTEM_NAMES: Final = ("lost+found",)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDisk:
+class InspectedDisk:
     """One configured directory and what lies in it.
 
     `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
@@ -53,7 +52,7 @@ class FoundDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Inspection:
     """All that a boot decides by.
 
     From the metadata store: `last_epoch`, None when never booted; `last_served`, the last one that
@@ -63,7 +62,7 @@ class Found:
 
     bookie_id: str
     instance_id: str
-    disks: tuple[FoundDisk, ...]
+    disks: tuple[InspectedDisk, ...]
     cookie: Cookie | None
     last_epoch: int | None
     last_served: int = 0
@@ -101,7 +100,7 @@ class Found:
             for marker in markers
         )
 
-    def is_behind(self, disk: FoundDisk) -> bool:
+    def is_behind(self, disk: InspectedDisk) -> bool:
         """A directory whose marker is of an older generation than the store has seen: it was put
         back. One that is missing or cannot be read proves an unclean stop, and no more."""
         generation = disk.marker.generation
@@ -151,3 +150,51 @@ class Found:
         ]
         stamped = [stamp.boot_epoch for stamp in self.stamps]
         return 1 + max([*stamped, *marked, self.last_epoch or 0])
+
+
+def inspect_disks(
+    disk: Disk, directories: Sequence[Path], *, volume_uids: Sequence[str]
+) -> tuple[InspectedDisk, ...]:
+    """The journal directory first; StorageError when one cannot be read, which is no "empty"."""
+    return tuple(
+        _look(disk, place, path, volume_uids[place] if place < len(volume_uids) else "")
+        for place, path in enumerate(directories)
+    )
+
+
+def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> InspectedDisk:
+    names = disk.list_directory(path)
+    is_journal = place == 0
+    kind, folder = (JOURNAL_FILES, JOURNAL_DIRECTORY) if is_journal else (LOG_FILES, LOG_DIRECTORY)
+    has_files = folder in names and _has_files(disk, path / folder, kind)
+    # An index is there from the first boot on. A journal has no file before its first record.
+    own = folder in names if is_journal else any(map(_is_index, names))
+    found = InspectedDisk(
+        path,
+        JOURNAL_ROLE if is_journal else LEDGER_ROLE,
+        max(place - 1, 0),
+        stamp=None,
+        marker=read_marker(disk, path),
+        volume_uid=volume_uid,
+        holds_store=own or has_files,
+        holds_files=has_files,
+        strange=tuple(name for name in names if _is_strange(name)),
+    )
+    try:
+        return replace(found, stamp=read_stamp(disk, path))
+    except CorruptError as error:
+        return replace(found, problem=str(error))
+
+
+def _is_index(name: str) -> bool:
+    """The index, or what a rebuild makes of it; the side files of a database are none."""
+    return name == INDEX_NAME or name.startswith(INDEX_NAME + ".")
+
+
+def _has_files(disk: Disk, folder: Path, kind: FileKind) -> bool:
+    return bool(list_files(disk, folder, kind=kind))
+
+
+def _is_strange(name: str) -> bool:
+    """Not one of ours, with whatever suffix, nor hidden, nor the file system's own."""
+    return not name.startswith((*_OWN_NAMES, ".")) and name not in _FILE_SYSTEM_NAMES

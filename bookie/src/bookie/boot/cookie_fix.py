@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
-from bookie.boot.found import Found
+from bookie.boot.inspection import Inspection
 from bookie.boot.verdicts import Decision
 
 
@@ -25,7 +25,7 @@ class FixPlan:
     description: str
 
 
-def fix_plan(decision: Decision, found: Found) -> FixPlan:
+def fix_plan(decision: Decision, found: Inspection) -> FixPlan:
     """The plan for what was found.
 
     The id follows from the findings: it stays when the bookie starts again meanwhile, and an
