@@ -5,7 +5,6 @@ from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
-    UndecidableError,
 )
 from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId
@@ -13,7 +12,6 @@ from bookie.protocol.answers import UndecidedError
 from bookie.protocol.reader import (
     RANGE_BYTES_MAX,
     AskRange,
-    LacRead,
     RangeRead,
     ReadEnded,
     ask_order,
@@ -189,35 +187,6 @@ def test_an_answer_to_another_question_is_ignored() -> None:
     read = range_read(0, 0)
     ask = asked(read.start())
     assert read.on_read(ask.op + 1, OK, reply(0)) is None
-
-
-def lac_read(*answers: tuple[Status, int]) -> LacRead:
-    core = LacRead(ledger(3, 3, 2))
-    for position, (status, lac) in enumerate(answers):
-        core.on_lac(position, status, EntryId(lac))
-    return core
-
-
-def test_the_lac_is_the_highest_of_enough_answers() -> None:
-    core = lac_read((OK, 4), (OK, 7))
-    assert core.is_covered and core.result() == 7
-
-
-def test_a_limbo_answer_covers_nothing_for_a_lac() -> None:
-    core = lac_read((OK, 4), (UNK, 9))
-    assert not core.is_covered and core.result() == 4
-
-
-def test_a_lac_nobody_can_tell_is_undecidable() -> None:
-    with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE"):
-        lac_read((UNK, -1), (Status.UNREACHABLE, -1), (UNK, -1)).result()
-
-
-def test_b3_a_lac_is_refused_when_all_members_refuse_the_key() -> None:
-    refused = (Status.UNAUTHORIZED, -1)
-    assert lac_read((OK, 4), refused, refused).result() == 4
-    with pytest.raises(UnauthorizedError):
-        lac_read(refused, refused, refused).result()
 
 
 # Any mixture of holders against a dumb oracle

@@ -25,7 +25,7 @@ from bookie.protocol.status import Status
 _is_there: Final = partial(operator.is_not, None)  # in C: asked of every entry that is read
 
 
-class Verdict(Enum):
+class EntryVerdict(Enum):
     """What the answers of a write set say about one entry."""
 
     PRESENT = "present"
@@ -38,7 +38,7 @@ class Verdict(Enum):
 
 def judge_recovery_read(
     answers: Sequence[Status | None], *, write_quorum: int, ack_quorum: int
-) -> Verdict:
+) -> EntryVerdict:
     """The verdict of R4 on one entry; `answers` of its write set, None = none yet.
 
     Generous on presence: one good copy may be all that is left of an acknowledged entry. Strict on
@@ -46,11 +46,11 @@ def judge_recovery_read(
     """
     assert len(answers) == write_quorum
     if Status.OK in answers:
-        return Verdict.PRESENT
+        return EntryVerdict.PRESENT
     denials = sum(answer is not None and answer.is_denial for answer in answers)
     if covers(denials, cohort=write_quorum, ack_quorum=ack_quorum):
-        return Verdict.ABSENT
-    return Verdict.PENDING if None in answers else Verdict.UNDECIDABLE
+        return EntryVerdict.ABSENT
+    return EntryVerdict.PENDING if None in answers else EntryVerdict.UNDECIDABLE
 
 
 class RangeReply(Protocol):

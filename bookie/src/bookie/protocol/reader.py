@@ -15,14 +15,13 @@ from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
-    UndecidableError,
 )
 from bookie.frames.entry import EntryCodec
 from bookie.frames.verified import payloads_of
-from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.quorum import fence_covers, write_set_positions
+from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 
 RANGE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -221,44 +220,3 @@ class RangeRead:
     def _over(self, error: BookieError | None) -> ReadEnded:
         payloads = () if error is not None else tuple(self._payloads)
         return ReadEnded(payloads, error, tuple(self._corrupt))
-
-
-class LacRead:
-    """Highest LAC known to enough of an ensemble that no acknowledged entry's LAC is missed.
-
-    Answers arrive by position; `lac` is right (if perhaps low) at any time, `is_covered` says that
-    it is as fresh as the moment the question was put.
-    """
-
-    def __init__(self, metadata: LedgerMetadata) -> None:
-        self._metadata = metadata
-        self._answers: dict[int, Status] = {}
-        self.lac = NO_ENTRY
-
-    def on_lac(self, position: int, status: Status, lac: EntryId) -> None:
-        assert 0 <= position < self._metadata.ensemble_size
-        self._answers[position] = status
-        if status is Status.OK:
-            self.lac = max(self.lac, lac)
-
-    @property
-    def is_covered(self) -> bool:
-        return fence_covers(
-            [position for position, status in self._answers.items() if status.is_known],
-            ensemble_size=self._metadata.ensemble_size,
-            write_quorum=self._metadata.write_quorum,
-            ack_quorum=self._metadata.ack_quorum,
-        )
-
-    def result(self) -> EntryId:
-        """The LAC; UnauthorizedError by all, or UndecidableError when nobody could say anything."""
-        if set(self._answers.values()) == {Status.UNAUTHORIZED}:
-            raise UnauthorizedError(self._metadata.ledger_id)
-        if not any(status.is_known for status in self._answers.values()):
-            ensemble = self._metadata.last_fragment.ensemble
-            said = ", ".join(f"{ensemble[p]}: {s.name}" for p, s in sorted(self._answers.items()))
-            raise UndecidableError(
-                f"ledger {self._metadata.ledger_id}: no member of its last ensemble knows its LAC "
-                f"now ({said}); try again later"
-            )
-        return self.lac

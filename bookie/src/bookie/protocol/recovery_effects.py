@@ -46,7 +46,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Recovered:
     """The ledger is CLOSED. `adopted`: someone else closed it, this attempt's findings are void.
 
     `recovered`: entries written back; `corrupt`: bad copies seen; `missing`: see Missing.
@@ -62,14 +62,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """This attempt closed nothing; `missing` and `corrupt` as in Done."""
+    """This attempt closed nothing; `missing` and `corrupt` as in Recovered."""
 
     error: BookieError
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
     missing: tuple[Missing, ...] = ()
 
 
-Effect = WriteMetadata | FenceLac | ReadEntries | AddRun | Replace | Done | Abort
+Effect = WriteMetadata | FenceLac | ReadEntries | AddRun | Replace | Recovered | Abort
 
 
 @dataclass(frozen=True, slots=True)
