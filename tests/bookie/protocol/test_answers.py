@@ -82,6 +82,7 @@ def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> Membe
 
 
 def said(answers: MemberAnswers[bytes], entry_id: int) -> Status | None:
+    answers._check()
     return answers.answer(EntryId(entry_id))
 
 

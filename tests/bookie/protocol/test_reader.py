@@ -8,6 +8,7 @@ from bookie.errors import (
 )
 from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol import reader as module
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.reader import (
     RANGE_BYTES_MAX,
@@ -24,9 +25,11 @@ from bookie.wire.native import ReadReply, ReadRequest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recovery_lab import CODEC, KEY, LEDGER, PAYLOAD, RecoveryLab, entry, ledger, names
+from state_tables import transitions
 
 OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
 B = names(0, 1, 2)
+TABLE = transitions(module)
 
 
 def judged(*statuses: Status, entry_id: int = 5, end: int = 9) -> Exception:
@@ -225,12 +228,31 @@ def test_any_mixture_of_holders_reads_as_the_oracle_says(
 
 def drive(lab: RecoveryLab, core: RangeRead) -> ReadEnded:
     step: AskRange | ReadEnded | None = core.start()
+    assert ("NEW", "start", state_after(step)) in TABLE
     while isinstance(step, AskRange):
+        assert core.on_read(step.op + 1, Status.OK, None) is None  # nobody waits for it
         bookie = lab.bookies[step.bookie_id]
         request = ReadRequest(LEDGER, step.first, step.last, 100, KEY)
         down = (Status.UNREACHABLE, None)
         step = core.on_read(step.op, *(down if bookie.down else bookie.read(request, fence=False)))
+        assert ("ASKING", "on_read", state_after(step)) in TABLE
+    assert core.on_read(1, Status.OK, None) is None
     return ended(step)
+
+
+def state_after(step: AskRange | ReadEnded | None) -> str:
+    assert step is not None
+    return "ASKING" if isinstance(step, AskRange) else "ENDED"
+
+
+def test_every_transition_of_the_table_happens() -> None:
+    states = ["NEW"]
+    read = range_read(0, 1)
+    states.append(state_after(step := read.start()))
+    states.append(state_after(step := read.on_read(asked(step).op, OK, reply(0, through=0))))
+    states.append(state_after(read.on_read(asked(step).op, OK, reply(1))))
+    events = ("start", "on_read", "on_read")
+    assert set(zip(states[:-1], events, states[1:], strict=True)) == TABLE
 
 
 def expected_error(

@@ -71,12 +71,16 @@ class Collection:
 
     def __init__(self, rules: CollectionRules) -> None:
         self._rules = rules
+        """Grace and brake; never change."""
         self._missing_since: dict[LedgerId, float] = {}
-        """End of the first look that lacked it; of held ledgers only."""
+        """End of the first look that lacked a ledger, in seconds; held ledgers only. Every look
+        since lacked it as well."""
         self._approved: frozenset[LedgerId] = frozenset()
-        """What a person lets go; those that a look has again fall out."""
+        """Ledgers a person lets go; a subset of those missing, since a look that has one again
+        takes it out."""
         self.plan: HeldPlan | None = None
-        """What the brake holds. It stays the same while all of it stays missing."""
+        """What the brake holds, not empty; the same value while all of it stays missing and is
+        not approved."""
 
     @property
     def missing(self) -> int:
@@ -106,6 +110,7 @@ class Collection:
             due = [ledger_id for ledger_id in due if ledger_id in self._approved]
         else:
             self.plan = None
+        self._check()
         return CollectionVerdict(tuple(due[:BATCH_MAX]), revive)
 
     def approve(self, plan_id: str) -> str:
@@ -119,7 +124,16 @@ class Collection:
             )
         self._approved |= self.plan.ledgers
         self.plan = None
+        self._check()
         return ""
+
+    def _check(self) -> None:
+        missing = self._missing_since.keys()
+        assert self._approved <= missing
+        if self.plan is not None:
+            assert self.plan.ledgers and self.plan.ledgers <= missing
+            assert self.plan.ledgers.isdisjoint(self._approved)
+            assert len(self.plan.ledgers) >= self._rules.brake_from
 
     def _is_too_much(self, going: int, *, held: int) -> bool:
         return going >= self._rules.brake_from and going > self._rules.share_max * held

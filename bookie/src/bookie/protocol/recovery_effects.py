@@ -47,22 +47,24 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The ledger is CLOSED. `adopted`: someone else closed it, this attempt's findings are void.
-
-    `recovered`: entries written back; `corrupt`: bad copies seen; `missing`: see Missing.
-    """
+    """The ledger is CLOSED."""
 
     metadata: LedgerMetadata
     version: int
+    """Of `metadata` in the store."""
     adopted: bool
+    """Somebody else closed it: what this attempt has found is void."""
     recovered: int = 0
+    """Entries written back."""
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
+    """Bad copies seen."""
     missing: tuple[Missing, ...] = ()
+    """Entries that were acknowledged and could not be returned; ids rise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """This attempt closed nothing; `missing` and `corrupt` as in Recovered."""
+    """The attempt closed nothing; `missing` and `corrupt` as in Recovered."""
 
     error: BookieError
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
