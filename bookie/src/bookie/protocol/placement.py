@@ -2,7 +2,8 @@
 
 BookKeeper's rack-aware rule: every write set of an ensemble spans at least
 `minNumRacksPerWriteQuorum` racks, or all there are. Striping is minded: it is the write sets that
-are judged, never the ensemble as a whole. A bookie whose rack nobody knows is taken to be in a rack of its own.
+are judged, never the ensemble as a whole. A bookie whose rack nobody knows is taken to be in a rack
+of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
