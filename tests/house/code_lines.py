@@ -27,7 +27,7 @@ _NO_CODE: Final = frozenset(
 
 
 def modules() -> Iterator[Path]:
-    """Every module of the product that people wrote, the shipped test kit included."""
+    """Every module of the product that people wrote, the test kit included."""
     for source in SOURCES:
         paths = sorted(source.rglob("*.py"))
         yield from (path for path in paths if not path.stem.endswith(GENERATED))

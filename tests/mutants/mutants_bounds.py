@@ -90,10 +90,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "one member that learned a wrong key ends a recovery",
         stands_for=("B3 one wrong key blocks a recovery",),
         file=RECOVERY,
-        old="        self._fence_answers[self._fence_asked.pop(op)] = status\n",
-        new="""        self._fence_answers[self._fence_asked.pop(op)] = status
-        if status is Status.UNAUTHORIZED:
-            return self._abort(UnauthorizedError(self.ledger_id))
+        old="            self._fences.on_lac(self._fence_ops.pop(op), status, lac)\n",
+        new="""            self._fences.on_lac(self._fence_ops.pop(op), status, lac)
+            if status is Status.UNAUTHORIZED:
+                return self._abort(UnauthorizedError(self.ledger_id))
 """,
         tests=(
             "tests/bookie/protocol/test_recovery.py::"

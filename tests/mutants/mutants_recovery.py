@@ -7,6 +7,8 @@ from mutant import Mutant, Patch, planted
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 ANSWERS: Final = "bookie/src/bookie/protocol/answers.py"
 LEDGER: Final = "bookie/src/bookie/protocol/ledger.py"
+END_SEARCH: Final = "bookie/src/bookie/protocol/end_search.py"
+LAC_READ: Final = "bookie/src/bookie/protocol/lac_read.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 STATUS: Final = "bookie/src/bookie/protocol/status.py"
 WRITEBACK: Final = "bookie/src/bookie/protocol/writeback.py"
@@ -21,9 +23,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "recovery reads do not fence",
         stands_for=("recovery reads do not fence", "S4 reads without fence"),
-        file=RECOVERY,
-        old="first, self._window_last, fence=True)",
-        new="first, self._window_last, fence=False)",
+        file=END_SEARCH,
+        old="ops=ops, fence=True)",
+        new="ops=ops, fence=False)",
         model="reads-do-not-fence",
         tests=(FENCING + "test_s04_a_recovery_read_fences_the_bookie_that_missed_the_first_fence",),
     ),
@@ -59,28 +61,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "fence coverage counts answers over the whole ensemble",
         stands_for=("S6 count QC over the ensemble",),
-        file=RECOVERY,
+        file=LAC_READ,
         old="""        return fence_covers(
-            fenced,
+            covered,
             ensemble_size=self._metadata.ensemble_size,
             write_quorum=self._metadata.write_quorum,
             ack_quorum=self._metadata.ack_quorum,
         )""",
         new="""        needed = self._metadata.write_quorum - self._metadata.ack_quorum + 1
-        return len(fenced) >= needed""",
+        return len(covered) >= needed""",
         tests=(FENCING + "test_s06_two_fences_that_leave_a_write_set_free_are_not_enough",),
     ),
     planted(
         "one fenced bookie is enough to read on",
         stands_for=("fence threshold 1",),
-        file=RECOVERY,
+        file=LAC_READ,
         old="""        return fence_covers(
-            fenced,
+            covered,
             ensemble_size=self._metadata.ensemble_size,
             write_quorum=self._metadata.write_quorum,
             ack_quorum=self._metadata.ack_quorum,
         )""",
-        new="        return len(fenced) > 0",
+        new="        return len(covered) > 0",
         tests=(UNIT + "test_one_fenced_bookie_of_three_does_not_begin_the_reading",),
     ),
     planted(
@@ -131,9 +133,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "recovery starts at the LAC it was told, also below the last fragment",
         stands_for=("S5 LAC default as start",),
-        file=RECOVERY,
-        old="EntryId(max(self._lac, floor))",
-        new="EntryId(self._lac)",
+        file=END_SEARCH,
+        old="EntryId(max(lac, floor))\n",
+        new="EntryId(lac)\n",
+        also=(
+            Patch(
+                END_SEARCH,
+                "        assert self._metadata.last_fragment.first_entry_id - 1 <= self.proven\n",
+                "",
+            ),
+        ),
         model="starts-at-lac",
         tests=(END + "test_s05_recovery_never_goes_below_the_last_fragment",),
     ),
@@ -141,10 +150,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ensemble changes of a recovery are committed at once",
         stands_for=("S13 ensemble committed during recovery",),
         file=RECOVERY,
-        old="return list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()",
+        old="effects = list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()",
         new="""effects = list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()
-        changed = self._metadata.with_fragments(self._writeback.fragments)
-        return [WriteMetadata(changed, self._version), *effects]""",
+            changed = self._metadata.with_fragments(self._writeback.fragments)
+            effects = [WriteMetadata(changed, self._version), *effects]""",
         model="recovery-commits-changes-at-once",
         tests=(
             UNIT + "test_the_ensemble_changed_in_recovery_is_written_by_the_closing_write_only",
@@ -153,18 +162,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "recovery goes on past a hole when later entries are there",
         stands_for=("S14 continuing past a hole",),
-        file=RECOVERY,
-        old="return self._next <= self._proven and verdict in",
-        new="""later = any(max(m._copies, default=-1) > self._next for m in self._answers)
-        return (later or self._next <= self._proven) and verdict in""",
+        file=END_SEARCH,
+        old="return self.next <= self.proven and verdict in",
+        new="""behind = any(max(m._copies, default=-1) > self.next for m in self._reads.answers)
+        return (behind or self.next <= self.proven) and verdict in""",
         tests=(END + "test_s14_a_hole_ends_the_ledger_after_the_write_backs",),
     ),
     planted(
         "recovery closes before its write-backs are acknowledged",
         stands_for=("S14 closing before write-backs",),
         file=RECOVERY,
-        old="if self._writeback.pending or self._reads:",
-        new="if self._reads:",
+        old="if self._writeback.pending or self._length_reads.busy:",
+        new="if self._length_reads.busy:",
+        also=(
+            Patch(RECOVERY, "not self._writeback.pending and not self._length", "not self._length"),
+        ),
         model="closes-before-write-backs",
         tests=(UNIT + "test_no_close_before_the_write_backs_are_acked",),
     ),
@@ -173,7 +185,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("S11 close without state check",),
         file=RECOVERY,
         old="        if metadata.is_closed:\n            return self._adopt(metadata, version)\n",
-        new="        if metadata.is_closed and self._phase is _Phase.MARK:\n"
+        new="        if metadata.is_closed and self.phase is RecoveryPhase.MARK:\n"
         "            return self._adopt(metadata, version)\n",
         also=(
             Patch(
@@ -190,8 +202,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a tail that cannot be decided is closed in silence",
         stands_for=("S33 silent close",),
         file=RECOVERY,
-        old="        if verdict is Verdict.ABSENT:\n            return self._settle()\n",
-        new="        if verdict in (Verdict.ABSENT, Verdict.UNDECIDABLE) and loss is None:\n"
+        old="        if verdict is EntryVerdict.ABSENT:\n            return self._settle()\n",
+        new="        ends = (EntryVerdict.ABSENT, EntryVerdict.UNDECIDABLE)\n"
+        "        if verdict in ends and self._accepted_loss is None:\n"
         "            return self._settle()\n",
         tests=(LOSS + "test_s33_a_possible_loss_is_named_and_waited_for",),
     ),

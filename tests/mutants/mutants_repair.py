@@ -10,6 +10,7 @@ JOINT: Final = "bookie/src/bookie/frames/joint_digests.py"
 COPY: Final = "bookie/src/bookie/repair/mend/copy.py"
 EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
 LOSSES: Final = "bookie/src/bookie/repair/mend/losses.py"
+END_SEARCH: Final = "bookie/src/bookie/protocol/end_search.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 REPAIR: Final = "bookie/src/bookie/repair/mend/ledger_repair.py"
 STEPS: Final = "bookie/src/bookie/repair/jobs/repair_job.py"
@@ -106,8 +107,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the holder of a corrupt copy counts toward the acks",
         stands_for=("S10 corruption copied",),
         file=RECOVERY,
-        old="                    self._writeback.distrust(self._ensemble[position])\n",
-        new="",
+        old="            self._writeback.distrust(bookie_id)\n",
+        new="            pass\n",
         tests=(
             "tests/scenarios/test_finding_the_end.py::"
             "test_s10_the_holder_of_a_corrupt_copy_does_not_count_toward_the_acks",
@@ -146,9 +147,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "an entry that is lost for certain blocks recovery like one in question",
         stands_for=("S34 loss not classified",),
-        file=RECOVERY,
-        old="return self._next <= self._proven and verdict in",
-        new="return self._next < 0 and verdict in",
+        file=END_SEARCH,
+        old="return self.next <= self.proven and verdict in",
+        new="return self.next < 0 and verdict in",
         tests=(LOSS + "test_s34_a_loss_that_is_certain_is_told_apart_from_one_that_is_possible",),
     ),
     planted(

@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.protocol.end_search import READ_WINDOW_ENTRIES
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.protocol.recovery import READ_WINDOW_ENTRIES, Recovery
+from bookie.protocol.recovery import Recovery
 from bookie.protocol.recovery_effects import (
     Abort,
-    Done,
     Effect,
     FenceLac,
     ReadEntries,
+    Recovered,
     WriteMetadata,
 )
 from bookie.protocol.status import Status
@@ -75,13 +76,13 @@ class RecoveryLab:
     def recovery(self, *, window: int = READ_WINDOW_ENTRIES) -> Recovery:
         return Recovery(self.metadata, self.version, window=window)
 
-    def run(self, recovery: Recovery, pick: Pick = first) -> Done | Abort | None:
+    def run(self, recovery: Recovery, pick: Pick = first) -> Recovered | Abort | None:
         """Until it ends, or nothing is left to answer (None)."""
         waiting = recovery.start()
         for _ in range(STEPS_MAX):
             if not waiting:
                 return None
-            ended = next((e for e in waiting if isinstance(e, Done | Abort)), None)
+            ended = next((e for e in waiting if isinstance(e, Recovered | Abort)), None)
             if ended is not None:
                 return ended
             effect = waiting.pop(pick(waiting))

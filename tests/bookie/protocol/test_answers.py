@@ -7,9 +7,9 @@ from bookie.frames.runs import build_run
 from bookie.frames.verified import payloads_of
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.answers import (
+    EntryVerdict,
     MemberAnswers,
     UndecidedError,
-    Verdict,
     judge_recovery_read,
     share_ahead,
 )
@@ -27,7 +27,7 @@ OK, NO, GONE, UNK, DOWN = (
     Status.UNKNOWN,
     Status.UNREACHABLE,
 )
-PRESENT, ABSENT, PENDING, UNDECIDABLE = Verdict
+PRESENT, ABSENT, PENDING, UNDECIDABLE = EntryVerdict
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ PRESENT, ABSENT, PENDING, UNDECIDABLE = Verdict
     ],
 )
 def test_verdict_at_write_quorum_3_ack_quorum_2(
-    answers: tuple[Status | None, ...], verdict: Verdict
+    answers: tuple[Status | None, ...], verdict: EntryVerdict
 ) -> None:
     assert judge_recovery_read(answers, write_quorum=3, ack_quorum=2) is verdict
 
@@ -82,6 +82,7 @@ def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> Membe
 
 
 def said(answers: MemberAnswers[bytes], entry_id: int) -> Status | None:
+    answers._check()
     return answers.answer(EntryId(entry_id))
 
 

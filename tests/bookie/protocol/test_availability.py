@@ -20,6 +20,7 @@ def entries(ids: Iterable[int]) -> EntrySet:
 
 
 def plain(found: EntrySet) -> set[int]:
+    found._check()
     return {entry_id for first, last in found.ranges() for entry_id in range(first, last + 1)}
 
 

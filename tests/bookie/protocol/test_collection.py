@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from bookie.ids import LedgerId
-from bookie.protocol.collection import BATCH_MAX, Collection, CollectionRules, Look, Verdict
+from bookie.protocol.collection import (
+    BATCH_MAX,
+    Collection,
+    CollectionLook,
+    CollectionRules,
+    CollectionVerdict,
+)
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +30,11 @@ def look(
     *,
     tombstones: Iterable[int] = (),
     refusal: str = "",
-) -> Look:
-    return Look(at, at + 1, ids(held), ids(tombstones), frozenset(ids(existing)), refusal)
+) -> CollectionLook:
+    return CollectionLook(at, at + 1, ids(held), ids(tombstones), frozenset(ids(existing)), refusal)
 
 
-def dropped(collection: Collection, *looks: Look) -> list[tuple[LedgerId, ...]]:
+def dropped(collection: Collection, *looks: CollectionLook) -> list[tuple[LedgerId, ...]]:
     return [collection.judge(each).drop for each in looks]
 
 
@@ -118,7 +124,7 @@ def test_a5_an_approved_plan_of_many_goes_in_bounded_parts() -> None:
 @pytest.mark.parametrize("refusal", ["", "the cluster is paused"])
 def test_a5_a_tombstone_gives_way_as_soon_as_its_ledger_is_there(refusal: str) -> None:
     seen = look(0, [], [7], tombstones=[7, 8], refusal=refusal)
-    assert collection().judge(seen) == Verdict((), (LedgerId(7),))
+    assert collection().judge(seen) == CollectionVerdict((), (LedgerId(7),))
 
 
 @dataclass
@@ -161,7 +167,7 @@ def test_a5_collection_beside_adds_never_drops_a_ledger_that_existed_throughout(
         world.do(between)
         existing = frozenset(ids(world.created))
         world.do(after)
-        verdict = judge.judge(Look(began, world.now, held, (), existing))
+        verdict = judge.judge(CollectionLook(began, world.now, held, (), existing))
         assert not set(verdict.drop) & world.created
         assert all(began - world.deleted_at[i] >= GRACE_S for i in verdict.drop)
         event("drops" if verdict.drop else "drops nothing")

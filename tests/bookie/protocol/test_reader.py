@@ -5,15 +5,14 @@ from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
-    UndecidableError,
 )
 from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId
+from bookie.protocol import reader as module
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.reader import (
     RANGE_BYTES_MAX,
     AskRange,
-    LacRead,
     RangeRead,
     ReadEnded,
     ask_order,
@@ -26,9 +25,11 @@ from bookie.wire.native import ReadReply, ReadRequest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recovery_lab import CODEC, KEY, LEDGER, PAYLOAD, RecoveryLab, entry, ledger, names
+from state_tables import transitions
 
 OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
 B = names(0, 1, 2)
+TABLE = transitions(module)
 
 
 def judged(*statuses: Status, entry_id: int = 5, end: int = 9) -> Exception:
@@ -191,35 +192,6 @@ def test_an_answer_to_another_question_is_ignored() -> None:
     assert read.on_read(ask.op + 1, OK, reply(0)) is None
 
 
-def lac_read(*answers: tuple[Status, int]) -> LacRead:
-    core = LacRead(ledger(3, 3, 2))
-    for position, (status, lac) in enumerate(answers):
-        core.on_lac(position, status, EntryId(lac))
-    return core
-
-
-def test_the_lac_is_the_highest_of_enough_answers() -> None:
-    core = lac_read((OK, 4), (OK, 7))
-    assert core.is_covered and core.result() == 7
-
-
-def test_a_limbo_answer_covers_nothing_for_a_lac() -> None:
-    core = lac_read((OK, 4), (UNK, 9))
-    assert not core.is_covered and core.result() == 4
-
-
-def test_a_lac_nobody_can_tell_is_undecidable() -> None:
-    with pytest.raises(UndecidableError, match="bookie-1: UNREACHABLE"):
-        lac_read((UNK, -1), (Status.UNREACHABLE, -1), (UNK, -1)).result()
-
-
-def test_b3_a_lac_is_refused_when_all_members_refuse_the_key() -> None:
-    refused = (Status.UNAUTHORIZED, -1)
-    assert lac_read((OK, 4), refused, refused).result() == 4
-    with pytest.raises(UnauthorizedError):
-        lac_read(refused, refused, refused).result()
-
-
 # Any mixture of holders against a dumb oracle
 HELD, ABSENT, LIMBO, DOWN = range(4)
 
@@ -256,12 +228,31 @@ def test_any_mixture_of_holders_reads_as_the_oracle_says(
 
 def drive(lab: RecoveryLab, core: RangeRead) -> ReadEnded:
     step: AskRange | ReadEnded | None = core.start()
+    assert ("NEW", "start", state_after(step)) in TABLE
     while isinstance(step, AskRange):
+        assert core.on_read(step.op + 1, Status.OK, None) is None  # nobody waits for it
         bookie = lab.bookies[step.bookie_id]
         request = ReadRequest(LEDGER, step.first, step.last, 100, KEY)
         down = (Status.UNREACHABLE, None)
         step = core.on_read(step.op, *(down if bookie.down else bookie.read(request, fence=False)))
+        assert ("ASKING", "on_read", state_after(step)) in TABLE
+    assert core.on_read(1, Status.OK, None) is None
     return ended(step)
+
+
+def state_after(step: AskRange | ReadEnded | None) -> str:
+    assert step is not None
+    return "ASKING" if isinstance(step, AskRange) else "ENDED"
+
+
+def test_every_transition_of_the_table_happens() -> None:
+    states = ["NEW"]
+    read = range_read(0, 1)
+    states.append(state_after(step := read.start()))
+    states.append(state_after(step := read.on_read(asked(step).op, OK, reply(0, through=0))))
+    states.append(state_after(read.on_read(asked(step).op, OK, reply(1))))
+    events = ("start", "on_read", "on_read")
+    assert set(zip(states[:-1], events, states[1:], strict=True)) == TABLE
 
 
 def expected_error(

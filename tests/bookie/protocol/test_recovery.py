@@ -13,21 +13,21 @@ from bookie.errors import (
 from bookie.frames.runs import parse_run
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.answers import UndecidedError
+from bookie.protocol.end_search import READ_WINDOW_ENTRIES
 from bookie.protocol.ledger import Fragment, LedgerState
 from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.recovery import (
     ACCEPTED_LOSS_KEY,
     METADATA_CONFLICTS_MAX,
-    READ_WINDOW_ENTRIES,
     Recovery,
 )
 from bookie.protocol.recovery_effects import (
     Abort,
     AcceptedLoss,
-    Done,
     Effect,
     FenceLac,
     ReadEntries,
+    Recovered,
     WriteMetadata,
 )
 from bookie.protocol.status import Status
@@ -38,9 +38,9 @@ from hypothesis import strategies as st
 from recovery_lab import LEDGER, PAYLOAD, Pick, RecoveryLab, entry, first, ledger, names
 
 
-def done(lab: RecoveryLab, recovery: Recovery | None = None, pick: Pick = first) -> Done:
+def done(lab: RecoveryLab, recovery: Recovery | None = None, pick: Pick = first) -> Recovered:
     outcome = lab.run(recovery or lab.recovery(), pick)
-    assert isinstance(outcome, Done), outcome
+    assert isinstance(outcome, Recovered), outcome
     return outcome
 
 
@@ -323,7 +323,7 @@ def test_a_lost_first_write_is_repeated_on_what_the_writer_wrote() -> None:
 def test_a_ledger_closed_meanwhile_is_adopted() -> None:
     recovery, _effects = start_of(lab_of(0))
     [outcome] = recovery.on_metadata_conflict(ledger(3, 3, 2).closed(EntryId(9), length=1), 5)
-    assert isinstance(outcome, Done) and outcome.adopted and outcome.version == 5
+    assert isinstance(outcome, Recovered) and outcome.adopted and outcome.version == 5
 
 
 def closing(lab: RecoveryLab) -> tuple[Recovery, WriteMetadata]:
@@ -340,7 +340,7 @@ def test_a_lost_closing_write_adopts_the_other_end() -> None:
     lab = lab_of(0)
     recovery, _write = closing(lab)
     [outcome] = recovery.on_metadata_conflict(ledger(3, 3, 2).closed(NO_ENTRY, length=0), 9)
-    assert isinstance(outcome, Done) and outcome.adopted
+    assert isinstance(outcome, Recovered) and outcome.adopted
     assert outcome.metadata.last_entry_id == NO_ENTRY
 
 
@@ -447,7 +447,7 @@ def test_every_order_of_answers_ends_where_the_oracle_allows(
             lab[position].mark(LEDGER, limbo=True)
     outcome = lab.run(lab.recovery(window=window), lambda waiting: seed.randrange(len(waiting)))
     ends, may_abort = possible_ends(quorums, cells, moods)
-    if isinstance(outcome, Done):
+    if isinstance(outcome, Recovered):
         assert outcome.metadata.last_entry_id in ends
         check_copies(lab, quorums, cells)
     else:
@@ -487,4 +487,4 @@ def test_a_corrupt_copy_outside_its_write_set_says_nothing() -> None:
     lab.put(0, 0, 1, 2, lac=-1)
     lab[2].corrupt(LEDGER, EntryId(0))
     outcome = lab.run(lab.recovery(), lambda waiting: len(waiting) - 1)
-    assert isinstance(outcome, Done) and not outcome.corrupt
+    assert isinstance(outcome, Recovered) and not outcome.corrupt

@@ -18,10 +18,10 @@ from bookie.errors import DataLossError, UndecidableError
 from bookie.frames.entry import EntryCodec, master_key
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
+from bookie.protocol.lac_read import LacRead
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.reader import (
     AskRange,
-    LacRead,
     RangeRead,
     ReadEnded,
     check_bounds,

@@ -24,16 +24,17 @@ from bookie.frames.entry import master_key
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.points import passing
+from bookie.protocol.end_search import READ_WINDOW_ENTRIES
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.recovery import READ_WINDOW_ENTRIES, Recovery
+from bookie.protocol.recovery import Recovery
 from bookie.protocol.recovery_effects import (
     Abort,
     AcceptedLoss,
-    Done,
     Effect,
     FenceLac,
     Missing,
     ReadEntries,
+    Recovered,
     WriteMetadata,
 )
 from bookie.protocol.status import Status
@@ -61,7 +62,7 @@ class RecoverySettings:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """A CLOSED ledger and what it took; fields as in `recovery_effects.Done`."""
+    """A CLOSED ledger and what it took; fields as in `recovery_effects.Recovered`."""
 
     metadata: Versioned[LedgerMetadata]
     adopted: bool
@@ -127,7 +128,7 @@ async def recover(
             settings=settings,
         )
         attempt += 1
-        if isinstance(outcome, Done):
+        if isinstance(outcome, Recovered):
             return _result(outcome, attempt)
         if isinstance(outcome.error, FINAL_ERRORS) or attempt >= settings.attempts:
             raise _explained(outcome)
@@ -144,7 +145,7 @@ def _explained(outcome: Abort) -> BookieError:
     return outcome.error
 
 
-def _result(done: Done, attempts: int) -> RecoveryResult:
+def _result(done: Recovered, attempts: int) -> RecoveryResult:
     return RecoveryResult(
         metadata=Versioned(done.metadata, done.version),
         adopted=done.adopted,
@@ -164,7 +165,7 @@ async def _attempt(
     replacements: Replacements,
     accepted_loss: AcceptedLoss | None,
     settings: RecoverySettings,
-) -> Done | Abort:
+) -> Recovered | Abort:
     try:
         current = await store.read_ledger(ledger_id)
         check_password(current.value, password)
@@ -228,9 +229,9 @@ class _Attempt:
         # Bounded by what the core has open: E reads, the write-backs of a window, one write.
         self._events: asyncio.Queue[Callable[[], list[Effect]]] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._outcome: Done | Abort | None = None
+        self._outcome: Recovered | Abort | None = None
 
-    async def run(self) -> Done | Abort:
+    async def run(self) -> Recovered | Abort:
         try:
             self._carry_out(self._core.start())
             while self._outcome is None:
@@ -244,7 +245,7 @@ class _Attempt:
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Done | Abort):
+            if isinstance(effect, Recovered | Abort):
                 self._outcome = effect
             elif isinstance(effect, AddRun):
                 self._add(effect)

@@ -38,23 +38,33 @@ EMPTY_KEY: Final = b""
 
 
 class LedgerFacts(NamedTuple):
-    """What this bookie knows of one ledger at this moment.
+    """What this bookie knows of one ledger at this moment: made for one request, never changed.
 
-    `is_known`: any record or entry of it is here. `behind_boundary`: it existed at an unclean boot.
-    `lac`, `last_entry_id`: highest known, -1 = none; in limbo they are lower bounds. `is_leased`:
-    nobody else can be answering as this bookie.
+    Not ideal: the facts that `rule_add` gets lack what it does not ask for (`is_known`,
+    `unchecked`, `lac`, `last_entry_id` stay at their defaults), since adds are hot.
     """
 
     is_known: bool = False
+    """Any record or entry of it is here."""
     master_key: bytes | None = None
+    """The key its first request proved; None or `EMPTY_KEY` = the next request teaches it."""
     fenced: bool = False
+    """A recovery has fenced it, durably; never taken back."""
     limbo: bool = False
+    """Entries may be forgotten, the ledger may be open; goes by `clearing` alone."""
     unchecked: bool = False
+    """Entries may be forgotten, the ledger needs no recovery; goes by `clearing` alone."""
     deleted: bool = False
+    """A tombstone: its entries were dropped, since the metadata store had no such ledger."""
     behind_boundary: bool = False
+    """It existed at an unclean boot, or may have: what its old writer sends comes too late."""
     lac: EntryId = NO_ENTRY
+    """Highest LAC known, -1 = none; a lower bound where entries may be forgotten."""
     last_entry_id: EntryId = NO_ENTRY
+    """Highest id of an entry that is here, -1 = none; a lower bound in the same way. Nothing
+    orders it against `lac`: an explicit LAC may be ahead of what this bookie holds."""
     is_leased: bool = True
+    """Nobody else can be answering as this bookie."""
 
     @property
     def is_here(self) -> bool:
@@ -75,6 +85,7 @@ class Ruling(NamedTuple):
     """The answer, and what must be durable before it is given."""
 
     status: Status
+    """What to answer, once what follows is durable."""
     learn_key: bool = False
     """Remember the request's master key."""
     fence: bool = False
@@ -86,13 +97,13 @@ class Ruling(NamedTuple):
 
 
 TAKEN: Final = Ruling(Status.OK)
-"""Of nearly every add: not made anew for each."""
+"""The ruling on nearly every add: one object for all of them."""
 
 
 def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
-    """A run of entries. Recovery adds alone pass fence, limbo and a read-only bookie."""
+    """Judge a run of entries. Recovery adds alone pass fence, limbo and a read-only bookie."""
     refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
@@ -104,7 +115,7 @@ def rule_add(
 
 
 def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
-    """A read of entries; what absent ones mean is `absent_status`.
+    """Judge a read of entries; what absent ones mean is `absent_status`.
 
     A plain read needs no key on BookKeeper's wire either; a fencing one must prove its right.
     """
@@ -112,7 +123,7 @@ def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
 
 
 def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
-    """The LAC. Who may have forgotten applies the fence, but its LAC is no answer (R26)."""
+    """Judge a read of the LAC. Who may have forgotten fences, but its LAC is no answer (R26)."""
     ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
     if not ruling.is_ok:
         return ruling
@@ -125,7 +136,7 @@ def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruli
 
 
 def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) -> Ruling:
-    """An explicit LAC: it names acknowledged entries only, so a fence does not matter to it.
+    """Judge an explicit LAC: it names acknowledged entries only, so a fence does not matter to it.
 
     A read-only bookie takes none, as Apache's: who writes one still writes entries elsewhere.
     """
@@ -140,7 +151,7 @@ def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) 
 
 
 def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
-    """A promise that all it ever accepted is durable: not for one that may have forgotten."""
+    """Judge a force: no promise that all is durable from a bookie that may have forgotten."""
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal

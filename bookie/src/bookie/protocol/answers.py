@@ -1,4 +1,4 @@
-"""What bookies have said of entries so far, and what may be concluded from it.
+"""What bookies have answered about entries so far, and what may be concluded from it.
 
 Recovery and readers collect range answers here, member by member, and ask for a verdict on one
 entry at a time. A copy counts only after its digest was verified (R8); an entry outside a bookie's
@@ -7,7 +7,6 @@ write set is none of its business and must not be asked of it.
 
 import operator
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -25,7 +24,7 @@ from bookie.protocol.status import Status
 _is_there: Final = partial(operator.is_not, None)  # in C: asked of every entry that is read
 
 
-class Verdict(Enum):
+class EntryVerdict(Enum):
     """What the answers of a write set say about one entry."""
 
     PRESENT = "present"
@@ -38,7 +37,7 @@ class Verdict(Enum):
 
 def judge_recovery_read(
     answers: Sequence[Status | None], *, write_quorum: int, ack_quorum: int
-) -> Verdict:
+) -> EntryVerdict:
     """The verdict of R4 on one entry; `answers` of its write set, None = none yet.
 
     Generous on presence: one good copy may be all that is left of an acknowledged entry. Strict on
@@ -46,11 +45,11 @@ def judge_recovery_read(
     """
     assert len(answers) == write_quorum
     if Status.OK in answers:
-        return Verdict.PRESENT
+        return EntryVerdict.PRESENT
     denials = sum(answer is not None and answer.is_denial for answer in answers)
     if covers(denials, cohort=write_quorum, ack_quorum=ack_quorum):
-        return Verdict.ABSENT
-    return Verdict.PENDING if None in answers else Verdict.UNDECIDABLE
+        return EntryVerdict.ABSENT
+    return EntryVerdict.PENDING if None in answers else EntryVerdict.UNDECIDABLE
 
 
 class RangeReply(Protocol):
@@ -80,20 +79,24 @@ def share_ahead(entry_id: int, position: int, *, ensemble_size: int, write_quoru
 
 
 class MemberAnswers(Generic[Kept]):
-    """What one bookie has said, from one range request to the next.
-
-    `keep`: what is kept of a verified copy. `through`: it has spoken of every id asked for up to
-    here.
-    """
+    """What one bookie has said, from one range request to the next."""
 
     def __init__(self, codec: EntryCodec, keep: Callable[[VerifiedRun], Sequence[Kept]]) -> None:
         self._codec = codec
+        """Verifies copies (R8)."""
         self._keep = keep
+        """Makes of a verified run what is kept of each of its entries, in order."""
         self._copies: dict[int, Kept] = {}
+        """Verified copies by entry id, all >= floor."""
         self._corrupt: set[int] = set()
+        """Ids of copies that did not verify, all >= floor; disjoint from `_copies`."""
         self._spans: list[tuple[int, int, Status]] = []
+        """(first, last, status) of what was said of ids without a copy, in order of arrival; they
+        may overlap, and a bad peer's may be empty."""
         self._floor = 0
+        """Everything below is decided: nothing of it is kept. Never falls."""
         self.through = -1
+        """It has spoken of every id asked for up to here, -1 = of none. Never falls."""
 
     def take(
         self, status: Status, reply: RangeReply | None, *, first: EntryId, last: EntryId
@@ -179,6 +182,13 @@ class MemberAnswers(Generic[Kept]):
         self._corrupt = {i for i in self._corrupt if i >= entry_id}
         self._spans = [span for span in self._spans if span[1] >= entry_id]
 
+    def _check(self) -> None:
+        """For tests alone: it looks at every entry, and readers are measured."""
+        assert self._floor >= 0 and self.through >= -1
+        assert self._copies.keys().isdisjoint(self._corrupt)
+        assert min(self._copies, default=self._floor) >= self._floor
+        assert min(self._corrupt, default=self._floor) >= self._floor
+
 
 class UndecidedError(UndecidableError):
     """No verdict on one entry: names who said what, so that a person sees whom to wait for."""
@@ -201,9 +211,3 @@ class UndecidedError(UndecidableError):
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.answers = dict(answers)
-
-
-def summary(answers: Mapping[BookieId, Status]) -> str:
-    """Answers counted by kind, for messages: `2 UNKNOWN, 1 UNREACHABLE`."""
-    counted = Counter(status.name for status in answers.values())
-    return ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))

@@ -48,12 +48,21 @@ class EntrySet:
     """
 
     starts: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    """First id of each interval, >= 0, rising; `starts[i + 1] > ends[i] + 1`."""
     ends: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    """Last id of each interval, `starts[i] <= ends[i] <= ENTRY_ID_MAX`; neither array is written
+    to once it is here."""
 
     def __post_init__(self) -> None:
         assert self.starts.shape == self.ends.shape
         self.starts.flags.writeable = False
         self.ends.flags.writeable = False
+
+    def _check(self) -> None:
+        """For tests alone: audits make sets by the million, of bounds that are right as made."""
+        assert (self.starts >= 0).all() and (self.ends <= ENTRY_ID_MAX).all()
+        assert (self.starts <= self.ends).all()
+        assert (self.starts[1:] > self.ends[:-1] + 1).all()
 
     @classmethod
     def from_ranges(cls, ranges: Iterable[tuple[int, int]]) -> "EntrySet":

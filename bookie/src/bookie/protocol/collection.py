@@ -7,8 +7,8 @@ leader that was deposed, or after a restore. So a ledger's entries go only when
    lists what is held here, then makes a write barrier, then lists what exists;
 2. those that would go are not a named share of all that is held here: else nothing goes until a
    person has approved the very plan (`plan_id`) that names them;
-3. nothing says that the store must not be believed now (`Look.refusal`): then what was noted before
-   is forgotten, and the grace begins anew.
+3. nothing says that the store must not be believed now (`CollectionLook.refusal`): then what was
+   noted before is forgotten, and the grace begins again from zero.
 
 A tombstone gives way as soon as a look has its ledger: whatever happened, it exists.
 """
@@ -36,7 +36,7 @@ class CollectionRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CollectionLook:
     """One look. Times of one clock that never goes back; `held` was listed before the barrier, and
     `existing` after it. `refusal`: why nothing may be dropped now, empty = nothing is known."""
 
@@ -50,7 +50,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CollectionVerdict:
     """What to do after a look: drop the entries of some, let the tombstones of others give way."""
 
     drop: tuple[LedgerId, ...]
@@ -71,25 +71,29 @@ class Collection:
 
     def __init__(self, rules: CollectionRules) -> None:
         self._rules = rules
+        """Grace and brake; never change."""
         self._missing_since: dict[LedgerId, float] = {}
-        """End of the first look that lacked it; of held ledgers only."""
+        """End of the first look that lacked a ledger, in seconds; held ledgers only. Every look
+        since lacked it as well."""
         self._approved: frozenset[LedgerId] = frozenset()
-        """What a person lets go; those that a look has again fall out."""
+        """Ledgers a person lets go; a subset of those missing, since a look that has one again
+        takes it out."""
         self.plan: HeldPlan | None = None
-        """What the brake holds. It stays the same while all of it stays missing."""
+        """What the brake holds, not empty; the same value while all of it stays missing and is
+        not approved."""
 
     @property
     def missing(self) -> int:
         """Ledgers that the last look lacked and that are still here."""
         return len(self._missing_since)
 
-    def judge(self, look: Look) -> Verdict:
+    def judge(self, look: CollectionLook) -> CollectionVerdict:
         """Takes one look; what is to be dropped was missing in an earlier one as well."""
         revive = tuple(i for i in look.tombstones if i in look.existing)
         if look.refusal:
             self._missing_since.clear()
             self._approved, self.plan = frozenset(), None
-            return Verdict((), revive)
+            return CollectionVerdict((), revive)
         before = self._missing_since
         self._missing_since = {
             i: before.get(i, look.ended_s) for i in look.held if i not in look.existing
@@ -106,7 +110,8 @@ class Collection:
             due = [ledger_id for ledger_id in due if ledger_id in self._approved]
         else:
             self.plan = None
-        return Verdict(tuple(due[:BATCH_MAX]), revive)
+        self._check()
+        return CollectionVerdict(tuple(due[:BATCH_MAX]), revive)
 
     def approve(self, plan_id: str) -> str:
         """Lets the ledgers of this plan go, if they stay missing; a sentence why not otherwise."""
@@ -119,7 +124,16 @@ class Collection:
             )
         self._approved |= self.plan.ledgers
         self.plan = None
+        self._check()
         return ""
+
+    def _check(self) -> None:
+        missing = self._missing_since.keys()
+        assert self._approved <= missing
+        if self.plan is not None:
+            assert self.plan.ledgers and self.plan.ledgers <= missing
+            assert self.plan.ledgers.isdisjoint(self._approved)
+            assert len(self.plan.ledgers) >= self._rules.brake_from
 
     def _is_too_much(self, going: int, *, held: int) -> bool:
         return going >= self._rules.brake_from and going > self._rules.share_max * held

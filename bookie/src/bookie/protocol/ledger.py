@@ -30,25 +30,30 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """What the metadata store says of one ledger.
-
-    `last_entry_id` and `length` (payload bytes) mean something only when CLOSED.
-    """
+    """What the metadata store says of one ledger."""
 
     ledger_id: LedgerId
     ensemble_size: int
+    """E >= Qw >= Qa >= 1; the three never change."""
     write_quorum: int
     ack_quorum: int
     fragments: tuple[Fragment, ...]
+    """At least one; starts rise from 0; each ensemble has E bookies."""
     digest_type: DigestType = DigestType.CRC32C
     password: bytes = field(default=b"", repr=False)
+    """Kept by the store as it is; bookies see only the master key that is derived from it."""
     state: LedgerState = LedgerState.OPEN
     last_entry_id: EntryId = NO_ENTRY
+    """The end, -1 = empty; means something only when CLOSED."""
     length: int = 0
+    """Payload bytes up to the end; means something only when CLOSED, and may be 0 of a ledger
+    whose recovery could not read its last entry."""
     ctime_ms: int = 0
+    """When it was created, in milliseconds of the client's clock; for people."""
     creation_token: int = 0
     """Tells our own retried create from a collision of ids (cToken)."""
     custom: Mapping[str, bytes] = field(default_factory=dict)
+    """Values of the application, and ours under `bookie-operator.`; kept through every change."""
 
     def __post_init__(self) -> None:
         if not self.ensemble_size >= self.write_quorum >= self.ack_quorum >= 1:
@@ -103,7 +108,7 @@ class LedgerMetadata:
         )
 
     def with_fragments(self, fragments: Sequence[Fragment]) -> "LedgerMetadata":
-        """The same ledger with other fragments: an ensemble change or a re-replication."""
+        """This ledger with other fragments: after an ensemble change or a re-replication."""
         return replace(self, fragments=tuple(fragments))
 
 

@@ -2,7 +2,8 @@
 
 BookKeeper's rack-aware rule: every write set of an ensemble spans at least
 `minNumRacksPerWriteQuorum` racks, or all there are. Striping is minded: it is the write sets that
-are judged, never the ensemble as a whole. Of a bookie whose rack nobody knows the best is assumed.
+are judged, never the ensemble as a whole. A bookie whose rack nobody knows is taken to be in a rack
+of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Final
 from bookie.ids import BookieId
 
 DEFAULT_RACK: Final = "/default-rack"
-"""Of a registered bookie that names none."""
+"""Rack of a registered bookie that names none."""
 MIN_RACKS: Final = 2
 """BookKeeper's default of `minNumRacksPerWriteQuorum`."""
 SOFT_RACKS: Final = 2
@@ -32,10 +33,12 @@ class Adherence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """Where bookies are (`of`: network locations such as `/row-1/rack-2`), how many it takes."""
+    """Where bookies are, and how many racks a write set has to span."""
 
     of: Mapping[BookieId, str] = field(default_factory=dict)
+    """Network location (`/row-1/rack-2`) by bookie; one that is not in it may be anywhere."""
     min_racks: int = MIN_RACKS
+    """Racks for a write set, >= 1; fewer count where fewer are known."""
 
     @property
     def count(self) -> int:
@@ -48,7 +51,7 @@ class Racks:
         return strict, min(strict, SOFT_RACKS)
 
     def place(self, bookie_id: BookieId) -> str:
-        """The bookie's rack; one of its own when it is not known."""
+        """The bookie's rack; a rack of its own when it is not known."""
         return self.of.get(bookie_id, f"?{bookie_id}")
 
 
@@ -85,8 +88,9 @@ def choose(
     write_quorum: int,
     racks: Racks,
 ) -> BookieId | None:
-    """Who takes this position: of those that keep to the rule best, and then span most racks, the
-    first; None when every candidate is in the ensemble already.
+    """Choose the bookie for this position; None when every candidate is in the ensemble already.
+
+    The first of those that keep to the rule best, and among these span most racks.
     """
     strict, _soft = racks.needed(write_quorum)
 

@@ -3,6 +3,14 @@
 One `RangeRead` reads entries of one fragment that the ledger is known to hold: within its closed
 end, or acknowledged (at most the LAC). It asks one member of an entry's write set at a time and
 goes to the next copy when one is missing, corrupt or silent. Shell: `client.reader`.
+
+Where an event leads. An answer to another question than the one that is out changes nothing, in
+whatever state (R17):
+
+| state | event | next state |
+|---|---|---|
+| NEW | start | ASKING |
+| ASKING | on_read | ASKING, ENDED |
 """
 
 import itertools
@@ -15,14 +23,13 @@ from bookie.errors import (
     DataLossError,
     NoSuchEntryError,
     UnauthorizedError,
-    UndecidableError,
 )
 from bookie.frames.entry import EntryCodec
 from bookie.frames.verified import payloads_of
-from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.quorum import fence_covers, write_set_positions
+from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 
 RANGE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -120,25 +127,43 @@ class RangeRead:
         turn: int = 0,
         bytes_max: int = RANGE_BYTES_MAX,
     ) -> None:
-        assert 0 <= first <= last <= end
+        assert 0 <= first <= last <= end and bytes_max > 0
         assert metadata.fragment_of(first) == metadata.fragment_of(last)
         self._metadata = metadata
+        """The ledger as seen by the caller; never read again here."""
         self._ensemble = metadata.fragment_of(first).ensemble
+        """Of the one fragment that holds `first`..`last`."""
         self._codec = codec
+        """Verifies copies (R8)."""
+        self._first = first
         self._last = last
+        """0 <= first <= last <= end."""
         self._end = end
+        """The closed end, or the LAC: an entry beyond it may be absent, one within it may not."""
         self._suspects = suspects
+        """Bookies to ask last. Not ideal: the caller's own set, which other reads may change."""
         self._turn = turn
+        """Ensemble position to begin at, modulo E: spreads reads over the members."""
         self._bytes_left = bytes_max
+        """Payload bytes that may still be taken; the read ends at 0 or below."""
         self._ops = itertools.count(1)
+        """Numbers of questions, rising."""
         self._asked: AskRange | None = None
+        """The question that is out; None before `start` and once the read has ended."""
         self._members: dict[BookieId, MemberAnswers[bytes]] = {}
+        """What each bookie asked so far has said; a subset of the ensemble."""
         self._next = first
+        """The entry that is wanted next, first <= next <= last + 1."""
         self._payloads: list[bytes] = []
+        """Payloads of `first`..next - 1, in order."""
         self._corrupt: dict[tuple[BookieId, EntryId], None] = {}
+        """Copies that did not verify, in the order met; a set."""
 
     def start(self) -> AskRange | ReadEnded:
-        return self._advance()
+        """The first question. Call once."""
+        step = self._advance()
+        self._check()
+        return step
 
     def on_read(
         self, op: int, status: Status, reply: RangeReply | None
@@ -153,7 +178,9 @@ class RangeRead:
             member = self._members[asked.bookie_id] = MemberAnswers(self._codec, payloads_of)
         member.take(status, reply, first=asked.first, last=asked.last)
         self._note_corrupt(asked, member)
-        return self._advance()
+        step = self._advance()
+        self._check()
+        return step
 
     def _note_corrupt(self, asked: AskRange, member: MemberAnswers[bytes]) -> None:
         position = self._ensemble.index(asked.bookie_id)
@@ -176,7 +203,7 @@ class RangeRead:
             order = orders[self._next % size]
             if not self._take(order):
                 return self._ask_or_fail(order)
-        return self._over(None)
+        return self._end_with(None)
 
     def _orders(self) -> list[tuple[BookieId, ...]]:
         """By entry id modulo the ensemble's size: all entries are of one fragment."""
@@ -216,49 +243,16 @@ class RangeRead:
                 self._asked = AskRange(next(self._ops), bookie_id, self._next, self._last)
                 return self._asked
             answers[bookie_id] = said
-        return self._over(judge_read(self._metadata.ledger_id, self._next, answers, end=self._end))
+        error = judge_read(self._metadata.ledger_id, self._next, answers, end=self._end)
+        return self._end_with(error)
 
-    def _over(self, error: BookieError | None) -> ReadEnded:
+    def _end_with(self, error: BookieError | None) -> ReadEnded:
         payloads = () if error is not None else tuple(self._payloads)
         return ReadEnded(payloads, error, tuple(self._corrupt))
 
-
-class LacRead:
-    """Highest LAC known to enough of an ensemble that no acknowledged entry's LAC is missed.
-
-    Answers arrive by position; `lac` is right (if perhaps low) at any time, `is_covered` says that
-    it is as fresh as the moment the question was put.
-    """
-
-    def __init__(self, metadata: LedgerMetadata) -> None:
-        self._metadata = metadata
-        self._answers: dict[int, Status] = {}
-        self.lac = NO_ENTRY
-
-    def on_lac(self, position: int, status: Status, lac: EntryId) -> None:
-        assert 0 <= position < self._metadata.ensemble_size
-        self._answers[position] = status
-        if status is Status.OK:
-            self.lac = max(self.lac, lac)
-
-    @property
-    def is_covered(self) -> bool:
-        return fence_covers(
-            [position for position, status in self._answers.items() if status.is_known],
-            ensemble_size=self._metadata.ensemble_size,
-            write_quorum=self._metadata.write_quorum,
-            ack_quorum=self._metadata.ack_quorum,
-        )
-
-    def result(self) -> EntryId:
-        """The LAC; UnauthorizedError by all, or UndecidableError when nobody could say anything."""
-        if set(self._answers.values()) == {Status.UNAUTHORIZED}:
-            raise UnauthorizedError(self._metadata.ledger_id)
-        if not any(status.is_known for status in self._answers.values()):
-            ensemble = self._metadata.last_fragment.ensemble
-            said = ", ".join(f"{ensemble[p]}: {s.name}" for p, s in sorted(self._answers.items()))
-            raise UndecidableError(
-                f"ledger {self._metadata.ledger_id}: no member of its last ensemble knows its LAC "
-                f"now ({said}); try again later"
-            )
-        return self.lac
+    def _check(self) -> None:
+        """What holds after each event: one for each answer of a bookie, not for each entry."""
+        assert self._first <= self._next <= self._last + 1
+        assert len(self._payloads) == self._next - self._first
+        assert self._asked is None or self._next == self._asked.first <= self._asked.last
+        assert self._members.keys() <= set(self._ensemble)

@@ -1,20 +1,37 @@
 """Recovery of one ledger: fence it, find its end, write back what is found, close it. Sans-I/O.
 
 Events go in, ordered effects come out; the shell is `client.recovery`. One object is one attempt:
-it ends in Done or Abort and is then deaf. Phases:
+it ends in Recovered or Abort and ignores what comes after. What it does in each phase:
 
 MARK    compare-and-set to IN_RECOVERY, before any bookie is asked (R11)
 FENCE   fencing LAC reads to the last ensemble until every write set is covered (R2, R9)
 READ    fencing range reads from the ensemble seen at the start (R13), judged entry by entry in
-        order (R4); what is found goes to `writeback` at once
+        order (R4, `end_search`); what is found goes to `writeback` at once
 SETTLE  the end is known: wait until every write-back has its ack quorum (R14); when nothing was
         written back, read the length from the last entry known
 CLOSE   one compare-and-set: fragments, last id, length, CLOSED; lost to a CLOSED value: adopt (R15)
+
+Where an event may lead. It may also leave the phase as it is, as every event without a row does;
+answers that nobody waits for change nothing (R17). What leads to OVER gives Recovered or Abort:
+
+| phase | event | next phase |
+|---|---|---|
+| MARK | start | FENCE, OVER |
+| MARK | on_metadata_written | FENCE |
+| MARK | on_metadata_conflict | FENCE, OVER |
+| FENCE | on_lac | READ, OVER |
+| READ | on_read | SETTLE, CLOSE, OVER |
+| READ | on_replacement | OVER |
+| SETTLE | on_read | CLOSE |
+| SETTLE | on_added | CLOSE |
+| SETTLE | on_replacement | OVER |
+| CLOSE | on_metadata_written | OVER |
+| CLOSE | on_metadata_conflict | OVER |
 """
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -25,35 +42,24 @@ from bookie.errors import (
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.frames.entry import ENTRY_HEADER, EntryCodec, parse_header
-from bookie.frames.verified import entries_of
+from bookie.frames.entry import EntryCodec, parse_header
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.answers import (
-    MemberAnswers,
-    RangeReply,
-    UndecidedError,
-    Verdict,
-    judge_recovery_read,
-    share_ahead,
-)
+from bookie.protocol.answers import EntryVerdict, RangeReply, UndecidedError
+from bookie.protocol.end_search import READ_WINDOW_ENTRIES, EndSearch, MemberReads
+from bookie.protocol.lac_read import LacRead
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.protocol.quorum import fence_covers, write_set, write_set_positions
+from bookie.protocol.quorum import write_set
 from bookie.protocol.recovery_effects import (
     Abort,
     AcceptedLoss,
-    Done,
     Effect,
     FenceLac,
-    Missing,
-    ReadEntries,
+    Recovered,
     WriteMetadata,
 )
 from bookie.protocol.status import Status
 from bookie.protocol.writeback import WriteBack
 
-READ_WINDOW_ENTRIES: Final = 16384
-"""Entries asked for ahead of the one being judged. Bytes are bounded by the answers: a member is
-asked on only when all that it has sent is judged."""
 WRITE_BACK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Reading pauses while more than this is on its way back."""
 METADATA_CONFLICTS_MAX: Final = 32
@@ -63,7 +69,9 @@ ACCEPTED_LOSS_KEY: Final = "bookie-operator.accepted-loss"
 compare-and-set itself, so that no such close can lack its record (S33)."""
 
 
-class _Phase(Enum):
+class RecoveryPhase(Enum):
+    """How far one attempt is; the table above says what leads from one to the next."""
+
     MARK = "mark"
     FENCE = "fence"
     READ = "read"
@@ -72,19 +80,12 @@ class _Phase(Enum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
-    member: int  # ensemble position, or index into the write set for the length
-    first: EntryId
-    last: EntryId
-
-
 _SEARCHED: Final = (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY, Status.UNKNOWN, Status.IO_ERROR)
 """Answers of a member that has looked: all others may have the entry once they are back."""
 
 
 class Recovery:
-    """One attempt. Call `start`, then feed every answer back until Done or Abort comes out."""
+    """One attempt. Call `start`, then feed every answer back until Recovered or Abort comes out."""
 
     def __init__(
         self,
@@ -96,31 +97,41 @@ class Recovery:
         window: int = READ_WINDOW_ENTRIES,
     ) -> None:
         assert window > 0
+        self.phase = RecoveryPhase.MARK
+        """How far this attempt is; never goes back."""
         self._metadata = metadata
+        """The ledger as last written or read: IN_RECOVERY from FENCE on, with the same fragments
+        until OVER; CLOSED only when OVER."""
         self._version = version
+        """Of `_metadata` in the store: what the next compare-and-set names."""
         self._codec = EntryCodec(metadata.ledger_id, metadata.digest_type, password)
+        """Verifies copies (R8)."""
         self._accepted_loss = accepted_loss
+        """A person's decision, None = there is none; honoured only at the entry that it names."""
+        self._has_accepted = False
+        """True when the end was decided by `_accepted_loss`: the closing write records it."""
         self._window = window
-        self._phase = _Phase.MARK
+        """Entries in one window of reads, > 0."""
         self._ops = itertools.count(1)
+        """Numbers of questions, rising; none is used twice in an attempt."""
         self._conflicts = 0
-        self._fence_asked: dict[int, int] = {}
-        self._fence_answers: dict[int, Status] = {}
-        self._lac = NO_ENTRY
-        self._proven = NO_ENTRY
-        self._reads: dict[int, _Range] = {}
-        self._answers: list[MemberAnswers[memoryview]] = []
-        self._write_sets: list[tuple[int, ...]] = []  # by entry id modulo the ensemble's size
-        self._next = EntryId(0)
-        self._window_last = NO_ENTRY
-        self._paused = False
-        self._end = NO_ENTRY
-        self._length: int | None = None
-        self._recovered = 0
-        self._corrupt: dict[tuple[BookieId, EntryId], None] = {}
-        self._missing: list[Missing] = []
-        self._accepted = False
+        """Lost compare-and-sets, 0 <= conflicts <= METADATA_CONFLICTS_MAX until OVER."""
+        self._fence_ops: dict[int, int] = {}
+        """Fences that are out in FENCE: ensemble position by number of the question."""
+        # Not ideal: the three below are made again where their phase begins, since only then it is
+        # known where to start. Until then they are empty, for an attempt that ends early.
+        self._fences = LacRead(metadata, fence=True)
+        """Answers to the fences; covers the last ensemble from READ on."""
+        self._search = EndSearch(metadata, self._codec, lac=NO_ENTRY, window=window, ops=self._ops)
+        """What was read; its `end` is final from SETTLE on."""
         self._writeback = WriteBack(metadata, lac=NO_ENTRY, ops=self._ops)
+        """What goes back; empty from CLOSE on. Its fragments are what the close writes."""
+        self._is_paused = False
+        """True in READ while too much is on its way back: no member is asked on."""
+        self._length_reads = MemberReads(self._codec, (), ops=self._ops, fence=False)
+        """In SETTLE, when nothing was found: reads of the last entry known, for the length."""
+        self._length = 0
+        """Payload bytes of the ledger; 0 while nobody could say. A figure for people."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -129,6 +140,11 @@ class Recovery:
     # MARK
     def start(self) -> list[Effect]:
         """The first effects; a CLOSED ledger is returned as it is, for ever (R18)."""
+        effects = self._mark()
+        self._check()
+        return effects
+
+    def _mark(self) -> list[Effect]:
         if self._metadata.is_closed:
             return self._adopt(self._metadata, self._version)
         if self._metadata.state is LedgerState.IN_RECOVERY:
@@ -137,25 +153,32 @@ class Recovery:
 
     def on_metadata_written(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
         """A WriteMetadata won."""
-        if self._phase is _Phase.MARK:
+        effects: list[Effect] = []
+        if self.phase is RecoveryPhase.MARK:
             self._metadata, self._version = metadata, version
-            return self._fence()
-        if self._phase is _Phase.CLOSE:
-            return self._finish(self._done(metadata, version, adopted=False))
-        return []
+            effects = self._fence()
+        elif self.phase is RecoveryPhase.CLOSE:
+            effects = self._finish(self._recovered(metadata, version, adopted=False))
+        self._check()
+        return effects
 
     def on_metadata_conflict(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
         """A WriteMetadata lost, or its outcome is unknown: what a linearizable re-read shows."""
-        if self._phase not in (_Phase.MARK, _Phase.CLOSE):
-            return []
+        effects: list[Effect] = []
+        if self.phase in (RecoveryPhase.MARK, RecoveryPhase.CLOSE):
+            effects = self._write_again(metadata, version)
+        self._check()
+        return effects
+
+    def _write_again(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
         if metadata.is_closed:
             return self._adopt(metadata, version)
         self._conflicts += 1
         if self._conflicts > METADATA_CONFLICTS_MAX:
             return self._abort(self._conflict("its metadata changes all the time"))
-        if self._phase is _Phase.MARK:
+        if self.phase is RecoveryPhase.MARK:
             self._metadata, self._version = metadata, version
-            return self.start()
+            return self._mark()
         # Another recoverer may be at work; what we found holds only for the ensembles we asked.
         if metadata.state is LedgerState.OPEN or metadata.fragments != self._metadata.fragments:
             return self._abort(self._conflict("its fragments changed during recovery"))
@@ -167,235 +190,112 @@ class Recovery:
 
     # FENCE
     def _fence(self) -> list[Effect]:
-        self._phase = _Phase.FENCE
+        self.phase = RecoveryPhase.FENCE
+        self._fences = LacRead(self._metadata, fence=True)
         effects: list[Effect] = []
-        for position, bookie_id in enumerate(self._ensemble):
+        for position, bookie_id in enumerate(self._metadata.last_fragment.ensemble):
             op = next(self._ops)
-            self._fence_asked[op] = position
+            self._fence_ops[op] = position
             effects.append(FenceLac(op, bookie_id))
         return effects
 
-    @property
-    def _ensemble(self) -> tuple[BookieId, ...]:
-        """The last ensemble as seen at the start: where recovery reads, to the end (R13)."""
-        return self._metadata.last_fragment.ensemble
-
     def on_lac(self, op: int, status: Status, lac: EntryId) -> list[Effect]:
         """An answer to FenceLac; `lac` counts only with OK."""
-        if self._phase is not _Phase.FENCE or op not in self._fence_asked:
-            return []
-        self._fence_answers[self._fence_asked.pop(op)] = status
-        if status is Status.OK:
-            self._lac = max(self._lac, lac)
-        if self._is_fenced():
-            return self._begin_reading()
-        return [] if self._fence_asked else self._abort(self._not_fenced())
-
-    def _is_fenced(self) -> bool:
-        # UNKNOWN comes only from a bookie whose unclean boot has fenced the ledger durably, so it
-        # is fenced like the others (R26); its LAC is no word to go by, which only costs reads.
-        fenced = [
-            position
-            for position, status in self._fence_answers.items()
-            if status.is_known or status is Status.UNKNOWN
-        ]
-        return fence_covers(
-            fenced,
-            ensemble_size=self._metadata.ensemble_size,
-            write_quorum=self._metadata.write_quorum,
-            ack_quorum=self._metadata.ack_quorum,
-        )
+        effects: list[Effect] = []
+        if self.phase is RecoveryPhase.FENCE and op in self._fence_ops:
+            self._fences.on_lac(self._fence_ops.pop(op), status, lac)
+            if self._fences.is_covered:
+                effects = self._begin_reading()
+            elif not self._fence_ops:
+                effects = self._abort(self._not_fenced())
+        self._check()
+        return effects
 
     def _not_fenced(self) -> BookieError:
-        # A single member may have learned a wrong key, of whoever asked it first after it lost its
-        # disks: it is unknown like one that is down, and names itself. All of them are no accident.
-        if set(self._fence_answers.values()) == {Status.UNAUTHORIZED}:
+        if self._fences.is_refused:
             return UnauthorizedError(self.ledger_id)
-        said = ", ".join(
-            f"{self._ensemble[position]}: {status.name}"
-            for position, status in sorted(self._fence_answers.items())
-        )
         return UndecidableError(
             f"ledger {self.ledger_id} cannot be fenced now: too few members of its last ensemble "
-            f"answered ({said}); its old writer could go on without them; bring them back, then "
-            "try again"
+            f"answered ({self._fences.text()}); its old writer could go on without them; bring "
+            "them back, then try again"
         )
 
     # READ
     def _begin_reading(self) -> list[Effect]:
-        self._phase = _Phase.READ
-        floor = EntryId(self._metadata.last_fragment.first_entry_id - 1)
-        self._proven = self._end = EntryId(max(self._lac, floor))
-        self._next = EntryId(self._end + 1)
-        self._writeback = WriteBack(self._metadata, lac=self._lac, ops=self._ops)
-        self._answers = [MemberAnswers(self._codec, entries_of) for _ in self._ensemble]
-        size, quorum = self._metadata.ensemble_size, self._metadata.write_quorum
-        self._write_sets = [
-            write_set_positions(EntryId(residue), ensemble_size=size, write_quorum=quorum)
-            for residue in range(size)
-        ]
-        return self._next_window()
-
-    def _next_window(self) -> list[Effect]:
-        self._window_last = EntryId(self._next + self._window - 1)
-        self._reads.clear()  # answers to an older window are no longer waited for (R17)
-        return [self._read(position) for position in range(len(self._ensemble))]
-
-    def _read(self, position: int) -> ReadEntries:
-        first = EntryId(max(self._answers[position].through + 1, self._next))
-        op = next(self._ops)
-        self._reads[op] = _Range(position, first, self._window_last)
-        return ReadEntries(op, self._ensemble[position], first, self._window_last, fence=True)
+        self.phase = RecoveryPhase.READ
+        lac = self._fences.lac
+        self._search = EndSearch(
+            self._metadata, self._codec, lac=lac, window=self._window, ops=self._ops
+        )
+        self._writeback = WriteBack(self._metadata, lac=lac, ops=self._ops)
+        return list(self._search.start())
 
     def on_read(self, op: int, status: Status, reply: RangeReply | None) -> list[Effect]:
         """An answer to ReadEntries."""
-        asked = self._reads.pop(op, None)
-        if asked is None or self._phase not in (_Phase.READ, _Phase.SETTLE):
-            return []
-        member = self._answers[asked.member]
-        member.take(status, reply, first=asked.first, last=asked.last)
-        if self._phase is _Phase.SETTLE:
-            return self._take_length()
-        if reply is not None and status is Status.OK:
-            self._proven = max(self._proven, reply.lac)
-        return self._judge()
+        effects: list[Effect] = []
+        if self.phase is RecoveryPhase.READ and self._search.on_read(op, status, reply):
+            effects = self._judge()
+        elif self.phase is RecoveryPhase.SETTLE and self._length_reads.on_read(op, status, reply):
+            effects = self._take_length()
+        self._check()
+        return effects
 
     def _judge(self) -> list[Effect]:
-        """Decide entries in order as far as the answers reach, then stop or ask on."""
-        found: list[tuple[EntryId, memoryview]] = []
-        verdict, answers = self._verdict()
-        while verdict is Verdict.PRESENT or self._is_missing(verdict):
-            if verdict is Verdict.PRESENT:
-                found += self._take_stretch()
-            else:
-                self._pass_over(answers)
-            verdict, answers = self._verdict()
+        """Write back what can be decided now, then ask on or stop."""
+        found, verdict = self._search.judge()
+        for bookie_id in dict.fromkeys(bookie for bookie, _entry in self._search.corrupt):
+            self._writeback.distrust(bookie_id)
         effects: list[Effect] = list(self._writeback.add(found)) if found else []
-        self._recovered += len(found)
         if failed := self._check_writeback():
             return effects + failed
-        if verdict is Verdict.PENDING:
+        if verdict is EntryVerdict.PENDING:
             return effects + self._ask_on()
-        return effects + self._stop(verdict, answers)
+        return effects + self._stop(verdict)
 
-    def _verdict(self) -> tuple[Verdict, dict[BookieId, Status | None]]:
-        """On the entry whose turn it is; beyond the window nobody has been asked."""
-        if self._next > self._window_last:
-            return Verdict.PENDING, {}
-        answers = self._answers_of(self._next)
-        verdict = judge_recovery_read(
-            list(answers.values()),
-            write_quorum=self._metadata.write_quorum,
-            ack_quorum=self._metadata.ack_quorum,
-        )
-        return verdict, answers
-
-    def _is_missing(self, verdict: Verdict) -> bool:
-        # A LAC beyond it proves that it was acknowledged: it is not the end, whoever denies it.
-        # Starting at that LAC would never have asked for it (R12); here it is reported as well.
-        return self._next <= self._proven and verdict in (Verdict.ABSENT, Verdict.UNDECIDABLE)
-
-    def _answers_of(self, entry_id: EntryId) -> dict[BookieId, Status | None]:
-        self._note_corrupt(entry_id, entry_id)
-        return {
-            self._ensemble[position]: self._answers[position].answer(entry_id)
-            for position in self._write_set(entry_id)
-        }
-
-    def _write_set(self, entry_id: EntryId) -> tuple[int, ...]:
-        return self._write_sets[entry_id % len(self._write_sets)]
-
-    def _note_corrupt(self, first: EntryId, last: EntryId) -> None:
-        for position, member in enumerate(self._answers):
-            for entry_id in member.corrupt_within(first, last):
-                if position in self._write_set(entry_id):
-                    self._corrupt[self._ensemble[position], entry_id] = None
-                    self._writeback.distrust(self._ensemble[position])
-
-    def _take_stretch(self) -> list[tuple[EntryId, memoryview]]:
-        """Verified entries, verbatim: all that one member has in a row from the next one on.
-
-        What R4 says of the first of them it says of each: one good copy in its write set is there.
-        """
-        entries = max(map(self._stretch, self._write_set(self._next)), key=len)
-        last = EntryId(self._next + len(entries) - 1)
-        self._note_corrupt(self._next, last)
-        _ledgers, _ids, lacs, lengths = zip(*map(ENTRY_HEADER.unpack_from, entries), strict=True)
-        self._proven = EntryId(max(self._proven, *lacs))
-        self._length = lengths[-1]
-        ids = map(EntryId, range(self._next, last + 1))
-        self._move_past(last)
-        return list(zip(ids, entries, strict=True))
-
-    def _stretch(self, position: int) -> list[memoryview]:
-        share = share_ahead(
-            self._next,
-            position,
-            ensemble_size=self._metadata.ensemble_size,
-            write_quorum=self._metadata.write_quorum,
-        )
-        last = min(self._window_last, self._next + share - 1)
-        return self._answers[position].stretch(self._next, last)
-
-    def _move_past(self, entry_id: EntryId) -> None:
-        self._end, self._next = entry_id, EntryId(entry_id + 1)
-
-    def _pass_over(self, answers: Mapping[BookieId, Status | None]) -> None:
-        said = {bookie: status for bookie, status in answers.items() if status is not None}
-        self._missing.append(Missing(self._next, said))
-        self._move_past(self._next)
-
-    def _stop(self, verdict: Verdict, answers: Mapping[BookieId, Status | None]) -> list[Effect]:
+    def _stop(self, verdict: EntryVerdict) -> list[Effect]:
         """The entry is denied: the end is the one before. Undecidable: close nothing (R4)."""
-        said = {bookie: status for bookie, status in answers.items() if status is not None}
-        loss = self._accepted_loss
-        if verdict is Verdict.ABSENT:
+        if verdict is EntryVerdict.ABSENT:
             return self._settle()
-        if loss is not None and loss.first_entry_id == self._next:
-            away = {bookie: status for bookie, status in said.items() if status not in _SEARCHED}
+        entry_id, answers = self._search.next, self._search.answers()
+        loss = self._accepted_loss
+        if loss is not None and loss.first_entry_id == entry_id:
+            away = {bookie: status for bookie, status in answers.items() if status not in _SEARCHED}
             if not away:
-                self._accepted = True
+                self._has_accepted = True
                 return self._settle()
-            return self._abort(_refused_loss(self.ledger_id, self._next, away))
+            return self._abort(_refused_loss(self.ledger_id, entry_id, away))
         needed = self._metadata.write_quorum - self._metadata.ack_quorum + 1
-        return self._abort(UndecidedError(self.ledger_id, self._next, said, denials_needed=needed))
+        return self._abort(UndecidedError(self.ledger_id, entry_id, answers, denials_needed=needed))
 
     def _ask_on(self) -> list[Effect]:
-        """Go on reading: the next window, or from an idle member that has not spoken so far."""
-        for member in self._answers:
-            member.forget_below(self._next)
-        self._paused = self._writeback.pending_bytes > WRITE_BACK_BYTES_MAX
-        if self._paused:
-            return []  # `on_added` comes here again
-        if self._next > self._window_last:
-            return self._next_window()
-        busy = {asked.member for asked in self._reads.values()}
-        return [
-            self._read(position)
-            for position, member in enumerate(self._answers)
-            if position not in busy and member.through < self._next
-        ]
+        """Go on reading, unless too much is on its way back: `on_added` comes here again then."""
+        self._search.forget_decided()
+        self._is_paused = self._writeback.pending_bytes > WRITE_BACK_BYTES_MAX
+        return [] if self._is_paused else list(self._search.ask_on())
 
     # Write-back events
     def on_added(self, op: int, status: Status) -> list[Effect]:
         """An answer to AddRun."""
-        if self._phase not in (_Phase.READ, _Phase.SETTLE):
-            return []
-        return list(self._writeback.on_added(op, status)) + self._go_on()
+        effects: list[Effect] = []
+        if self.phase in (RecoveryPhase.READ, RecoveryPhase.SETTLE):
+            effects = list(self._writeback.on_added(op, status)) + self._go_on()
+        self._check()
+        return effects
 
     def on_replacement(self, position: int, bookie_id: BookieId | None) -> list[Effect]:
         """An answer to Replace: the bookie chosen, or None when there is none."""
-        if self._phase not in (_Phase.READ, _Phase.SETTLE):
-            return []
-        return list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()
+        effects: list[Effect] = []
+        if self.phase in (RecoveryPhase.READ, RecoveryPhase.SETTLE):
+            effects = list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()
+        self._check()
+        return effects
 
     def _go_on(self) -> list[Effect]:
-        failed = self._check_writeback()
-        if failed:
+        if failed := self._check_writeback():
             return failed
-        if self._phase is _Phase.SETTLE:
+        if self.phase is RecoveryPhase.SETTLE:
             return self._close_when_settled()
-        return self._ask_on() if self._paused else []
+        return self._ask_on() if self._is_paused else []
 
     def _check_writeback(self) -> list[Effect]:
         failure = self._writeback.failure
@@ -403,43 +303,41 @@ class Recovery:
 
     # SETTLE
     def _settle(self) -> list[Effect]:
-        self._phase = _Phase.SETTLE
-        self._reads.clear()
-        if self._length is not None or self._end == NO_ENTRY:
+        self.phase = RecoveryPhase.SETTLE
+        self._search.stop()
+        end = self._search.end
+        if self._search.length is not None or end == NO_ENTRY:
+            self._length = self._search.length or 0
             return self._close_when_settled()
         # Nothing was written back: the length is in the last entry known, which an earlier
         # fragment may hold. It is a figure for people; the end does not hang on it.
-        fragment = self._metadata.fragment_of(self._end)
         members = write_set(
-            self._end, ensemble=fragment.ensemble, write_quorum=self._metadata.write_quorum
+            end,
+            ensemble=self._metadata.fragment_of(end).ensemble,
+            write_quorum=self._metadata.write_quorum,
         )
-        self._answers = [MemberAnswers(self._codec, entries_of) for _ in members]
-        effects: list[Effect] = []
-        for index, bookie_id in enumerate(members):
-            op = next(self._ops)
-            self._reads[op] = _Range(index, self._end, self._end)
-            effects.append(ReadEntries(op, bookie_id, self._end, self._end, fence=False))
-        return effects
+        reads = self._length_reads = MemberReads(self._codec, members, ops=self._ops, fence=False)
+        return [reads.ask(index, end, end) for index in range(len(members))]
 
     def _take_length(self) -> list[Effect]:
-        for member in self._answers:
-            if (copy := member.copy(self._end)) is not None:
+        for member in self._length_reads.answers:
+            if (copy := member.copy(self._search.end)) is not None:
                 self._length = parse_header(copy).length
-                self._reads.clear()
+                self._length_reads.drop()
         return self._close_when_settled()
 
     def _close_when_settled(self) -> list[Effect]:
-        if self._writeback.pending or self._reads:
+        if self._writeback.pending or self._length_reads.busy:
             return []
-        self._phase = _Phase.CLOSE
+        self.phase = RecoveryPhase.CLOSE
         return self._write_end()
 
     # CLOSE
     def _write_end(self) -> list[Effect]:
         closing = self._metadata.closed(
-            self._end, length=self._length or 0, fragments=self._closing_fragments()
+            self._search.end, length=self._length, fragments=self._closing_fragments()
         )
-        if self._accepted and self._accepted_loss is not None:
+        if self._has_accepted and self._accepted_loss is not None:
             custom = {**closing.custom, ACCEPTED_LOSS_KEY: self._accepted_loss.record}
             closing = replace(closing, custom=custom)
         return [WriteMetadata(closing, self._version)]
@@ -451,29 +349,39 @@ class Recovery:
         return fragments
 
     def _adopt(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
-        if self._accepted_loss is not None and self._phase is _Phase.MARK:
+        if self._accepted_loss is not None and self.phase is RecoveryPhase.MARK:
             return self._abort(_already_closed(metadata))
-        return self._finish(self._done(metadata, version, adopted=True))
+        return self._finish(self._recovered(metadata, version, adopted=True))
 
-    def _done(self, metadata: LedgerMetadata, version: int, *, adopted: bool) -> Done:
-        return Done(
-            metadata,
-            version,
-            adopted,
-            recovered=self._recovered,
-            corrupt=tuple(self._corrupt),
-            missing=tuple(self._missing),
-        )
+    def _recovered(self, metadata: LedgerMetadata, version: int, *, adopted: bool) -> Recovered:
+        search = self._search
+        corrupt, missing = tuple(search.corrupt), tuple(search.missing)
+        return Recovered(metadata, version, adopted, search.found, corrupt, missing)
 
     def _abort(self, error: BookieError) -> list[Effect]:
         return self._finish(
-            Abort(error, corrupt=tuple(self._corrupt), missing=tuple(self._missing))
+            Abort(error, corrupt=tuple(self._search.corrupt), missing=tuple(self._search.missing))
         )
 
-    def _finish(self, outcome: Done | Abort) -> list[Effect]:
-        self._phase = _Phase.OVER
-        self._reads.clear()
+    def _finish(self, outcome: Recovered | Abort) -> list[Effect]:
+        self.phase = RecoveryPhase.OVER
         return [outcome]
+
+    def _check(self) -> None:
+        """What holds after each event; recovery is not a hot path."""
+        if self.phase is RecoveryPhase.OVER:
+            return
+        assert not self._metadata.is_closed and self._conflicts <= METADATA_CONFLICTS_MAX
+        if self.phase is not RecoveryPhase.MARK:
+            assert self._metadata.state is LedgerState.IN_RECOVERY
+        if self.phase is RecoveryPhase.FENCE:
+            assert self._fence_ops and not self._fences.is_covered
+        if self.phase is RecoveryPhase.READ:  # somebody has still to answer
+            assert self._writeback.pending if self._is_paused else self._search.is_waiting
+        if self.phase is RecoveryPhase.SETTLE:
+            assert self._writeback.pending or self._length_reads.busy
+        if self.phase is RecoveryPhase.CLOSE:
+            assert not self._writeback.pending and not self._length_reads.busy
 
 
 def _refused_loss(

@@ -46,30 +46,32 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The ledger is CLOSED. `adopted`: someone else closed it, this attempt's findings are void.
-
-    `recovered`: entries written back; `corrupt`: bad copies seen; `missing`: see Missing.
-    """
+class Recovered:
+    """The ledger is CLOSED."""
 
     metadata: LedgerMetadata
     version: int
+    """Of `metadata` in the store."""
     adopted: bool
+    """Somebody else closed it: what this attempt has found is void."""
     recovered: int = 0
+    """Entries written back."""
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
+    """Bad copies seen."""
     missing: tuple[Missing, ...] = ()
+    """Entries that were acknowledged and could not be returned; ids rise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """This attempt closed nothing; `missing` and `corrupt` as in Done."""
+    """The attempt closed nothing; `missing` and `corrupt` as in Recovered."""
 
     error: BookieError
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
     missing: tuple[Missing, ...] = ()
 
 
-Effect = WriteMetadata | FenceLac | ReadEntries | AddRun | Replace | Done | Abort
+Effect = WriteMetadata | FenceLac | ReadEntries | AddRun | Replace | Recovered | Abort
 
 
 @dataclass(frozen=True, slots=True)

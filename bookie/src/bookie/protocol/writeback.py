@@ -53,38 +53,59 @@ _Run = tuple[Pattern, tuple[EntryId, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Op:
+class _Sent:
+    """Entries that the member at an ensemble position has still to acknowledge."""
+
     position: int
     entry_ids: tuple[EntryId, ...]
 
 
 class WriteBack:
-    """Entries on their way back. `fragments` is the local view; `failure` ends the recovery."""
+    """Entries on their way back, until each has its ack quorum."""
 
     def __init__(self, metadata: LedgerMetadata, *, lac: EntryId, ops: Iterator[int]) -> None:
         self.fragments = metadata.fragments
+        """The local view; all but the last are as in the metadata store, until the close."""
         self.failure: BookieError | None = None
+        """Why no entry can be written back any more; ends the recovery."""
         self._metadata = metadata
-        self._lac = lac  # frozen: a moving one would show readers what may be excluded (R16)
+        """The ledger as seen at the start: its quorums."""
+        self._lac = lac
+        """Of every run that is sent; never changes: a LAC that moves would show readers what may
+        be excluded (R16)."""
         self._ops = ops
-        self._sent: dict[int, _Op] = {}
+        """Numbers of questions; shared by a whole attempt, so that none is used twice."""
+        self._sent: dict[int, _Sent] = {}
+        """Runs without an answer, by number; none to a member that has failed."""
         size = metadata.ensemble_size
-        self._write_sets = [  # by entry id modulo the ensemble's size
+        self._write_sets = [
             write_set_positions(
                 EntryId(residue), ensemble_size=size, write_quorum=metadata.write_quorum
             )
             for residue in range(size)
         ]
+        """Positions that hold an entry, by its id modulo E."""
         striped = metadata.write_quorum < size
         self._pattern = Pattern(metadata.write_quorum, size) if striped else CONSECUTIVE
-        self._pending: dict[EntryId, Buffer] = {}  # ids rise
+        """How the ids of one member's share follow each other."""
+        self._pending: dict[EntryId, Buffer] = {}
+        """Entries without their ack quorum, verbatim; ids rise."""
         self._pending_bytes = 0
-        self._acked: list[set[EntryId]] = [set() for _ in range(size)]  # by position, of pending
+        """Sum of the sizes of `_pending`."""
+        self._acked: list[set[EntryId]] = [set() for _ in range(size)]
+        """Pending entries that the member of now has acknowledged, by position."""
         self._failed: dict[int, Status] = {}
+        """Positions whose member failed and is not replaced yet, with its last answer."""
         self._asking: int | None = None
+        """The failed position that a bookie is being chosen for; one at a time."""
         self._chosen: dict[int, BookieId] = {}
+        """Chosen for failed positions while nothing was pending: a fragment needs an entry to
+        start at, so the next `add` begins it. Empty while anything is pending."""
         self._hopeless: set[int] = set()
+        """Failed positions that no bookie can be found for. Not ideal: never tried again, an
+        attempt that fails for it is repeated as a whole."""
         self._refused: set[BookieId] = set()
+        """Members that were replaced: never chosen again in this attempt."""
 
     @property
     def pending(self) -> int:
@@ -109,7 +130,9 @@ class WriteBack:
             self._change(position, bookie_id)
         self._chosen.clear()
         alive = [p for p in range(self._metadata.ensemble_size) if p not in self._failed]
-        return self._send(alive, list(fresh)) + self._repair_ensemble()
+        effects = self._send(alive, list(fresh)) + self._repair_ensemble()
+        self._check()
+        return effects
 
     def distrust(self, bookie_id: BookieId) -> None:
         """This member returned a corrupt copy: it keeps that one, so its acks mean nothing."""
@@ -125,11 +148,14 @@ class WriteBack:
         sent = self._sent.pop(op, None)
         if sent is None:
             return []
+        effects: list[WriteBackEffect] = []
         if status is Status.OK:
             self._acknowledge(sent)
-            return []
-        self._fail(sent.position, status)
-        return self._repair_ensemble()
+        else:
+            self._fail(sent.position, status)
+            effects = self._repair_ensemble()
+        self._check()
+        return effects
 
     def on_replacement(self, position: int, bookie_id: BookieId | None) -> list[WriteBackEffect]:
         """The bookie chosen for a Replace, None when there is none to choose."""
@@ -140,13 +166,15 @@ class WriteBack:
         if bookie_id is None:
             self._hopeless.add(position)
         elif not self._pending:
-            self._chosen[position] = bookie_id  # a fragment needs an entry to start at: the next
+            self._chosen[position] = bookie_id
         else:
             self._change(position, bookie_id)
             effects = self._send([position], list(self._pending))
-        return effects + self._repair_ensemble()
+        effects += self._repair_ensemble()
+        self._check()
+        return effects
 
-    def _acknowledge(self, sent: _Op) -> None:
+    def _acknowledge(self, sent: _Sent) -> None:
         self._acked[sent.position] |= self._pending.keys() & sent.entry_ids
         # In order, so that a local fragment can start at the first entry that is not safe yet.
         safe = list(takewhile(self._is_safe, self._pending))
@@ -219,7 +247,7 @@ class WriteBack:
                 if run_ids not in frames:
                     frames[run_ids] = self._frame(pattern, run_ids)
                 op = next(self._ops)
-                self._sent[op] = _Op(position, run_ids)
+                self._sent[op] = _Sent(position, run_ids)
                 effects.append(AddRun(op, self.ensemble[position], frames[run_ids]))
         return effects
 
@@ -259,3 +287,12 @@ class WriteBack:
         while reached < end and ids[reached] == self._pattern.id_at(ids[at], reached - at):
             reached += 1
         return reached
+
+    def _check(self) -> None:
+        """What holds after each event, that is for each run and not for each entry."""
+        failed = self._failed.keys()
+        assert (self._pending_bytes > 0) == bool(self._pending)
+        assert self._chosen.keys() <= failed and self._hopeless <= failed
+        assert not (self._chosen and self._pending)
+        assert self._asking is None or self._asking in failed - self._hopeless
+        assert not failed or all(sent.position not in failed for sent in self._sent.values())

@@ -1,10 +1,10 @@
 """Collects ledgers that were deleted from the metadata store: their entries go, a tombstone stays.
 
-storage and metadata store -> `Look` -> `protocol.collection` judges -> what it says is carried out.
-The order of a look makes it safe: the ledgers held here are listed first, then a write barrier is
-made, then what exists is listed. A ledger is created in the metadata store before its first entry
-reaches a bookie, so one that is held before the barrier and missing behind it was deleted. Those
-that are to go are read once more before they do.
+storage and metadata store -> `CollectionLook` -> `protocol.collection` judges -> what it says is
+carried out. The order of a look makes it safe: the ledgers held here are listed first, then a write
+barrier is made, then what exists is listed. A ledger is created in the metadata store before its
+first entry reaches a bookie, so one that is held before the barrier and missing behind it was
+deleted. Those that are to go are read once more before they do.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from bookie.ids import LedgerId
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
-from bookie.protocol.collection import Collection, CollectionRules, HeldPlan, Look
+from bookie.protocol.collection import Collection, CollectionLook, CollectionRules, HeldPlan
 from bookie.server.first_fences import FirstFences
 from bookie.server.state import BookieState
 from bookie.storage.engine import Storage
@@ -76,14 +76,14 @@ class Collector:
             self._tell_plan(None)
         return refusal
 
-    async def _look(self) -> Look:
+    async def _look(self) -> CollectionLook:
         began = self._clock()
         held, tombstones = self._held()
         await self._store.barrier()
         refusal = await self._refusal()
         existing = frozenset([ledger_id async for ledger_id in self._store.ledger_ids()])
         self._first_fences.confirm()
-        return Look(began, self._clock(), held, tombstones, existing, refusal)
+        return CollectionLook(began, self._clock(), held, tombstones, existing, refusal)
 
     def _held(self) -> tuple[list[LedgerId], list[LedgerId]]:
         """Ledgers with entries or records here, and tombstones."""
@@ -105,7 +105,7 @@ class Collector:
         found = await self._store.read_ledgers(ledger_ids) if ledger_ids else {}
         return [ledger_id for ledger_id in ledger_ids if ledger_id not in found]
 
-    def _tell(self, look: Look) -> None:
+    def _tell(self, look: CollectionLook) -> None:
         self._state.tombstones = len(look.tombstones)
         self._state.ledgers_missing = self._collection.missing
         self._tell_plan(self._collection.plan)
