@@ -16,9 +16,7 @@ FUNCTION_LINES_MAX = 60
 CLASS_LINES_MAX = 345
 METHODS_MAX = 48
 IMPORTERS = {
-    "kazoo": tuple(
-        f"bookie/metadata/{name}.py" for name in ("multi_read", "registration", "session", "znodes")
-    ),
+    "kazoo": ("bookie/metadata/",),
     "pyspark": ("bookie/repair/spark/",),
     "kopf": ("bookie_operator/handlers.py",),
 }
