@@ -345,7 +345,7 @@ class Bookie:
             clock=self._loop.time, first_fences=first_fences,
         )  # fmt: skip
         housekeeping = Housekeeping(
-            self._settings, booted.storage.maintenance, store,
+            self._settings, booted.storage.maintenance,
             marks=marks, state=state, announcer=announcer, drain=drain, collector=collector,
             pacing=pacing, lease=lease,
         )  # fmt: skip
