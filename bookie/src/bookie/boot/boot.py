@@ -398,7 +398,8 @@ def _calm_reason(decision: Decision) -> str:
 
 
 def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
-    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28)."""
+    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28).
+    Blocking."""
     storage.close()
     passing("stop: flushed, markers still dirty")
     markers.end_cleanly()

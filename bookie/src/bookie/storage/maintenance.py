@@ -112,11 +112,11 @@ class Maintenance:
     def failure(self) -> StorageError | None:
         """Sticky: a disk failed, nothing is promised any more."""
         # Without a list of all: asked before every answer.
-        failure = self.own_failure or self.journal.failure()
+        failure = self.own_failure or self.journal.stream.failure
         if failure is not None:
             return failure
         for directory in self.directories:
-            if (failure := directory.log.failure()) is not None:
+            if (failure := directory.log.stream.failure) is not None:
                 return failure
         return None
 
@@ -162,9 +162,9 @@ class Maintenance:
         for watch in self._spaces:
             watch.measure()
         # Space may also have been freed by others: whoever found none tries again.
-        self.journal.look_for_space()
+        self.journal.stream.look_for_space()
         for directory in self.directories:
-            directory.log.look_for_space()
+            directory.log.stream.look_for_space()
         self._is_short = False
         self.progress.notify()
 
@@ -176,7 +176,7 @@ class Maintenance:
         captured = self.capture()
         try:
             for directory in self.directories:
-                directory.log.request_sync()  # all disks at once; commit waits for each
+                directory.log.stream.request_sync()  # all disks at once; commit waits for each
             for directory, rows in zip(self.directories, captured.directories, strict=True):
                 directory.drop_late(rows.rows, self.ledgers.is_deleted)
             routed = self._routed(captured.records)
@@ -333,8 +333,8 @@ class Maintenance:
         return (
             self._is_short
             or any(watch.is_full for watch in self._spaces)
-            or self.journal.is_full
-            or any(directory.log.is_full for directory in self.directories)
+            or self.journal.stream.is_full
+            or any(directory.log.stream.is_full for directory in self.directories)
         )
 
     # ---- the end --------------------------------------------------------------------------------

@@ -123,4 +123,4 @@ class Opening:
 
     def _append(self, directory: LedgerDirectory, frame: RunFrame) -> None:
         while directory.add(frame) is None:
-            directory.log.sync()  # makes room
+            directory.log.stream.sync()  # makes room
