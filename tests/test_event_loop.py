@@ -1,7 +1,7 @@
-"""Nothing asks a disk in the event loop's thread: read from the source, for the server and the boot.
+"""Nothing asks a disk in the event loop's thread: read from the source of server and boot.
 
-What blocks says so in its docstring ("Blocking"); every method of a Disk does. Such a call may stand
-only in a function that is handed to a thread, or in one that such a function calls.
+What blocks says so in its docstring ("Blocking"); every method of a Disk does. Such a call may
+stand only in a function that is handed to a thread, or that says so of itself.
 """
 
 import ast
