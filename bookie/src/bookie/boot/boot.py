@@ -1,11 +1,9 @@
-"""Boot steps 1-5 and the end of a stop: nothing is served before all of this is durable.
+"""Walks the steps of a boot in order, and ends a stop: nothing is served before all is durable.
 
-Order (DESIGN.md 4): lock; stamps, markers, cookie, epoch -> `verdicts.decide`; where disks changed,
-the consent that the policy asks for, before anything is written to them; open the storage (replays
-the journal in every mode); if something may be forgotten, mark: fence boundary, limbo, unchecked,
-from a linearizable listing; then the cookie; then stamps with the new epoch, the epoch in the
-metadata store, and last this boot's markers. A crash at any point leaves a state that the next boot
-judges at least as carefully.
+The table of the steps is in the package's docstring (`bookie.boot`); each is a method here or in
+`takeover`. What disks hold is not written to before the decision, and, where disks changed, before
+the consent that the policy asks for. The journal is replayed in every mode. What may be forgotten
+is marked from a linearizable listing, before the metadata store learns of this boot.
 """
 
 import asyncio
@@ -50,7 +48,7 @@ RIVAL_POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BootRecord:
-    """Durable facts of one boot, as the control plane tells them."""
+    """Durable facts of one boot, as the control plane shows them."""
 
     boot_epoch: int
     clean: bool
@@ -70,7 +68,7 @@ class BootRecord:
 
 @dataclass(slots=True)
 class BootProgress:
-    """What the control plane can tell while a boot goes on; changed by `Boot` only."""
+    """What the control plane shows of a boot that goes on; changed by `Boot` only."""
 
     step: str = "opening"
     disks: tuple[InspectedDisk, ...] = ()
@@ -170,7 +168,7 @@ class Boot:
         self._approved.set()
         return ""
 
-    # Step 1: look
+    # Look
     async def _look(self) -> Seen:
         bookie_id = self.settings.bookie_id
         disks = await in_thread(self._read_disks)
@@ -248,7 +246,7 @@ class Boot:
         doubtful = BootMarkers(self.disk, self.settings.directories, holders=holders)
         await in_thread(lambda: doubtful.write(doubt))
 
-    # Step 2: open and replay
+    # Open and replay
     async def _open_storage(self) -> Storage:
         def work() -> Storage:
             return Storage.open(self.settings.storage, disk=self.disk, call_soon=self.call_soon)
@@ -263,7 +261,7 @@ class Boot:
                     await asyncio.to_thread(opening.result().close)
             raise
 
-    # Steps 3-5
+    # Mark, take over
     async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
         found = seen.found
         before = storage.boundary()
@@ -354,7 +352,7 @@ def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
 
 
 def unclean_reason(decision: Decision, report: OpenReport) -> str:
-    """Why entries may be forgotten, empty when none can be: DESIGN.md 4's table of modes."""
+    """Why entries may be forgotten, by docs/design.md, section 4; empty when none can be."""
     if decision.kind is Kind.ASK:
         return "DiskStale"
     if decision.kind is Kind.FIX:

@@ -32,7 +32,7 @@ class InspectedDisk:
 
     `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
     folder of the journal) or files of log or journal; `holds_files`: the latter. `strange`: names
-    in it that no bookie writes. `volume_uid`: today's, empty when not told.
+    in it that no bookie writes. `volume_uid`: today's, empty when the platform does not name it.
     """
 
     path: Path

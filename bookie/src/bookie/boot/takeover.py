@@ -38,8 +38,8 @@ class BootSettings:
 
     `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
     session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
-    after another has claimed it, if its claim does not tell; more than a lease (`server.lease`).
-    `lease_s`: what this one's claim tells, 0 = nothing.
+    after another has claimed it, if its claim does not say so; more than a lease (`server.lease`).
+    `lease_s`: the lease that this one's claim names, 0 = none.
     """
 
     bookie_id: BookieId
@@ -146,8 +146,8 @@ class Takeover:
             return False
         self.on_step("waiting until a former process can no longer answer")
         # Its lease may be of other settings than ours.
-        told = outlasts_s(claim.stored.lease_s)
-        await asyncio.sleep(max(self.settings.lease_wait_s, told))
+        claimed_s = outlasts_s(claim.stored.lease_s)
+        await asyncio.sleep(max(self.settings.lease_wait_s, claimed_s))
         return True
 
     async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:

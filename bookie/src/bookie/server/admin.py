@@ -130,7 +130,7 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         identity: Callable[[], Identity],
         hear_epoch: Callable[[int], None] = lambda _epoch: None,
     ) -> None:
-        """`hear_epoch`: told of a later boot of this very bookie."""
+        """`hear_epoch` gets the epoch of a later boot of this very bookie."""
         self._identity = identity
         self._hear_epoch = hear_epoch
 

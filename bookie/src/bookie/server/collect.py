@@ -48,7 +48,7 @@ class Collector:
         """
         look = await self._look()
         verdict = self._collection.judge(look)
-        self._tell(look)
+        self._publish(look)
         if verdict.revive:
             epoch = self.state.boot_epoch
             back = await asyncio.to_thread(
@@ -69,7 +69,7 @@ class Collector:
         refusal = self._collection.approve(plan_id)
         if not refusal:
             log.warning("collection %s approved by %s", plan_id, approved_by or "unknown")
-            self._tell_plan(None)
+            self._publish_plan(None)
         return refusal
 
     async def _look(self) -> Look:
@@ -101,21 +101,21 @@ class Collector:
         found = await self.store.read_ledgers(ledger_ids) if ledger_ids else {}
         return [ledger_id for ledger_id in ledger_ids if ledger_id not in found]
 
-    def _tell(self, look: Look) -> None:
+    def _publish(self, look: Look) -> None:
         self.state.tombstones = len(look.tombstones)
         self.state.ledgers_missing = self._collection.missing
-        self._tell_plan(self._collection.plan)
+        self._publish_plan(self._collection.plan)
 
-    def _tell_plan(self, plan: HeldPlan | None) -> None:
-        before, told = self.state.collection_held, ""
+    def _publish_plan(self, plan: HeldPlan | None) -> None:
+        before, held = self.state.collection_held, ""
         if plan is not None:
-            told = (
+            held = (
                 f"{len(plan.ledgers)} of {plan.held} ledgers here are gone from the metadata "
                 f"store, more than {self.rules.share_max:.0%}: none of them is collected. If they "
                 f"were deleted on purpose, approve plan {plan.plan_id} (`bookie collect approve "
                 f"{self.state.bookie_id}`); if not, bring the metadata store back"
             )
-        self.state.collection_held = told
+        self.state.collection_held = held
         self.state.collection_plan = plan.plan_id if plan is not None else ""
-        if told and told != before:
-            log.error("%s", told)
+        if held and held != before:
+            log.error("%s", held)

@@ -183,7 +183,7 @@ class Bookie:
             ) from error
 
     async def _stay_refused(self, error: BootRefusedError) -> ExitCode:
-        """Alive so that people can read why, not serving, until told to stop."""
+        """Stays alive, not serving, so that people can read why; until a stop."""
         log.critical("boot refused: %s", error)
         self.state.phase, self.state.message = Phase.REFUSED, str(error)
         await self._stop.wait()

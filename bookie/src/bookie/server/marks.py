@@ -1,4 +1,4 @@
-"""Limbo and unchecked marks of a running bookie: told, cleared on request, finished at the end.
+"""Limbo and unchecked marks of a running bookie: listed, cleared on request, lifted at the end.
 
 The judgement is `protocol.clearing`; here are the linearizable read before it, the checkpoint
 between judgement and clearing, and the record that makes the clearing durable.

@@ -11,7 +11,7 @@ from bookie.storage.disk import RealDisk, mapped, write_file
 
 @dataclass(slots=True)
 class RuntimeFile:
-    """Written anew whenever a port is known; `path` None = nobody wants it."""
+    """Written again whenever a port is known; `path` None = nobody wants it."""
 
     path: Path | None
     bookie_id: str

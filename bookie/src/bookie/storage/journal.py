@@ -1,7 +1,7 @@
 """The journal of a bookie: small records (in journal mode also runs), durable before answered.
 
 Every append asks for a sync; one sync answers all records appended before it began, and `notify`
-(called from the flusher thread) tells that `synced_to` moved. After a restart the whole journal is
+(called from the flusher thread) says that `synced_to` moved. After a restart the whole journal is
 surveyed once in `open`, then replayed; `trim` deletes files whose records a checkpoint covers.
 """
 

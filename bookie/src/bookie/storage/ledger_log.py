@@ -1,6 +1,6 @@
 """The ledger log of one ledger directory: run frames appended verbatim, synced in groups.
 
-The engine appends a frame, learns its `Position` for the index, and is told by `notify` (from the
+The engine appends a frame, learns its `Position` for the index, and `notify` is called (from the
 flusher thread) when more is durable; readers and the scan after a start get the same bytes back.
 Files lie in `log/` under the ledger directory and are never appended to again after a restart.
 

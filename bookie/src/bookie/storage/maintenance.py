@@ -23,7 +23,7 @@ from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.storage.background import Aside
+from bookie.storage.background import BackgroundTask
 from bookie.storage.compaction import CompactReport, compact_directory
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
@@ -80,7 +80,7 @@ class Maintenance:
     """Nothing is begun any more; set with `_committing` held."""
     _compaction: Iterator[CompactReport] | None = field(default=None, init=False)
     """The one under way, resting between two pieces; changed with `_compacting` held."""
-    _early: Aside | None = field(default=None, init=False)
+    _early: BackgroundTask | None = field(default=None, init=False)
     """The checkpoint that `hasten` began last; the event loop's thread alone sets it."""
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ class Maintenance:
     def hasten(self) -> None:
         """Begins a checkpoint before its time, unless one is under way. Never blocks."""
         if self._early is None or not self._early.is_alive():
-            self._early = self.disk.aside("early checkpoint", self._checkpoint_early)
+            self._early = self.disk.start_background("early checkpoint", self._checkpoint_early)
 
     def _checkpoint_early(self) -> None:
         try:
