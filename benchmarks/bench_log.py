@@ -65,8 +65,8 @@ def log_mib_per_s(directory: Path, frame: bytearray) -> float:
         while log.append(frame) is None:
             told.wait()
             told.clear()
-        log.request_sync()
-    log.sync()
+        log.stream.request_sync()
+    log.stream.sync()
     seconds = time.perf_counter() - start
     for file in log.files()[:-1]:
         log.delete_file(file.file_id)

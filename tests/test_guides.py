@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from pages import PATH, ROOT, SOURCES, broken_links, is_there, text_of
+from pages import NAME, NO_CODE, PATH, ROOT, SOURCES, broken_links, is_code, is_there, text_of
 
 PAGES = (
     ROOT / "README.md",
@@ -41,6 +41,17 @@ def test_every_link_leads_to_a_page_and_a_heading_of_it(page: Path) -> None:
 def test_every_path_and_name_on_the_page_exists(page: str) -> None:
     named = PATH.findall(text_of(ROOT / page))
     assert named and [found for found in named if not is_there(*found)] == []
+
+
+def test_every_name_with_dots_on_the_map_exists() -> None:
+    named = NAME.findall(text_of(ROOT / "ARCHITECTURE.md"))
+    code = [name for name in named if not NO_CODE.search(name)]
+    assert len(code) > 10 and [name for name in code if not is_code(name)] == []
+
+
+@pytest.mark.parametrize("name", ["server.nowhere", "server.lifecycle.Nobody", "Boot.nothing"])
+def test_a_name_that_does_not_exist_is_found_out(name: str) -> None:
+    assert not is_code(name)
 
 
 def test_the_guide_to_the_pages_leaves_none_out() -> None:

@@ -140,7 +140,7 @@ def index_claims_what_came_after_its_rows(monkeypatch: pytest.MonkeyPatch) -> No
     right = LedgerDirectory.commit
 
     def commit(self: LedgerDirectory, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
-        self.log.sync()
+        self.log.stream.sync()
         end = self.log.end()
         right(self, replace(capture, indexed_to=(end.file_id, end.offset)), records=records)
 

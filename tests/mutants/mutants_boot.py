@@ -157,7 +157,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the check ends without another look at the metadata",
         stands_for=("S37 one-time metadata cache",),
         file=MARKS,
-        old="        late = {i for i in listing.named if self._storage.is_unchecked(i)}",
+        old="        late = {i for i in listing.named if self.storage.is_unchecked(i)}",
         new="        late: set[LedgerId] = set()",
         tests=(
             MARKED + "test_s37_a_ledger_that_names_this_bookie_only_at_its_close"
@@ -191,11 +191,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the bookie serves while its marks are still being set",
         stands_for=("pre-boot not awaited", "S25 pre-boot not awaited"),
         file=BOOT,
-        old="            existing = await list_existing(self._store, self._settings.bookie_id)\n",
+        old="            existing = await list_existing(self.store, self.settings.bookie_id)\n",
         new="""            from bookie.boot.marking import Existing
 
             async def look_and_mark() -> None:
-                found = await list_existing(self._store, self._settings.bookie_id)
+                found = await list_existing(self.store, self.settings.bookie_id)
                 await in_thread(partial(mark_existing, storage, epoch, found))
 
             if reason:
@@ -331,8 +331,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a mark goes by what a follower shows that may lag",
         stands_for=("S38 stale listing", "S28 unconditional clear"),
         file=MARKS,
-        old="            await self._store.barrier()\n        except",
-        new="            await self._store.instance_id()\n        except",
+        old="            await self.store.barrier()\n        except",
+        new="            await self.store.instance_id()\n        except",
         tests=(
             "tests/bookie/server/test_marks.py::"
             "test_s38_no_mark_goes_and_no_loss_is_taken_by_what_a_lagging_follower_shows",

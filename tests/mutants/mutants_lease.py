@@ -36,7 +36,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a boot does not outwait the process before",
         stands_for=TWO,
         file=TAKEOVER,
-        old="        await asyncio.sleep(max(self._settings.lease_wait_s, told))\n",
+        old="        await asyncio.sleep(max(self.settings.lease_wait_s, claimed_s))\n",
         new="",
         tests=(BOOTS + "test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves",),
     ),
@@ -52,7 +52,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "without a lease the control plane denies what is absent",
         stands_for=TWO,
         file=MARKS,
-        old=" or not self._state.look_at_lease()",
+        old=" or not self.state.look_at_lease()",
         new="",
         tests=(
             "tests/bookie/server/test_marks.py::"
@@ -74,16 +74,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a boot outwaits a lease of its own settings, whatever the former process was told",
         stands_for=TWO,
         file=TAKEOVER,
-        old="max(self._settings.lease_wait_s, told)",
-        new="self._settings.lease_wait_s",
+        old="max(self.settings.lease_wait_s, claimed_s)",
+        new="self.settings.lease_wait_s",
         tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
     ),
     planted(
         "a boot that waits tells its own lease alone",
         stands_for=TWO,
         file=TAKEOVER,
-        old="max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0)",
-        new="self._settings.lease_s",
+        old="max(self.settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0)",
+        new="self.settings.lease_s",
         tests=(BOOTS + "test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own",),
     ),
     planted(

@@ -1,5 +1,6 @@
 """What a page of the repository names: paths, names of the code, links and their headings."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Final
@@ -7,8 +8,12 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent.parent
 SOURCES: Final = (ROOT, ROOT / "bookie/src/bookie", ROOT / "operator/src/bookie_operator")
 """A path on a page begins at one of these."""
-PATH: Final = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?)(?:::(\w+))?`")
-"""`client/writer.py::append`: a file or folder, and what is defined there."""
+PATH: Final = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?)(?:::([\w.]+))?`")
+"""`client/writer.py::append`: a file or folder, and what is defined there, also in a class."""
+NAME: Final = re.compile(r"`((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)`")
+"""`server.lifecycle.Host`, `Boot.run`: a module or a name of the code, with dots."""
+NO_CODE: Final = re.compile(r"^(status|spec)\.|\.(py|md|json|jsonl|toml|yaml|sqlite|png|csv)$")
+"""Fields of the cluster's object, and files."""
 LINK: Final = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -24,8 +29,42 @@ def anchors(page: Path) -> set[str]:
 
 
 def is_defined(name: str, file: Path) -> bool:
-    """Whether a function or class of this name is written there."""
-    return re.search(rf"\b(?:def|class) {name}\b", file.read_text(encoding="utf-8")) is not None
+    """Whether a function, class, method (also as `Class.method`) or constant is there."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    first, *parts = name.split(".")
+    found = [node for node in ast.walk(tree) if first in _names_of(node)]
+    for part in parts:
+        children = (child for node in found for child in ast.iter_child_nodes(node))
+        found = [child for child in children if part in _names_of(child)]
+    return bool(found)
+
+
+def _names_of(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {node.name}
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def is_code(name: str) -> bool:
+    """Whether a dotted name leads to a module, or to what is defined in one: from a package, from a
+    room of one (`server.lifecycle.Host`), or from a class that any room has (`Boot.run`)."""
+    parts = name.split(".")
+    for source in (*SOURCES[1:], SOURCES[1].parent, SOURCES[2].parent):
+        for count in range(len(parts), 0, -1):
+            path = source.joinpath(*parts[:count])
+            if count == len(parts) and path.is_dir():
+                return True
+            if path.with_suffix(".py").exists():
+                rest = ".".join(parts[count:])
+                return not rest or is_defined(rest, path.with_suffix(".py"))
+    return any(is_defined(name, file) for file in _files_with(parts[0]))
+
+
+def _files_with(name: str) -> list[Path]:
+    files = [file for source in SOURCES[1:] for file in source.rglob("*.py")]
+    wanted = re.compile(rf"^(class {name}\b|{name}\b)", re.MULTILINE)
+    return [f for f in files if f.stem == name or wanted.search(f.read_text(encoding="utf-8"))]
 
 
 def is_there(path: str, name: str) -> bool:

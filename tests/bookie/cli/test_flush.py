@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -33,6 +34,10 @@ class Flushable:
 
     async def health(self) -> Health:
         return Health(BookieState("bookie-0", phase=Phase.SERVING), version="test")
+
+    @property
+    def serving(self) -> SimpleNamespace:
+        return SimpleNamespace(marks=self)
 
     async def flush(self) -> int:
         if self.hangs:

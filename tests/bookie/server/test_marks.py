@@ -197,6 +197,6 @@ async def test_a7_the_end_of_the_check_waits_for_what_cannot_be_read_and_says_so
 async def test_a2_without_a_lease_the_control_plane_denies_nothing_either(lab: BootLab) -> None:
     marks = judge(lab, await lab.boot())
     (denied,) = await marks.availability([LedgerId(7)])
-    marks._state.lease_until = 0.0
+    marks.state.lease_until = 0.0
     (unknown,) = await marks.availability([LedgerId(7)])
     assert (denied.status, unknown.status) == (Status.NO_SUCH_LEDGER, Status.UNKNOWN)

@@ -156,7 +156,7 @@ def test_a_failed_sync_is_final_and_nothing_is_claimed(journal: Journal, disk: S
     with pytest.raises(StorageError, match="cannot sync"):
         write(journal, 1)
     assert journal.synced_to() == 1
-    assert journal.failure() is not None
+    assert journal.stream.failure is not None
     for _ in range(2):
         with pytest.raises(StorageError, match="cannot sync"):
             journal.append(RUN, [b"x"])
@@ -170,7 +170,7 @@ def test_a_full_disk_refuses_but_a_trim_of_the_past_helps(disk: SimDisk) -> None
     journal = open_journal(disk, notified)
     with pytest.raises(DiskFullError):
         write(journal, *range(10_000), size=1000)
-    assert journal.failure() is None
+    assert journal.stream.failure is None
     journal.close()
 
 
@@ -230,7 +230,7 @@ def test_a_hole_before_records_that_were_never_synced_is_torn(disk: SimDisk) -> 
         journal.append(RUN, [payload(1)])
         journal.append(RUN, [payload(2)])
         assert waiting.wait(30)
-    journal.sync()
+    journal.stream.sync()
     after = disk.kill()
     abandon(journal)
     after.damage(FIRST, HEADER_BYTES + RECORD_HEADER_BYTES + 40, bytes(20))
@@ -437,7 +437,7 @@ def test_every_durable_record_survives_every_crash(steps: list[int | str], seed:
     trimmed = 0
     for step in steps:
         if step == "sync":
-            journal.sync()
+            journal.stream.sync()
         elif step == "trim":
             trimmed = journal.last_sequence()
             journal.trim(trimmed)
@@ -447,7 +447,7 @@ def test_every_durable_record_survives_every_crash(steps: list[int | str], seed:
         else:
             content = payload(len(written), size=int(step))
             while (number := journal.append(RUN, [content])) is None:
-                journal.sync()
+                journal.stream.sync()
             written[number] = content
     durable = {number for number in written if trimmed < number <= journal.synced_to()}
     after = disk.crash(seed)

@@ -48,7 +48,7 @@ def test_a_frame_is_read_before_it_is_written(kit: LogKit, disk: SimDisk) -> Non
 
 def test_a_synced_frame_is_on_disk_followed_by_zeros(kit: LogKit, disk: SimDisk) -> None:
     position = kit.append(frame(0))
-    kit.log.sync()
+    kit.log.stream.sync()
     content = disk.content(FIRST)
     assert content[position.offset : position.end] == frame(0)
     assert not any(content[position.end :])
@@ -57,7 +57,7 @@ def test_a_synced_frame_is_on_disk_followed_by_zeros(kit: LogKit, disk: SimDisk)
 def test_the_tail_block_is_written_again_when_more_arrives(kit: LogKit, disk: SimDisk) -> None:
     for entry_id in range(3):
         kit.append(frame(entry_id))
-        kit.log.sync()
+        kit.log.stream.sync()
     start = HEADER_BYTES
     assert disk.content(FIRST)[start:].startswith(frame(0) + frame(1) + frame(2))
 
@@ -69,7 +69,7 @@ def test_nothing_is_synced_before_a_sync_was_asked_for(kit: LogKit) -> None:
 
 def test_request_sync_notifies_when_all_before_it_is_durable(kit: LogKit, disk: SimDisk) -> None:
     position = kit.append(frame(0))
-    kit.log.request_sync()
+    kit.log.stream.request_sync()
     kit.notified.wait_for(lambda: kit.log.synced_to() == (1, position.end))
     assert disk.power_cut().content(FIRST)[HEADER_BYTES : position.end] == frame(0)
 
@@ -77,11 +77,11 @@ def test_request_sync_notifies_when_all_before_it_is_durable(kit: LogKit, disk: 
 def test_many_requests_between_two_syncs_cost_one(kit: LogKit, disk: SimDisk) -> None:
     kit.append(frame(0))
     with disk.held_syncs() as waiting:
-        kit.log.request_sync()
+        kit.log.stream.request_sync()
         assert waiting.wait(30)
         for entry_id in range(1, 50):
             kit.append(frame(entry_id))
-            kit.log.request_sync()
+            kit.log.stream.request_sync()
         before = disk.sync_count
     kit.notified.wait_for(lambda: kit.log.synced_to()[1] == kit.log.end().offset)
     assert disk.sync_count - before == 3  # the new file's header, the first frame, all the others
@@ -91,7 +91,7 @@ def test_a_full_ring_refuses_and_notify_tells_of_room(disk: SimDisk) -> None:
     kit = LogKit(disk, settings=LogSettings(64 * 1024, 1024 * 1024, reserve_bytes=0))
     with disk.held_syncs() as waiting:
         kit.append(frame(0))
-        kit.log.request_sync()
+        kit.log.stream.request_sync()
         assert waiting.wait(30)
         taken = [kit.log.append(frame(n, size=4000)) for n in range(20)]
         assert taken[-1] is None
@@ -132,7 +132,7 @@ def test_a_file_is_synced_before_the_next_one_gets_its_name(kit: LogKit, disk: S
     frames = [frame(n, size=10_000) for n in range(8)]
     for each in frames:
         kit.append(each)
-    kit.log.sync()
+    kit.log.stream.sync()
     survivor = LogKit(disk.power_cut())
     assert survivor.scanned() == frames
     survivor.log.close()
@@ -161,20 +161,20 @@ def test_a_read_error_is_a_storage_error_and_no_failure_of_the_log(
     with pytest.raises(StorageError, match="cannot read"):
         again.log.read(position)
     assert again.log.read(position) == frame(0)
-    assert again.log.failure() is None
+    assert again.log.stream.failure is None
     again.log.close()
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
 def test_a_failed_write_or_sync_is_final(kit: LogKit, disk: SimDisk, operation: str) -> None:
     kit.append(frame(0))
-    kit.log.sync()
+    kit.log.stream.sync()
     disk.fail(operation, pattern="*.log*")
     kit.append(frame(1))
-    kit.log.request_sync()
-    kit.notified.wait_for(lambda: kit.log.failure() is not None)
+    kit.log.stream.request_sync()
+    kit.notified.wait_for(lambda: kit.log.stream.failure is not None)
     before = disk.sync_count
-    calls: list[Callable[[], object]] = [kit.log.sync, kit.log.close, kit.log.close]
+    calls: list[Callable[[], object]] = [kit.log.stream.sync, kit.log.close, kit.log.close]
     for call in (lambda: kit.log.append(frame(2)), *calls):
         with pytest.raises(StorageError, match=f"cannot {operation}"):
             call()
@@ -183,12 +183,12 @@ def test_a_failed_write_or_sync_is_final(kit: LogKit, disk: SimDisk, operation: 
 
 def test_a_failed_sync_claims_nothing_as_durable(kit: LogKit, disk: SimDisk) -> None:
     kit.append(frame(0))
-    kit.log.sync()
+    kit.log.stream.sync()
     synced = kit.log.synced_to()
     disk.fail("sync", pattern="*.log*")
     kit.append(frame(1))
     with pytest.raises(StorageError):
-        kit.log.sync()
+        kit.log.stream.sync()
     assert kit.log.synced_to() == synced
 
 
@@ -199,7 +199,7 @@ def test_a_defect_in_the_flusher_is_a_failure_and_not_silence(disk: SimDisk) -> 
     log = LedgerLog.open(DIRECTORY, disk=disk, settings=SMALL, notify=broken)
     log.append(frame(0))
     with contextlib.suppress(StorageError):
-        log.sync()
+        log.stream.sync()
     with pytest.raises(StorageError, match="a defect"):
         log.close()
 
@@ -207,12 +207,12 @@ def test_a_defect_in_the_flusher_is_a_failure_and_not_silence(disk: SimDisk) -> 
 def test_without_space_for_a_spare_the_log_is_full_but_takes_more() -> None:
     disk = SimDisk(capacity_bytes=2 * SMALL.file_bytes - 1)
     kit = LogKit(disk)
-    was_full = kit.log.is_full
+    was_full = kit.log.stream.is_full
     kit.append(frame(0))
-    kit.log.sync()
-    assert (was_full, kit.log.is_full) == (False, True)
+    kit.log.stream.sync()
+    assert (was_full, kit.log.stream.is_full) == (False, True)
     kit.append(frame(1))
-    kit.log.sync()
+    kit.log.stream.sync()
     kit.log.close()
 
 
@@ -225,9 +225,9 @@ def fill(kit: LogKit) -> None:
 def test_a_full_disk_is_no_failure_and_ends_when_a_file_is_deleted() -> None:
     kit = LogKit(SimDisk(capacity_bytes=3 * SMALL.file_bytes))
     fill(kit)
-    assert kit.log.failure() is None
+    assert kit.log.stream.failure is None
     kit.log.delete_file(1)
-    kit.notified.wait_for(lambda: not kit.log.is_full)
+    kit.notified.wait_for(lambda: not kit.log.stream.is_full)
     kit.append(frame(100, size=10_000))
     kit.log.close()
 
@@ -237,8 +237,8 @@ def test_space_freed_by_others_is_found_at_the_next_sync() -> None:
     kit = LogKit(disk)
     fill(kit)
     disk.capacity_bytes = 10 * SMALL.file_bytes
-    kit.log.sync()
-    kit.notified.wait_for(lambda: not kit.log.is_full)
+    kit.log.stream.sync()
+    kit.notified.wait_for(lambda: not kit.log.stream.is_full)
     kit.log.close()
 
 
@@ -256,7 +256,7 @@ def test_a_log_opens_on_a_full_disk_to_serve_reads(kit: LogKit, disk: SimDisk) -
     kit.log.close()
     disk.capacity_bytes = 0
     again = LogKit(disk)
-    assert again.log.is_full
+    assert again.log.stream.is_full
     assert again.log.read(position) == frame(0)
     again.log.close()
 
@@ -305,7 +305,7 @@ def test_a_log_whose_end_cannot_be_read_has_failed(kit: LogKit, disk: SimDisk) -
     for call in (lambda: again.log.append(frame(1)), again.log.close):
         with pytest.raises(StorageError, match="cannot read"):
             call()
-    assert again.log.failure() is not None
+    assert again.log.stream.failure is not None
 
 
 def test_a_spare_of_a_killed_process_is_removed(kit: LogKit, disk: SimDisk) -> None:
@@ -326,7 +326,7 @@ def test_the_last_file_is_never_deleted(kit: LogKit, disk: SimDisk) -> None:
 
 def test_a_deleted_file_is_gone_for_good(kit: LogKit, disk: SimDisk) -> None:
     positions = [kit.append(frame(n, size=10_000)) for n in range(8)]
-    kit.log.sync()
+    kit.log.stream.sync()
     kit.log.delete_file(1)
     assert [each.file_id for each in kit.log.files()] == [2]
     assert not disk.power_cut().exists(FIRST)
@@ -394,8 +394,8 @@ def test_real_files_are_written_directly_where_the_file_system_allows(tmp_path: 
         pytest.skip("the file system of the temporary folder has no direct writes")
     kit = LogKit(RealDisk(), directory=tmp_path)
     positions = [kit.append(frame(n, size=10_000)) for n in range(20)]
-    kit.log.sync()
-    assert kit.log.is_direct
+    kit.log.stream.sync()
+    assert kit.log.stream.is_direct
     assert any(flags & os.O_DIRECT for flags in open_flags("0000000004.log"))
     kit.log.close()
     again = LogKit(RealDisk(), directory=tmp_path)
@@ -409,8 +409,8 @@ def test_direct_writes_fall_back_to_the_page_cache(wanted: str, supported: bool)
     settings = LogSettings(64 * 1024, 64 * 1024, wanted, reserve_bytes=0)  # type: ignore[arg-type]
     kit = LogKit(SimDisk(direct=supported), settings=settings)
     position = kit.append(frame(0))
-    kit.log.sync()
-    assert kit.log.is_direct is (supported and wanted == "auto")
+    kit.log.stream.sync()
+    assert kit.log.stream.is_direct is (supported and wanted == "auto")
     assert kit.log.read(position) == frame(0)
     kit.log.close()
 

@@ -58,7 +58,7 @@ def test_a_scan_gives_positions_and_checked_frames(kit: LogKit, disk: SimDisk) -
 
 def test_a_scan_starts_at_a_checkpoint(kit: LogKit, disk: SimDisk) -> None:
     kit.append(frame(0))
-    kit.log.sync()
+    kit.log.stream.sync()
     checkpoint = kit.log.synced_to()
     kit.append(frame(1))
     kit.log.close()
@@ -69,7 +69,7 @@ def test_a_scan_goes_on_over_files_and_over_starts(kit: LogKit, disk: SimDisk) -
     frames = [frame(n, size=10_000) for n in range(14)]
     for each in frames[:10]:
         kit.append(each)
-    kit.log.sync()
+    kit.log.stream.sync()
     again = reopened(kit, disk)
     for each in frames[10:]:
         again.append(each)
@@ -95,10 +95,10 @@ def test_a_checkpoint_at_the_end_finds_nothing_more(kit: LogKit, disk: SimDisk) 
 
 def test_what_a_scan_shows_after_a_kill_is_durable(kit: LogKit, disk: SimDisk) -> None:
     kit.append(frame(0))
-    kit.log.sync()
+    kit.log.stream.sync()
     with disk.held_syncs() as waiting:
         kit.append(frame(1))
-        kit.log.request_sync()
+        kit.log.stream.request_sync()
         assert waiting.wait(30)
         after = disk.kill()
     again = reopened(kit, after)
@@ -138,7 +138,7 @@ def test_a_flipped_bit_anywhere_in_the_last_frame_is_torn() -> None:
 
 def test_zeros_before_more_frames_are_torn_and_not_a_clean_end(kit: LogKit) -> None:
     first, _ = kit.append(frame(0)), kit.append(frame(1))
-    kit.log.sync()
+    kit.log.stream.sync()
     disk = kit.disk
     assert isinstance(disk, SimDisk)
     disk.damage(FIRST, first.offset, bytes(first.length))
@@ -249,7 +249,7 @@ def test_all_before_synced_to_survives_every_crash(steps: list[int | str], seed:
     positions: list[Position] = []
     for step in steps:
         if step == "sync":
-            kit.log.sync()
+            kit.log.stream.sync()
         elif step == "restart":
             kit.log.close()
             kit = LogKit(disk)
@@ -289,7 +289,7 @@ def stopped_at(step: int, seed: int) -> tuple[list[bytes], int, SimDisk]:
         for number, each in enumerate(frames):
             kit.append(each)
             if number % 3 == 2:
-                kit.log.sync()
+                kit.log.stream.sync()
                 synced = number + 1
         kit.log.close()
     except Exception:

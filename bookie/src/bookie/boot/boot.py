@@ -1,11 +1,9 @@
-"""Boot steps 1-5 and the end of a stop: nothing is served before all of this is durable.
+"""Walks the steps of a boot in order, and ends a stop: nothing is served before all is durable.
 
-Order (DESIGN.md 4): lock; stamps, markers, cookie, epoch -> `verdicts.decide`; where disks changed,
-the consent that the policy asks for, before anything is written to them; open the storage (replays
-the journal in every mode); if something may be forgotten, mark: fence boundary, limbo, unchecked,
-from a linearizable listing; then the cookie; then stamps with the new epoch, the epoch in the
-metadata store, and last this boot's markers. A crash at any point leaves a state that the next boot
-judges at least as carefully.
+The table of the steps is in the package's docstring (`bookie.boot`); each is a method here or in
+`takeover`. What disks hold is not written to before the decision, and, where disks changed, before
+the consent that the policy asks for. The journal is replayed in every mode. What may be forgotten
+is marked from a linearizable listing, before the metadata store learns of this boot.
 """
 
 import asyncio
@@ -13,7 +11,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -39,6 +37,7 @@ from bookie.storage.disk import Disk
 from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
+from bookie.storage.progress import CallSoon
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ RIVAL_POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BootRecord:
-    """Durable facts of one boot, as the control plane tells them."""
+    """Durable facts of one boot, as the control plane shows them."""
 
     boot_epoch: int
     clean: bool
@@ -69,7 +68,7 @@ class BootRecord:
 
 @dataclass(slots=True)
 class BootProgress:
-    """What the control plane can tell while a boot goes on; changed by `Boot` only."""
+    """What the control plane shows of a boot that goes on; changed by `Boot` only."""
 
     step: str = "opening"
     disks: tuple[InspectedDisk, ...] = ()
@@ -92,38 +91,33 @@ class Booted:
     unchecked: set[LedgerId] = field(default_factory=set)
 
 
+@dataclass(eq=False)
 class Boot:
     """One boot of one bookie, from locked folders to durable markers."""
 
-    def __init__(
-        self,
-        settings: BootSettings,
-        store: MetadataStore,
-        *,
-        disk: Disk,
-        call_soon: Callable[[Callable[[], None]], None],
-        started_at_ms: int,
-        on_step: Callable[[str], None] = lambda _step: None,
-        approved_plan: str = "",
-        nonce: str = "",
-        holders: Sequence[str] = (),
-    ) -> None:
-        """`approved_plan`: what an earlier attempt of this process was allowed to do. `nonce`:
-        names the process, over all its attempts. `holders`: see `FolderLock.holders`."""
-        self._settings = settings
-        self._store = store
-        self._disk = disk
-        self._call_soon = call_soon
-        self._started_at_ms = started_at_ms
-        self._on_step = on_step
+    settings: BootSettings
+    store: MetadataStore
+    _: KW_ONLY
+    disk: Disk
+    call_soon: CallSoon
+    started_at_ms: int
+    on_step: Callable[[str], None] = lambda _step: None
+    """Told of each step, in words for people."""
+    approved_plan: str = ""
+    """The cookie fix that a person has allowed, in any attempt of this process."""
+    nonce: str = ""
+    """Names the process, over all its attempts; made up when empty."""
+    holders: Sequence[str] = ()
+    """See `FolderLock.holders`."""
+    progress: BootProgress = field(default_factory=BootProgress, init=False)
+    """For the control plane to read."""
+
+    def __post_init__(self) -> None:
         self._approved = asyncio.Event()
-        self.approved_plan = approved_plan
-        self._holders = tuple(holders)
         self._takeover = Takeover(
-            settings, store, disk=disk, nonce=nonce or uuid.uuid4().hex, holders=holders,
-            on_step=self._step,
+            self.settings, self.store, disk=self.disk, nonce=self.nonce or uuid.uuid4().hex,
+            holders=self.holders, on_step=self._step,
         )  # fmt: skip
-        self.progress = BootProgress()
 
     async def run(self) -> Booted:
         """The whole boot. BootRefusedError when a person must act; any other error = no start.
@@ -151,7 +145,7 @@ class Boot:
         if decision.kind in (Kind.FIX, Kind.ASK):
             # Once the former process is known to be gone, who gets these locks next is alone, too.
             is_alone = self._takeover.former_is_gone(seen.found)
-            await self._note_doubt(seen.found, holders=self._holders if is_alone else ())
+            await self._note_doubt(seen.found, holders=self.holders if is_alone else ())
         self._step("replaying")
         storage = await self._open_storage()
         try:
@@ -174,17 +168,17 @@ class Boot:
         self._approved.set()
         return ""
 
-    # Step 1: look
+    # Look
     async def _look(self) -> Seen:
-        bookie_id = self._settings.bookie_id
+        bookie_id = self.settings.bookie_id
         disks = await in_thread(self._read_disks)
-        instance_id = await self._store.instance_id()
+        instance_id = await self.store.instance_id()
         if instance_id is None and not any(disk.stamp for disk in disks):
-            instance_id = await self._store.initialise()
+            instance_id = await self.store.initialise()
         # A store without instance id beside stamped disks is not ours: `decide` refuses, and we
         # leave no layout of ours behind in it.
-        cookie = await self._store.read_cookie(bookie_id) if instance_id else None
-        stored = await self._store.read_boot(bookie_id) if instance_id else None
+        cookie = await self.store.read_cookie(bookie_id) if instance_id else None
+        stored = await self.store.read_boot(bookie_id) if instance_id else None
         self.progress.disks = disks
         self.progress.instance_id = instance_id or ""
         found = Inspection(
@@ -197,16 +191,16 @@ class Boot:
         return Seen(found, cookie, stored)
 
     def _read_disks(self) -> tuple[InspectedDisk, ...]:
-        directories = self._settings.directories
+        directories = self.settings.directories
         for directory in directories:
-            self._disk.make_directory(directory)
-        return inspect_disks(self._disk, directories, volume_uids=self._settings.volume_uids)
+            self.disk.make_directory(directory)
+        return inspect_disks(self.disk, directories, volume_uids=self.settings.volume_uids)
 
     # Where disks changed, or are new: before anything is written to them
     async def _get_consent(self, decision: Decision, found: Inspection) -> None:
         """By the policy. Until it is given nothing was changed: the old disk may still come back,
         and the journal's records must then be there for it."""
-        policy = self._settings.policy
+        policy = self.settings.policy
         if policy is FixPolicy.NEVER:
             raise BootRefusedError(
                 f"{decision.message}; cookie fix policy is Never: put the old disk back, or allow "
@@ -231,10 +225,10 @@ class Boot:
         disks that are the bookie's own the boot goes on waiting for it, as a folder that is in use
         is waited for; on others (`may_take_over` false) nothing shows who of the two is right.
         """
-        loop, bookie_id = asyncio.get_running_loop(), self._settings.bookie_id
+        loop, bookie_id = asyncio.get_running_loop(), self.settings.bookie_id
         began = loop.time()
-        gives_up_at = began + self._settings.rival_wait_s
-        while rival := (await self._store.bookies()).get(bookie_id):
+        gives_up_at = began + self.settings.rival_wait_s
+        while rival := (await self.store.bookies()).get(bookie_id):
             if began > gives_up_at and may_take_over:
                 raise UnavailableError(_lives_elsewhere(rival))
             if began > gives_up_at:
@@ -249,13 +243,13 @@ class Boot:
         doubt = Marker(
             found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
         )
-        doubtful = BootMarkers(self._disk, self._settings.directories, holders=holders)
+        doubtful = BootMarkers(self.disk, self.settings.directories, holders=holders)
         await in_thread(lambda: doubtful.write(doubt))
 
-    # Step 2: open and replay
+    # Open and replay
     async def _open_storage(self) -> Storage:
         def work() -> Storage:
-            return Storage.open(self._settings.storage, disk=self._disk, call_soon=self._call_soon)
+            return Storage.open(self.settings.storage, disk=self.disk, call_soon=self.call_soon)
 
         opening = asyncio.create_task(asyncio.to_thread(work))
         try:
@@ -267,7 +261,7 @@ class Boot:
                     await asyncio.to_thread(opening.result().close)
             raise
 
-    # Steps 3-5
+    # Mark, take over
     async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
         found = seen.found
         before = storage.boundary()
@@ -281,7 +275,7 @@ class Boot:
         listing = Listing()
         if reason or decision.kind is Kind.NEW_BOOKIE:
             self._step("marking")
-            existing = await list_existing(self._store, self._settings.bookie_id)
+            existing = await list_existing(self.store, self.settings.bookie_id)
             listing = existing.listing
             if decision.kind is Kind.NEW_BOOKIE and listing.surely_named:
                 reason = "IdentityLost"
@@ -293,7 +287,7 @@ class Boot:
                 only = only_unreadable(listing)
                 await in_thread(partial(mark_existing, storage, epoch, only))
         elif storage.unchecked_boundary() is not None:
-            listing = await list_ledgers(self._store, self._settings.bookie_id)
+            listing = await list_ledgers(self.store, self.settings.bookie_id)
         if not reason:
             await in_thread(storage.maintenance.settle)
         fixed = await self._takeover.take_disks(seen, decision)
@@ -311,9 +305,9 @@ class Boot:
         """The former process answered until now, also for ledgers that are younger than the look
         before: what it took of them is not here either."""
         # Should this go no further, who boots next on these disks need not wait for it again.
-        await self._note_doubt(found, holders=self._holders)
+        await self._note_doubt(found, holders=self.holders)
         self._step("marking")
-        existing = await list_existing(self._store, self._settings.bookie_id)
+        existing = await list_existing(self.store, self.settings.bookie_id)
         await in_thread(partial(mark_existing, storage, epoch, existing))
         return existing.listing
 
@@ -324,8 +318,8 @@ class Boot:
             epoch,
             clean=not reason and not decision.is_dirty,
             reason=reason or _calm_reason(decision),
-            started_at_ms=self._started_at_ms,
-            mode=self._settings.storage.mode,
+            started_at_ms=self.started_at_ms,
+            mode=self.settings.storage.mode,
             previous_mode=decision.previous_mode,
             cookie_fixed=cookie_fixed,
             ledgers_unreadable=len(listing.unreadable),
@@ -342,7 +336,7 @@ class Boot:
 
     def _step(self, step: str) -> None:
         self.progress.step = step
-        self._on_step(step)
+        self.on_step(step)
 
 
 def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
@@ -358,7 +352,7 @@ def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
 
 
 def unclean_reason(decision: Decision, report: OpenReport) -> str:
-    """Why entries may be forgotten, empty when none can be: DESIGN.md 4's table of modes."""
+    """Why entries may be forgotten, by docs/design.md, section 4; empty when none can be."""
     if decision.kind is Kind.ASK:
         return "DiskStale"
     if decision.kind is Kind.FIX:
@@ -402,7 +396,8 @@ def _calm_reason(decision: Decision) -> str:
 
 
 def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
-    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28)."""
+    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28).
+    Blocking."""
     storage.close()
     passing("stop: flushed, markers still dirty")
     markers.end_cleanly()

@@ -3,7 +3,7 @@
 The claim is the bookie's StoredBoot, changed by compare-and-set alone: a boot writes its epoch,
 writes again when it is about to serve, and confirms it for as long as it serves (`server.lease`).
 Whoever finds somebody else's there is no longer the bookie. A write whose answer was lost may land
-late: the nonce tells one's own from a rival's.
+late: the nonce shows whether it is this process's own or a rival's.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ class Standing(Enum):
     """The process that a boot is about to follow confirmed itself once more, or late."""
     RIVAL = "rival"
     ROLLED_BACK = "rolled back"
-    """The store was put back to an earlier state: it no longer says what it said."""
+    """The store was put back to an earlier state: older claims are in it again."""
 
 
 def judge(

@@ -16,17 +16,17 @@ _CONTENT: Final = b"This bookie is being drained: Drain(cancel) at its control p
 
 
 def is_draining(disk: Disk, directories: Sequence[Path]) -> bool:
-    """What the last process left; StorageError when a disk does not say."""
+    """What the last process left; StorageError when a disk does not say. Blocking."""
     return any([disk.exists(directory / DRAIN_NAME) for directory in directories])
 
 
 def mark_draining(disk: Disk, directories: Sequence[Path]) -> None:
-    """Durable in every directory when it returns."""
+    """Durable in every directory when it returns. Blocking."""
     for directory in directories:
         write_file(disk, directory / DRAIN_NAME, _CONTENT)
 
 
 def unmark_draining(disk: Disk, directories: Sequence[Path]) -> None:
-    """Gone from every directory when it returns."""
+    """Gone from every directory when it returns. Blocking."""
     for directory in directories:
         remove_file(disk, directory / DRAIN_NAME)

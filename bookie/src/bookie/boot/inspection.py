@@ -32,7 +32,7 @@ class InspectedDisk:
 
     `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
     folder of the journal) or files of log or journal; `holds_files`: the latter. `strange`: names
-    in it that no bookie writes. `volume_uid`: today's, empty when not told.
+    in it that no bookie writes. `volume_uid`: today's, empty when the platform does not name it.
     """
 
     path: Path
@@ -155,7 +155,8 @@ class Inspection:
 def inspect_disks(
     disk: Disk, directories: Sequence[Path], *, volume_uids: Sequence[str]
 ) -> tuple[InspectedDisk, ...]:
-    """The journal directory first; StorageError when one cannot be read, which is no "empty"."""
+    """The journal directory first; StorageError when one cannot be read, which is no "empty".
+    Blocking."""
     return tuple(
         _look(disk, place, path, volume_uids[place] if place < len(volume_uids) else "")
         for place, path in enumerate(directories)
@@ -163,6 +164,7 @@ def inspect_disks(
 
 
 def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> InspectedDisk:
+    """Blocking."""
     names = disk.list_directory(path)
     is_journal = place == 0
     kind, folder = (JOURNAL_FILES, JOURNAL_DIRECTORY) if is_journal else (LOG_FILES, LOG_DIRECTORY)

@@ -28,7 +28,7 @@ def place_of_lock(holder: str) -> str:
 
 def _file_of(descriptor: int) -> str:
     stat, system = os.fstat(descriptor), os.fstatvfs(descriptor)
-    # A device's number may change when the machine starts anew; the file system's id does not.
+    # A device's number may change when the machine restarts; the file system's id does not.
     return f"{stat.st_dev} {system.f_fsid:x}:{stat.st_ino}"
 
 

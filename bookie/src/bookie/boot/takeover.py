@@ -8,7 +8,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,8 +38,8 @@ class BootSettings:
 
     `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
     session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
-    after another has claimed it, if its claim does not tell; more than a lease (`server.lease`).
-    `lease_s`: what this one's claim tells, 0 = nothing.
+    after another has claimed it, if its claim does not say so; more than a lease (`server.lease`).
+    `lease_s`: the lease that this one's claim names, 0 = none.
     """
 
     bookie_id: BookieId
@@ -65,26 +65,24 @@ class Seen:
     stored: Versioned[StoredBoot] | None
 
 
+@dataclass(eq=False)
 class Takeover:
-    """One boot's steps; `nonce` and `holders` as of `Boot`."""
+    """One boot's steps."""
 
-    def __init__(
-        self,
-        settings: BootSettings,
-        store: MetadataStore,
-        *,
-        disk: Disk,
-        nonce: str,
-        holders: Sequence[str],
-        on_step: Callable[[str], None],
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._disk = disk
-        self._nonce = nonce
-        self._holders = tuple(holders)
-        self._on_step = on_step
-        self.markers = BootMarkers(disk, settings.directories, holders=holders)
+    settings: BootSettings
+    store: MetadataStore
+    _: KW_ONLY
+    disk: Disk
+    nonce: str
+    """Names this process, over all its attempts to boot."""
+    holders: Sequence[str]
+    """See `FolderLock.holders`; empty when nobody can name them."""
+    on_step: Callable[[str], None]
+    """Told of each step that may take long, in words for people."""
+
+    def __post_init__(self) -> None:
+        self.markers = BootMarkers(self.disk, self.settings.directories, holders=self.holders)
+        """This boot's, written by `begin_to_serve`."""
 
     async def take_disks(self, seen: Seen, decision: Decision) -> bool:
         """Make the cookie name these disks; True when that mended a mismatch."""
@@ -92,15 +90,15 @@ class Takeover:
         mends = decision.kind in (Kind.FIX, Kind.ASK)
         if not mends and seen.cookie is not None and seen.cookie.value == wanted:
             return False
-        self._on_step("fixing the cookie")
+        self.on_step("fixing the cookie")
         try:
             if seen.cookie is None:
-                await self._store.create_cookie(wanted)
+                await self.store.create_cookie(wanted)
             else:
-                await self._store.write_cookie(wanted, version=seen.cookie.version)
+                await self.store.write_cookie(wanted, version=seen.cookie.version)
         except MetadataConflictError as error:
             # Our own write of an earlier attempt may have landed since we looked.
-            found = await self._store.read_cookie(self._settings.bookie_id)
+            found = await self.store.read_cookie(self.settings.bookie_id)
             if found is None or found.value != wanted:
                 raise self._rival("cookie") from error
         log.warning("wrote the cookie: %s", decision.message or "directories moved")
@@ -108,27 +106,27 @@ class Takeover:
 
     def _rival(self, what: str) -> BootRefusedError:
         return BootRefusedError(
-            f"the {what} of {self._settings.bookie_id} changed during this boot: another process "
+            f"the {what} of {self.settings.bookie_id} changed during this boot: another process "
             "uses this bookie id; stop it, then start this one again"
         )
 
     async def stamp(self, seen: Seen, epoch: int) -> Claim:
         """Stamps, then the claim in the store: see `verdicts` on stale disks."""
         passing("boot: cookie written, not stamped")
-        self._on_step("stamping")
+        self.on_step("stamping")
         await in_thread(lambda: self._write_stamps(seen.found, epoch))
         passing("boot: stamped, epoch not in the store")
         found = seen.found
         before = seen.stored.value.rolled_back if seen.stored else ""
-        claim = Claim(self._store, self._settings.bookie_id, seen=seen.stored)
+        claim = Claim(self.store, self.settings.bookie_id, seen=seen.stored)
         # What served last of a version before left no proof of its end. Until this boot serves, the
         # next one must not ask for it either.
         served = 0 if found.is_bare else found.last_served
         wanted = StoredBoot(
-            epoch, self._nonce, found.generation, served,
+            epoch, self.nonce, found.generation, served,
             rolled_back=before or found.rollback_of_store,
             # Until the former process is outlived its lease counts, too, whoever waits for it.
-            lease_s=max(self._settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0),
+            lease_s=max(self.settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0),
         )  # fmt: skip
         try:
             await claim.write(wanted)
@@ -146,10 +144,10 @@ class Takeover:
         """
         if self.former_is_gone(found):
             return False
-        self._on_step("waiting until a former process can no longer answer")
+        self.on_step("waiting until a former process can no longer answer")
         # Its lease may be of other settings than ours.
-        told = outlasts_s(claim.stored.lease_s)
-        await asyncio.sleep(max(self._settings.lease_wait_s, told))
+        claimed_s = outlasts_s(claim.stored.lease_s)
+        await asyncio.sleep(max(self.settings.lease_wait_s, claimed_s))
         return True
 
     async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
@@ -161,13 +159,13 @@ class Takeover:
         copy of the disks as they were before is an old one from then on.
         """
         mine, generation = claim.stored, seen.found.next_generation
-        mode = self._settings.storage.mode
+        mode = self.settings.storage.mode
         marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
         await in_thread(lambda: self.markers.write(marker))
         passing("boot: markers written, the store does not know that it serves")
         try:
             serving = replace(mine, served=mine.epoch, generation=generation)
-            await claim.write(replace(serving, lease_s=self._settings.lease_s))
+            await claim.write(replace(serving, lease_s=self.settings.lease_s))
         except SupersededError as error:
             raise self._rival("boot epoch") from error
         passing("boot: the store knows that it serves, its markers may say clean")
@@ -184,7 +182,7 @@ class Takeover:
             # A marker above it is of a boot that had outlived all before, and died at its end.
             and disk.marker.marker.boot_epoch >= found.last_served
             and disk.marker.marker.holder == holder != ""
-            for disk, holder in zip(found.disks, self._holders, strict=False)
+            for disk, holder in zip(found.disks, self.holders, strict=False)
         )
 
     def may_be_a_copy(self, found: Inspection) -> bool:
@@ -192,7 +190,7 @@ class Takeover:
         a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
         return found.needs_proof and not all(
             is_same_volume(disk) or (holder and _place_before(disk) == place_of_lock(holder))
-            for disk, holder in zip(found.disks, self._holders, strict=False)
+            for disk, holder in zip(found.disks, self.holders, strict=False)
             if disk.stamp is not None
         )
 
@@ -213,19 +211,19 @@ class Takeover:
                 boot_epoch=epoch,
                 volume_uids=uids,
             )
-            write_stamp(self._disk, disk.path, stamp)
+            write_stamp(self.disk, disk.path, stamp)
 
     def _restore_stamps(self, found: Inspection) -> None:
         for disk in found.disks:
             if disk.stamp is not None:
-                write_stamp(self._disk, disk.path, disk.stamp)
+                write_stamp(self.disk, disk.path, disk.stamp)
             else:
-                remove_file(self._disk, disk.path / STAMP_NAME)
+                remove_file(self.disk, disk.path / STAMP_NAME)
 
     def _cookie(self, found: Inspection) -> Cookie:
-        ledgers = tuple(str(path) for path in self._settings.storage.ledger_dirs)
-        journal = (str(self._settings.storage.journal_dir),)
-        return Cookie(self._settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
+        ledgers = tuple(str(path) for path in self.settings.storage.ledger_dirs)
+        journal = (str(self.settings.storage.journal_dir),)
+        return Cookie(self.settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
 
 
 def _place_before(disk: InspectedDisk) -> str:

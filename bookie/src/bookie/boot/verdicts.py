@@ -100,7 +100,7 @@ def _judge(disk: InspectedDisk, found: Inspection) -> DiskVerdict:
 
 
 def _moved(disk: InspectedDisk, stamp: Stamp) -> bool:
-    """Our stamp on another volume: a clone, a snapshot, or a volume bound anew."""
+    """Our stamp on another volume: a clone, a snapshot, or a volume bound to another claim."""
     return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
 
 

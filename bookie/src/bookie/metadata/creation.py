@@ -1,4 +1,4 @@
-"""Creation tokens: how a store tells our own retried create from a collision of ids."""
+"""Creation tokens: by them a store knows our own retried create from a collision of ids."""
 
 import secrets
 from dataclasses import replace

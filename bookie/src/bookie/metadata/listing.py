@@ -58,7 +58,7 @@ class FolderWalk:
         return await self.children(self._root)
 
     def below(self, tops: Iterable[str], levels: Sequence[Keep]) -> AsyncGenerator[str, None]:
-        """The paths `len(levels)` deeper than `tops`; each level keeps the names it is told to."""
+        """The paths `len(levels)` deeper than `tops`; each level filters its names."""
         paths = _each(sorted(tops))
         for keep in levels:
             paths = self._stage(paths, keep)

@@ -1,4 +1,4 @@
-"""Whether a cluster is paused, told by the operator to the bookies by way of the metadata store.
+"""Whether a cluster is paused: the operator writes it into the metadata store for the bookies.
 
 Bookies have no other way to hear of it that survives their restart and the operator's. What cannot
 be understood counts as paused: nothing is lost by waiting.
@@ -15,7 +15,7 @@ _RUNNING: Final = b"running"
 
 
 async def read_paused(store: MetadataStore) -> bool:
-    """False also when nobody has ever said anything."""
+    """False also when nothing was ever written."""
     found = await store.read_value(PAUSED_NAME)
     return found is not None and found.value != _RUNNING
 

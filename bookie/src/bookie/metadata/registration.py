@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -40,23 +40,19 @@ class _Node:
     raw: bytes
 
 
+@dataclass(eq=False)
 class Registration:
     """One bookie's announcement."""
 
-    def __init__(
-        self,
-        session: ZooKeeperSession,
-        paths: Paths,
-        info: BookieInfo,
-        *,
-        check_cluster: Callable[[], Awaitable[object]],
-    ) -> None:
-        """`check_cluster` raises when the cluster is gone or another one lies in its place."""
-        self._session = session
-        self._paths = paths
-        self._info = info
-        self._check_cluster = check_cluster
-        self._node_name = bookie_node(info.bookie_id)
+    session: ZooKeeperSession
+    paths: Paths
+    info: BookieInfo
+    _: KW_ONLY
+    check_cluster: Callable[[], Awaitable[object]]
+    """Raises when the cluster is gone or another one lies in its place."""
+
+    def __post_init__(self) -> None:
+        self._node_name = bookie_node(self.info.bookie_id)
         self._own_sessions: deque[int] = deque(maxlen=FORMER_SESSIONS_MAX)
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
@@ -68,14 +64,14 @@ class Registration:
         Raises UnavailableError, and MetadataConflictError when another live session holds the
         place. A first announcement that fails leaves nothing behind that goes on trying.
         """
-        assert info.bookie_id == self._info.bookie_id
-        self._info = info
-        self._session.on_connected.add(self._news.set)
+        assert info.bookie_id == self.info.bookie_id
+        self.info = info
+        self.session.on_connected.add(self._news.set)
         try:
             await self._put_right()
         except BaseException:
             if self._keeper is None:
-                self._session.on_connected.discard(self._news.set)
+                self.session.on_connected.discard(self._news.set)
             raise
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), name=f"register {self._node_name}")
@@ -88,11 +84,11 @@ class Registration:
                 node = await self._look(path)
                 if node is not None and self._is_own(node):
                     with suppress(NoNodeError):
-                        await self._session.write(partial(_begin_delete, path=path))
+                        await self.session.write(partial(_begin_delete, path=path))
 
     async def abandon(self) -> None:
         """Stops keeping it up; the znode goes with the session."""
-        self._session.on_connected.discard(self._news.set)
+        self.session.on_connected.discard(self._news.set)
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -119,7 +115,7 @@ class Registration:
         """Looks at both places and changes what is not as it should be."""
         async with self._turn:
             for _ in range(RACES_MAX):
-                await self._check_cluster()
+                await self.check_cluster()
                 try:
                     await self._write()
                     if await self._is_watched():
@@ -133,16 +129,16 @@ class Registration:
 
     async def _is_watched(self) -> bool:
         """Asks for news of the announcement; False when it is gone already."""
-        stat = await self._session.read(
+        stat = await self.session.read(
             lambda zk: zk.exists_async(self._places()[0], watch=self._watch)
         )
-        return stat is not None and stat.ephemeralOwner == self._session.session_id
+        return stat is not None and stat.ephemeralOwner == self.session.session_id
 
     def _places(self) -> tuple[str, str]:
         """Where the announcement belongs, and where it does not."""
-        writable = f"{self._paths.writable}/{self._node_name}"
-        read_only = f"{self._paths.read_only}/{self._node_name}"
-        return (read_only, writable) if self._info.read_only else (writable, read_only)
+        writable = f"{self.paths.writable}/{self._node_name}"
+        read_only = f"{self.paths.read_only}/{self._node_name}"
+        return (read_only, writable) if self.info.read_only else (writable, read_only)
 
     async def _write(self) -> None:
         """Puts the announcement in its place, once nobody else's is in the way.
@@ -150,15 +146,15 @@ class Registration:
         One transaction, so that nobody sees the bookie in neither place or in both, and an older
         process of the same bookie has no gap to slip into.
         """
-        raw = encode_info(self._info)
+        raw = encode_info(self.info)
         wanted, other = self._places()
         here, there = await self._yielding(wanted), await self._yielding(other)
-        session_id = self._session.session_id
+        session_id = self.session.session_id
         mine = here is not None and here.owner == session_id
         if mine and here is not None and here.raw == raw and there is None:
             return
-        if self._info.read_only:
-            await self._session.write(lambda zk: zk.ensure_path_async(self._paths.read_only))
+        if self.info.read_only:
+            await self.session.write(lambda zk: zk.ensure_path_async(self.paths.read_only))
         if session_id is not None and session_id not in self._own_sessions:
             self._own_sessions.append(session_id)
 
@@ -172,7 +168,7 @@ class Registration:
                     changes.delete(wanted, version=here.version)
                 changes.create(wanted, raw, ephemeral=True)
 
-        await self._session.transact(fill)
+        await self.session.transact(fill)
 
     async def _yielding(self, path: str) -> _Node | None:
         """What is at this place; another live process's announcement is waited out first."""
@@ -184,31 +180,31 @@ class Registration:
 
     async def _look(self, path: str) -> _Node | None:
         try:
-            raw, stat = await self._session.read(lambda zk: zk.get_async(path))
+            raw, stat = await self.session.read(lambda zk: zk.get_async(path))
         except NoNodeError:
             return None
         return _Node(owner=stat.ephemeralOwner, version=stat.version, raw=raw)
 
     def _is_own(self, node: _Node) -> bool:
-        return node.owner == self._session.session_id or node.owner in self._own_sessions
+        return node.owner == self.session.session_id or node.owner in self._own_sessions
 
     def _is_superseded(self, node: _Node) -> bool:
         """True for an earlier boot of this bookie: boots take their epochs under the folder lock,
         so the process that wrote a lower one no longer runs on these disks."""
         try:
-            found = decode_info(node.raw, bookie_id=self._info.bookie_id, read_only=False)
+            found = decode_info(node.raw, bookie_id=self.info.bookie_id, read_only=False)
             earlier = int(found.properties[BOOT_EPOCH_PROPERTY])
-            return earlier < int(self._info.properties[BOOT_EPOCH_PROPERTY])
+            return earlier < int(self.info.properties[BOOT_EPOCH_PROPERTY])
         except (KeyError, ValueError, MetadataFormatError):
             return False
 
     async def _wait_gone(self, path: str) -> None:
         changed = asyncio.Event()
         watch = self._told(changed.set)
-        limit_s = self._session.settings.registration_wait_s
+        limit_s = self.session.settings.registration_wait_s
         try:
             async with asyncio.timeout(limit_s):
-                while await self._session.read(lambda zk: zk.exists_async(path, watch=watch)):
+                while await self.session.read(lambda zk: zk.exists_async(path, watch=watch)):
                     await changed.wait()
                     changed.clear()
         except TimeoutError as error:
@@ -218,11 +214,11 @@ class Registration:
             ) from error
 
     def _told(self, callback: Callable[[], None]) -> Callable[[object], None]:
-        return lambda _event: self._session.post(callback)
+        return lambda _event: self.session.post(callback)
 
     def _watch(self, _event: object) -> None:
         """Called on kazoo's thread when our znode changes or the session has trouble."""
-        self._session.post(self._news.set)
+        self.session.post(self._news.set)
 
 
 def _begin_delete(zk: Any, *, path: str) -> Any:

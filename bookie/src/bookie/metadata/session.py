@@ -77,7 +77,7 @@ class ZooKeeperSettings:
 
 
 class ZooKeeperSession:
-    """A session that reconnects for ever and starts anew when the server has expired it."""
+    """A session that reconnects for ever; when the server has expired it, a new one begins."""
 
     def __init__(self, hosts: str, *, settings: ZooKeeperSettings) -> None:
         self.settings = settings

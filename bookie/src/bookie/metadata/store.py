@@ -54,7 +54,7 @@ class StoredBoot:
     writes; no directory of the bookie can be older. `rolled_back`: what it saw of a store that was
     put back to an earlier state, until a person has dealt with it. `is_bare`: written by a version
     that kept the epoch alone. `lease_s`: how long any process that may answer as the bookie goes on
-    unconfirmed, 0 = not told.
+    unconfirmed, 0 = not known.
     """
 
     epoch: int
@@ -165,12 +165,12 @@ class Underreplication(Protocol):
     async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
         """False when the mark was changed since `version`: it stays, look at the ledger again.
 
-        Hold the lock: a mark that others clear and set anew may have the same version."""
+        Hold the lock: a mark that others clear and set again may have the same version."""
 
     async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
         """Reserves the ledger's re-replication for this session; False when it is reserved.
 
-        `holder` is told to people (Apache: the worker's host)."""
+        `holder` is for people to read (Apache: the worker's host)."""
 
     async def unlock(self, ledger_id: LedgerId) -> None:
         """Gives up this session's lock; nothing happens to another's."""

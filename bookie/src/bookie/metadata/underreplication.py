@@ -8,6 +8,7 @@ Below `underreplication/`: LAYOUT, a mark for each ledger at `ledgers/xxxx/xxxx/
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeVar
 
 from google.protobuf import text_format
@@ -39,29 +40,28 @@ MARK_TRIES_MAX: Final = 16
 ANY_VERSION: Final = -1
 
 
+@dataclass(eq=False)
 class ZooKeeperUnderreplication:
     """Keeps the `Underreplication` contract on one session."""
 
-    def __init__(
-        self,
-        session: ZooKeeperSession,
-        paths: Paths,
-        *,
-        check_cluster: Callable[[], Awaitable[object]],
-    ) -> None:
-        """`check_cluster` raises when the cluster is gone or another one lies in its place."""
-        self._session = session
-        self._paths = paths
-        self._znodes = Znodes(session)
-        self._check_cluster = check_cluster
+    session: ZooKeeperSession
+    paths: Paths
+    _: KW_ONLY
+    check_cluster: Callable[[], Awaitable[object]]
+    """Raises when the cluster is gone or another one lies in its place."""
+
+    def __post_init__(self) -> None:
+        self._znodes = Znodes(self.session)
         self._layout_is_known = False
+        """The marks' layout was found, or made, by this session: not looked for again."""
         self._locked: set[LedgerId] = set()
+        """Marks that this session holds the lock of."""
 
     # Marks
     async def marks(self) -> AsyncIterator[UnderreplicationMark]:
         await self._look_at_layout()
         batch: list[LedgerId] = []
-        async with aclosing(walk_marks(self._session, self._paths.marks)) as ledger_ids:
+        async with aclosing(walk_marks(self.session, self.paths.marks)) as ledger_ids:
             async for ledger_id in ledger_ids:
                 batch.append(ledger_id)
                 if len(batch) == READS_PER_REQUEST:
@@ -73,9 +73,9 @@ class ZooKeeperUnderreplication:
 
     async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
         await self._look_at_layout()
-        found = await self._znodes.get(self._paths.mark(ledger_id))
+        found = await self._znodes.get(self.paths.mark(ledger_id))
         if found is None:
-            await self._check_cluster()
+            await self.check_cluster()
             return None
         raw, stat = found
         return decode_mark(Znode(raw, stat.version, stat.ctime), ledger_id)
@@ -96,22 +96,22 @@ class ZooKeeperUnderreplication:
         )
 
     async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
-        path = self._paths.mark(ledger_id)
+        path = self.paths.mark(ledger_id)
         try:
             # Never repeated: what is there at the second try may be a new mark.
             await self._znodes.delete(path, version=version)
         except BadVersionError:
             return False
         except NoNodeError:
-            await self._check_cluster()
+            await self.check_cluster()
             return True
-        await self._znodes.prune(path.rpartition("/")[0], below=self._paths.marks)
+        await self._znodes.prune(path.rpartition("/")[0], below=self.paths.marks)
         return True
 
     # Locks
     async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
         await self._make_layout()
-        path = self._paths.mark_lock(ledger_id)
+        path = self.paths.mark_lock(ledger_id)
         raw = _encode(LockDataFormat(bookieId=holder))
         try:
             await self._znodes.create(path, raw, ephemeral=True, repeat=True)
@@ -124,21 +124,21 @@ class ZooKeeperUnderreplication:
 
     async def unlock(self, ledger_id: LedgerId) -> None:
         self._locked.discard(ledger_id)
-        path = self._paths.mark_lock(ledger_id)
+        path = self.paths.mark_lock(ledger_id)
         if await self._is_own(path):
             with suppress(NoNodeError):
                 await self._znodes.delete(path, version=ANY_VERSION, repeat=True)
 
     # Switches
     async def is_enabled(self) -> bool:
-        if await self._znodes.exists(self._paths.replication_disabled):
+        if await self._znodes.exists(self.paths.replication_disabled):
             return False
-        await self._check_cluster()
+        await self.check_cluster()
         return True
 
     async def set_enabled(self, enabled: bool) -> None:
         await self._make_layout()
-        path = self._paths.replication_disabled
+        path = self.paths.replication_disabled
         with suppress(NodeExistsError, NoNodeError):
             if enabled:
                 await self._znodes.delete(path, version=ANY_VERSION, repeat=True)
@@ -146,27 +146,27 @@ class ZooKeeperUnderreplication:
                 await self._znodes.create(path, b"", repeat=True)
 
     async def recovery_delay_s(self) -> int | None:
-        found = await self._znodes.get(self._paths.recovery_delay)
+        found = await self._znodes.get(self.paths.recovery_delay)
         if found is None:
-            await self._check_cluster()
+            await self.check_cluster()
             return None
         try:
             return int(found[0])
         except ValueError as error:
             raise MetadataFormatError(
-                f"{self._paths.recovery_delay} holds {found[0]!r}, expected seconds"
+                f"{self.paths.recovery_delay} holds {found[0]!r}, expected seconds"
             ) from error
 
     async def set_recovery_delay_s(self, seconds: int) -> None:
         await self._make_layout()
-        path, raw = self._paths.recovery_delay, b"%d" % seconds
+        path, raw = self.paths.recovery_delay, b"%d" % seconds
         try:
             await self._znodes.create(path, raw, repeat=True)
         except NodeExistsError:
-            await self._session.write(lambda zk: zk.set_async(path, raw), repeat=True)
+            await self.session.write(lambda zk: zk.set_async(path, raw), repeat=True)
 
     async def _read_listed(self, ledger_ids: Sequence[LedgerId]) -> list[UnderreplicationMark]:
-        znodes = await self._znodes.get_many([self._paths.mark(i) for i in ledger_ids])
+        znodes = await self._znodes.get_many([self.paths.mark(i) for i in ledger_ids])
         return [
             _listed(znode, ledger_id)
             for ledger_id, znode in zip(ledger_ids, znodes, strict=True)
@@ -177,7 +177,7 @@ class ZooKeeperUnderreplication:
         self, found: UnderreplicationMark | None, wanted: UnderreplicationMark
     ) -> bool:
         """False when someone else was first. Repeated freely: adding bookies again adds nothing."""
-        path, raw = self._paths.mark(wanted.ledger_id), encode_mark(wanted)
+        path, raw = self.paths.mark(wanted.ledger_id), encode_mark(wanted)
         try:
             if found is None:
                 await self._znodes.create(path, raw, repeat=True)
@@ -189,16 +189,16 @@ class ZooKeeperUnderreplication:
 
     async def _is_own(self, path: str) -> bool:
         found = await self._znodes.get(path)
-        return found is not None and found[1].ephemeralOwner == self._session.session_id
+        return found is not None and found[1].ephemeralOwner == self.session.session_id
 
     async def _look_at_layout(self) -> bool:
         """True when marks are kept here, in the form that we know."""
         if not self._layout_is_known:
-            found = await self._znodes.get(self._paths.marks_layout)
+            found = await self._znodes.get(self.paths.marks_layout)
             if found is None:
-                await self._check_cluster()
+                await self.check_cluster()
                 return False
-            _check_layout(found[0], self._paths.marks_layout)
+            _check_layout(found[0], self.paths.marks_layout)
             self._layout_is_known = True
         return True
 
@@ -207,9 +207,9 @@ class ZooKeeperUnderreplication:
             return
         layout = LedgerRereplicationLayoutFormat(type=LAYOUT_TYPE, version=LAYOUT_VERSION)
         for path, raw in (
-            (self._paths.marks, b""),
-            (self._paths.mark_locks, b""),
-            (self._paths.marks_layout, _encode(layout)),
+            (self.paths.marks, b""),
+            (self.paths.mark_locks, b""),
+            (self.paths.marks_layout, _encode(layout)),
         ):
             with suppress(NodeExistsError):
                 await self._znodes.create(path, raw, repeat=True)

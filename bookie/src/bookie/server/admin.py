@@ -49,7 +49,7 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     async def ListLimbo(self, request: Any, context: Any) -> pb.ListLimboReply:
         async def work() -> pb.ListLimboReply:
-            marked = await self._bookie.marked(include_unchecked=request.include_unchecked)
+            marked = self._bookie.serving.marks.marked(include_unchecked=request.include_unchecked)
             after = [item for item in marked if item.ledger_id > request.after_ledger_id]
             limit = min(request.limit or LIMBO_PAGE, LIMBO_PAGE)
             ledgers = [
@@ -64,21 +64,21 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     async def GetAvailability(self, request: Any, context: Any) -> pb.GetAvailabilityReply:
         async def work() -> pb.GetAvailabilityReply:
-            found = await self._bookie.availability(_ledger_ids(request.ledger_ids))
+            found = await self._bookie.serving.marks.availability(_ledger_ids(request.ledger_ids))
             return pb.GetAvailabilityReply(ledgers=[_availability(item) for item in found])
 
         return await _answer(context, work)
 
     async def ClearLimbo(self, request: Any, context: Any) -> pb.ClearLimboReply:
         async def work() -> pb.ClearLimboReply:
-            results = await self._bookie.clear(_ledger_ids(request.ledger_ids))
+            results = await self._bookie.serving.marks.clear(_ledger_ids(request.ledger_ids))
             return pb.ClearLimboReply(results=[_clear_result(item) for item in results])
 
         return await _answer(context, work)
 
     async def RecordLoss(self, request: Any, context: Any) -> pb.RecordLossReply:
         async def work() -> pb.RecordLossReply:
-            refusal = await self._bookie.record_loss(_loss_request(request))
+            refusal = await self._bookie.serving.marks.record_loss(_loss_request(request))
             return pb.RecordLossReply(recorded=not refusal, message=refusal)
 
         return await _answer(context, work)
@@ -86,7 +86,7 @@ class AdminServicer(rpc.BookieAdminServicer):
     async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
         async def work() -> pb.RecheckEntriesReply:
             entries = _entries(request.ranges)
-            done = await self._bookie.recheck(LedgerId(request.ledger_id), entries)
+            done = await self._bookie.serving.marks.recheck(LedgerId(request.ledger_id), entries)
             ranges = [pb.EntryRange(first=a, last=b) for a, b in done.rejected.ranges()]
             return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
 
@@ -117,7 +117,7 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     async def Flush(self, request: Any, context: Any) -> pb.FlushReply:
         async def work() -> pb.FlushReply:
-            return pb.FlushReply(log_bytes=await self._bookie.flush())
+            return pb.FlushReply(log_bytes=await self._bookie.serving.marks.flush())
 
         return await _answer(context, work)
 
@@ -130,7 +130,7 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         identity: Callable[[], Identity],
         hear_epoch: Callable[[int], None] = lambda _epoch: None,
     ) -> None:
-        """`hear_epoch`: told of a later boot of this very bookie."""
+        """`hear_epoch` gets the epoch of a later boot of this very bookie."""
         self._identity = identity
         self._hear_epoch = hear_epoch
 

@@ -10,6 +10,7 @@ deleted. Those that are to go are read once more before they do.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from bookie.ids import LedgerId
 from bookie.metadata.pausing import read_paused
@@ -23,27 +24,22 @@ from bookie.storage.engine import Storage
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Collector:
-    """The collection of one bookie. `clock`: monotonic seconds of this process."""
+    """The collection of one bookie."""
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        storage: Storage,
-        *,
-        state: BookieState,
-        rules: CollectionRules,
-        clock: Callable[[], float],
-        first_fences: FirstFences,
-    ) -> None:
-        self._store = store
-        self._storage = storage
-        self._maintenance = storage.maintenance
-        self._state = state
-        self._rules = rules
-        self._clock = clock
-        self._first_fences = first_fences
-        self._collection = Collection(rules)
+    store: MetadataStore
+    storage: Storage
+    _: KW_ONLY
+    state: BookieState
+    rules: CollectionRules
+    clock: Callable[[], float]
+    """Monotonic seconds of this process."""
+    first_fences: FirstFences
+
+    def __post_init__(self) -> None:
+        self._collection = Collection(self.rules)
+        """What was seen so far: a ledger goes when two looks, a grace apart, have missed it."""
 
     async def run_pass(self) -> int:
         """One look and what follows from it; the number of ledgers whose entries were given up.
@@ -52,19 +48,19 @@ class Collector:
         """
         look = await self._look()
         verdict = self._collection.judge(look)
-        self._tell(look)
+        self._publish(look)
         if verdict.revive:
-            epoch = self._state.boot_epoch
+            epoch = self.state.boot_epoch
             back = await asyncio.to_thread(
-                self._maintenance.revive_ledgers, verdict.revive, epoch=epoch
+                self.storage.maintenance.revive_ledgers, verdict.revive, epoch=epoch
             )
             log.error("%d collected ledgers exist again: they are in limbo now", back)
         passing("collect: judged, entries not dropped")
         going = await self._still_missing(verdict.drop)
         # A rollback may have come to light meanwhile.
-        if not going or self._state.metadata_rolled_back:
+        if not going or self.state.metadata_rolled_back:
             return 0
-        await asyncio.to_thread(self._maintenance.delete_ledgers, going)
+        await asyncio.to_thread(self.storage.maintenance.delete_ledgers, going)
         log.info("collect %d deleted ledgers, the first is %d", len(going), going[0])
         return len(going)
 
@@ -73,53 +69,53 @@ class Collector:
         refusal = self._collection.approve(plan_id)
         if not refusal:
             log.warning("collection %s approved by %s", plan_id, approved_by or "unknown")
-            self._tell_plan(None)
+            self._publish_plan(None)
         return refusal
 
     async def _look(self) -> CollectionLook:
-        began = self._clock()
+        began = self.clock()
         held, tombstones = self._held()
-        await self._store.barrier()
+        await self.store.barrier()
         refusal = await self._refusal()
-        existing = frozenset([ledger_id async for ledger_id in self._store.ledger_ids()])
-        self._first_fences.confirm()
-        return CollectionLook(began, self._clock(), held, tombstones, existing, refusal)
+        existing = frozenset([ledger_id async for ledger_id in self.store.ledger_ids()])
+        self.first_fences.confirm()
+        return CollectionLook(began, self.clock(), held, tombstones, existing, refusal)
 
     def _held(self) -> tuple[list[LedgerId], list[LedgerId]]:
         """Ledgers with entries or records here, and tombstones."""
         held: list[LedgerId] = []
         tombstones: list[LedgerId] = []
-        for ledger_id in self._storage.ledger_ids():
-            record = self._storage.record(ledger_id)
+        for ledger_id in self.storage.ledger_ids():
+            record = self.storage.record(ledger_id)
             is_tombstone = record is not None and record.deleted
             (tombstones if is_tombstone else held).append(ledger_id)
         return held, tombstones
 
     async def _refusal(self) -> str:
         """Why nothing may be collected now."""
-        if self._state.metadata_rolled_back:
-            return f"the metadata store was rolled back: {self._state.metadata_rolled_back}"
-        return "the cluster is paused" if await read_paused(self._store) else ""
+        if self.state.metadata_rolled_back:
+            return f"the metadata store was rolled back: {self.state.metadata_rolled_back}"
+        return "the cluster is paused" if await read_paused(self.store) else ""
 
     async def _still_missing(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerId]:
-        found = await self._store.read_ledgers(ledger_ids) if ledger_ids else {}
+        found = await self.store.read_ledgers(ledger_ids) if ledger_ids else {}
         return [ledger_id for ledger_id in ledger_ids if ledger_id not in found]
 
-    def _tell(self, look: CollectionLook) -> None:
-        self._state.tombstones = len(look.tombstones)
-        self._state.ledgers_missing = self._collection.missing
-        self._tell_plan(self._collection.plan)
+    def _publish(self, look: CollectionLook) -> None:
+        self.state.tombstones = len(look.tombstones)
+        self.state.ledgers_missing = self._collection.missing
+        self._publish_plan(self._collection.plan)
 
-    def _tell_plan(self, plan: HeldPlan | None) -> None:
-        before, told = self._state.collection_held, ""
+    def _publish_plan(self, plan: HeldPlan | None) -> None:
+        before, held = self.state.collection_held, ""
         if plan is not None:
-            told = (
+            held = (
                 f"{len(plan.ledgers)} of {plan.held} ledgers here are gone from the metadata "
-                f"store, more than {self._rules.share_max:.0%}: none of them is collected. If they "
+                f"store, more than {self.rules.share_max:.0%}: none of them is collected. If they "
                 f"were deleted on purpose, approve plan {plan.plan_id} (`bookie collect approve "
-                f"{self._state.bookie_id}`); if not, bring the metadata store back"
+                f"{self.state.bookie_id}`); if not, bring the metadata store back"
             )
-        self._state.collection_held = told
-        self._state.collection_plan = plan.plan_id if plan is not None else ""
-        if told and told != before:
-            log.error("%s", told)
+        self.state.collection_held = held
+        self.state.collection_plan = plan.plan_id if plan is not None else ""
+        if held and held != before:
+            log.error("%s", held)

@@ -13,14 +13,11 @@ from bookie.boot.cookie_fix import FixPlan
 from bookie.boot.inspection import InspectedDisk
 from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import NotReadyError, StorageError
-from bookie.ids import LedgerId
-from bookie.protocol.availability import EntrySet
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
-from bookie.server.marks import Availability, ClearResult, LossRequest, Marked, Marks
-from bookie.server.recheck import Recheck
+from bookie.server.marks import Marks
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.storage.disk import Disk, DiskSpace
@@ -60,6 +57,17 @@ class Health:
     """Of a drain; None = not counted, never zero."""
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a bookie has once its boot is over."""
+
+    booted: Booted
+    marks: Marks
+    announcer: Announcer
+    drain: Drain
+    collector: Collector
+
+
 class Control:
     """Answers for whatever of the bookie exists by now; `admin` puts it on the wire."""
 
@@ -67,27 +75,30 @@ class Control:
         self._settings = settings
         self._state = state
         self._disk = disk
-        self.booted: Booted | None = None
-        self._marks: Marks | None = None
-        self._announcer: Announcer | None = None
-        self._drain: Drain | None = None
-        self._collector: Collector | None = None
         self.boot: Boot | None = None
+        """The last attempt to boot, from its first step on; stays when it has ended."""
+        self._serving: Serving | None = None
+        """Set when the boot is over, and never taken back."""
         self.started_at_ms = int(time.time() * 1000)
 
-    def serve(
-        self,
-        booted: Booted,
-        marks: Marks,
-        *,
-        announcer: Announcer,
-        drain: Drain,
-        collector: Collector,
-    ) -> None:
+    def serve(self, serving: Serving) -> None:
         """The boot is over: everything can be asked from now on."""
-        self._collector = collector
-        self.booted, self._marks = booted, marks
-        self._announcer, self._drain = announcer, drain
+        self._serving = serving
+
+    @property
+    def serving(self) -> Serving:
+        """NotReadyError before the bookie serves, and once it stops."""
+        if self._serving is None or not self._state.phase.serves:
+            raise NotReadyError(
+                f"bookie {self._state.bookie_id} is {self._state.phase.name}: "
+                f"{self._state.message or 'try again'}"
+            )
+        return self._serving
+
+    @property
+    def booted(self) -> Booted | None:
+        """What its boot has handed over, in whatever phase it is now."""
+        return self._serving.booted if self._serving is not None else None
 
     # Identity
     def identity(self) -> Identity:
@@ -114,15 +125,16 @@ class Control:
                 plan=progress.plan,
                 fix_policy=self._settings.cookie_fix.policy,
             )
-        if self.booted is not None and self._marks is not None:
+        if (serving := self._serving) is not None:
             health = replace(
                 health,
-                record=self.booted.record,
-                limbo_ledgers=self._marks.limbo_count,
-                unchecked_ledgers=self._marks.unchecked_count,
-                losses_recorded=self._marks.losses_count,
+                record=serving.booted.record,
+                limbo_ledgers=serving.marks.limbo_count,
+                unchecked_ledgers=serving.marks.unchecked_count,
+                losses_recorded=serving.marks.losses_count,
+                count=serving.drain.count,
             )
-        return replace(health, count=self._drain.count) if self._drain is not None else health
+        return health
 
     def _disks(
         self, disks: Sequence[InspectedDisk], verdicts: Sequence[DiskVerdict]
@@ -134,6 +146,7 @@ class Control:
         )
 
     def _space(self, path: Path) -> DiskSpace:
+        """Blocking."""
         try:
             return self._disk.space(path)
         except StorageError:
@@ -141,69 +154,41 @@ class Control:
 
     async def gauges(self) -> Gauges:
         """Figures for the metrics."""
-        if self.booted is None or self._marks is None:
+        if (serving := self._serving) is None:
             return Gauges()
-        record, storage = self.booted.record, self.booted.storage
+        record, storage = serving.booted.record, serving.booted.storage
         usages = await asyncio.to_thread(storage.maintenance.usage)
         return Gauges(
             record.boot_epoch,
             record.clean,
-            limbo_ledgers=self._marks.limbo_count,
-            unchecked_ledgers=self._marks.unchecked_count,
+            limbo_ledgers=serving.marks.limbo_count,
+            unchecked_ledgers=serving.marks.unchecked_count,
             unflushed_bytes=storage.unflushed_bytes,
             free_bytes={str(usage.path): usage.free_bytes for usage in usages},
         )
 
-    # Marks
-    async def marked(self, *, include_unchecked: bool) -> Sequence[Marked]:
-        return self._ready().marked(include_unchecked=include_unchecked)
-
-    async def availability(self, ledger_ids: Sequence[LedgerId]) -> Sequence[Availability]:
-        return await self._ready().availability(ledger_ids)
-
-    async def clear(self, ledger_ids: Sequence[LedgerId]) -> Sequence[ClearResult]:
-        return await self._ready().clear(ledger_ids)
-
-    async def record_loss(self, request: LossRequest) -> str:
-        return await self._ready().record_loss(request)
-
-    async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
-        return await self._ready().recheck(ledger_id, entries)
-
+    # What people decide
     def approve(self, plan_id: str, approved_by: str) -> str:
         if self.boot is None:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
         return self.boot.approve(plan_id, approved_by)
 
     def approve_collection(self, plan_id: str, approved_by: str) -> str:
-        if self._collector is None:
+        if self._serving is None:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
-        return self._collector.approve(plan_id, approved_by)
+        return self._serving.collector.approve(plan_id, approved_by)
 
-    # Modes
     async def set_read_only(self, read_only: bool) -> Phase:
-        self._ready()
-        assert self._announcer is not None
+        serving = self.serving
         self._state.switch_read_only(ReadOnlyReason.PERSON, read_only)
-        await self._announcer.announce()
+        await serving.announcer.announce()
         return self._state.phase
 
     async def drain(self, cancel: bool) -> tuple[Phase, int]:
-        marks = self._ready()
-        assert self._drain is not None
-        await (self._drain.cancel() if cancel else self._drain.begin())
-        return self._state.phase, marks.ledgers_held
-
-    async def flush(self) -> int:
-        return await self._ready().flush()
-
-    def _ready(self) -> Marks:
-        if self._marks is None or not self._state.phase.serves:
-            raise NotReadyError(
-                f"bookie {self._state.bookie_id} is {self._state.phase.name}: "
-                f"{self._state.message or 'try again'}"
-            )
-        return self._marks
+        """Begin or end the drain; the phase, and how many ledgers are held here."""
+        serving = self.serving
+        await (serving.drain.cancel() if cancel else serving.drain.begin())
+        return self._state.phase, serving.marks.ledgers_held
 
 
 @lru_cache

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -47,62 +47,59 @@ class NamingCount:
     at_ms: int
 
 
+@dataclass(eq=False)
 class Drain:
-    """The drain of one serving bookie; its markers lie in `directories`."""
+    """The drain of one serving bookie."""
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        state: BookieState,
-        *,
-        marks: Marks,
-        announcer: Announcer,
-        disk: Disk,
-        directories: Sequence[Path],
-    ) -> None:
-        self._store = store
-        self._state = state
-        self._marks = marks
-        self._announcer = announcer
-        self._disk = disk
-        self._directories = directories
+    store: MetadataStore
+    state: BookieState
+    _: KW_ONLY
+    marks: Marks
+    announcer: Announcer
+    disk: Disk
+    directories: Sequence[Path]
+    """Where its markers lie: all of the bookie's."""
+    count: NamingCount | None = field(default=None, init=False)
+    """None = not counted yet, or the last try failed: unknown, never zero."""
+
+    def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
+        """One switch at a time."""
         self._due: float | None = None
+        """When to count next, by the loop's clock; None while the registration is writable."""
         self._life = 0
         """Number of the drain, so that a count of an earlier one is not taken for this one's."""
-        self._told_unreadable: frozenset[LedgerId] = frozenset()
+        self._logged_unreadable: frozenset[LedgerId] = frozenset()
         """Ledgers of the last count whose metadata could not be read."""
-        self.count: NamingCount | None = None
-        """None = not counted yet, or the last try failed: unknown, never zero."""
 
     async def begin(self) -> None:
         """Durable when it returns. UndecidableError while the bookie may have forgotten entries."""
         async with self._turn:
-            if self._state.is_draining:
+            if self.state.is_draining:
                 return
             self._refuse_marks()
-            await asyncio.to_thread(mark_draining, self._disk, self._directories)
+            await asyncio.to_thread(mark_draining, self.disk, self.directories)
             self._switch(True)
-        await self._announcer.announce()
+        await self.announcer.announce()
 
     async def cancel(self) -> None:
         """Writable again, whatever the marks say; what was moved away meanwhile stays there."""
         async with self._turn:
-            await asyncio.to_thread(unmark_draining, self._disk, self._directories)
+            await asyncio.to_thread(unmark_draining, self.disk, self.directories)
             self._switch(False)
-        await self._announcer.announce()
+        await self.announcer.announce()
 
     def _switch(self, is_on: bool) -> None:
-        self._state.switch_read_only(ReadOnlyReason.DRAIN, is_on)
+        self.state.switch_read_only(ReadOnlyReason.DRAIN, is_on)
         self._life += 1
         self._due = self.count = None
         log.info("drain %s", "begins" if is_on else "ended")
 
     def _refuse_marks(self) -> None:
-        limbo, unchecked = self._marks.limbo_count, self._marks.unchecked_count
+        limbo, unchecked = self.marks.limbo_count, self.marks.unchecked_count
         if limbo or unchecked:
             raise UndecidableError(
-                f"bookie {self._state.bookie_id} is not drained now: {limbo} ledgers are in limbo "
+                f"bookie {self.state.bookie_id} is not drained now: {limbo} ledgers are in limbo "
                 f"and {unchecked} unchecked on it, so that nobody knows yet what it must hold; "
                 "drain it once a repair has cleared them"
             )
@@ -110,7 +107,7 @@ class Drain:
     async def count_when_due(self) -> None:
         """One linearizable listing when it is time; called again and again."""
         now = asyncio.get_running_loop().time()
-        if not self._state.is_draining or not self._announcer.is_read_only:
+        if not self.state.is_draining or not self.announcer.is_read_only:
             self._due = self.count = None
             return
         if self._due is None:
@@ -123,8 +120,8 @@ class Drain:
         began, at_ms = loop.time(), int(time.time() * 1000)
         found: NamingCount | None = None
         try:
-            listing = await list_ledgers(self._store, BookieId(self._state.bookie_id))
-            self._tell_unreadable(frozenset(listing.unreadable))
+            listing = await list_ledgers(self.store, BookieId(self.state.bookie_id))
+            self._log_unreadable(frozenset(listing.unreadable))
             found = NamingCount(len({*listing.named, *listing.recovering}), at_ms)
         except BookieError as error:
             log.warning("cannot count the ledgers that name this bookie: %s", error)
@@ -132,13 +129,13 @@ class Drain:
             self.count = found
             self._due = loop.time() + max(COUNT_PAUSE_S, REST_FACTOR * (loop.time() - began))
 
-    def _tell_unreadable(self, unreadable: frozenset[LedgerId]) -> None:
+    def _log_unreadable(self, unreadable: frozenset[LedgerId]) -> None:
         """Once for the same ones: they are counted, since they may name this bookie."""
-        if unreadable and unreadable != self._told_unreadable:
+        if unreadable and unreadable != self._logged_unreadable:
             log.warning(
                 "%d ledgers count as ledgers of this bookie, which leaves only when they do not: "
                 "their metadata cannot be read (%s); mend it, or delete the ledgers",
                 len(unreadable),
                 named_ids(unreadable),
             )
-        self._told_unreadable = unreadable
+        self._logged_unreadable = unreadable

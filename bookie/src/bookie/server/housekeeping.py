@@ -8,12 +8,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from bookie.boot.claim import SupersededError
 from bookie.errors import BookieError, DiskFullError, StorageError
-from bookie.metadata.store import MetadataStore
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.drain import Drain
@@ -47,53 +46,44 @@ class Ends:
     leave: Callable[[str], None]
 
 
+@dataclass(eq=False)
 class Housekeeping:
     """The background duties of one bookie."""
 
-    def __init__(
-        self,
-        settings: BookieSettings,
-        maintenance: Maintenance,
-        store: MetadataStore,
-        *,
-        marks: Marks,
-        state: BookieState,
-        announcer: Announcer,
-        drain: Drain,
-        collector: Collector,
-        pacing: Pacing,
-        lease: Lease,
-    ) -> None:
-        self._settings = settings
-        self._maintenance = maintenance
-        self._store = store
-        self._marks = marks
-        self._state = state
-        self._announcer = announcer
-        self._drain = drain
-        self._collector = collector
-        self._pacing = pacing
-        self._lease = lease
+    settings: BookieSettings
+    maintenance: Maintenance
+    _: KW_ONLY
+    marks: Marks
+    state: BookieState
+    announcer: Announcer
+    drain: Drain
+    collector: Collector
+    pacing: Pacing
+    lease: Lease
+
+    def __post_init__(self) -> None:
         self._heard = asyncio.Event()
-        state.on_newer_epoch = self._heard.set
+        """Somebody named a later epoch of this bookie: confirm the lease now."""
+        self.state.on_newer_epoch = self._heard.set
         self._leave: Callable[[str], None] = lambda _reason: None
+        """See Ends; set while `running`."""
 
     @contextlib.asynccontextmanager
     async def running(self, ends: Ends) -> AsyncIterator[None]:
         """All duties run inside this context."""
         self._leave = ends.leave
-        options = self._settings.storage
+        options = self.settings.storage
         duties: list[tuple[float, Duty]] = [
-            (self._settings.durability.flush_interval_seconds, self._checkpoint),
+            (self.settings.durability.flush_interval_seconds, self._checkpoint),
             (SPACE_INTERVAL_S, self._watch_space),
-            (self._settings.lease.confirm_seconds, self._confirm),
+            (self.settings.lease.confirm_seconds, self._confirm),
             (0.0, self._confirm_when_heard),
             (LEASE_INTERVAL_S, self._watch_lease),
             (options.collect_interval_seconds, self._collect),
             (options.compaction_interval_seconds, self._compact),
             (FINISH_INTERVAL_S, self._finish_unchecked),
-            (ANNOUNCE_INTERVAL_S, self._announcer.announce),
-            (DRAIN_INTERVAL_S, self._drain.count_when_due),
+            (ANNOUNCE_INTERVAL_S, self.announcer.announce),
+            (DRAIN_INTERVAL_S, self.drain.count_when_due),
         ]
         tasks = [asyncio.create_task(repeat(duty, pause, ends.fail)) for pause, duty in duties]
         try:
@@ -104,23 +94,23 @@ class Housekeeping:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _checkpoint(self) -> None:
-        await asyncio.to_thread(self._maintenance.checkpoint)
+        await asyncio.to_thread(self.maintenance.checkpoint)
 
     async def _watch_space(self) -> None:
-        is_full = self._maintenance.is_full
-        if is_full == (ReadOnlyReason.DISK_FULL in self._state.read_only_reasons):
+        is_full = self.maintenance.is_full
+        if is_full == (ReadOnlyReason.DISK_FULL in self.state.read_only_reasons):
             return
-        words = shortage(await asyncio.to_thread(self._maintenance.usage))
-        self._state.switch_read_only(
+        words = shortage(await asyncio.to_thread(self.maintenance.usage))
+        self.state.switch_read_only(
             ReadOnlyReason.DISK_FULL, is_full, f"{ReadOnlyReason.DISK_FULL.value}: {words}"
         )
-        log.warning("phase is %s now: %s", self._state.phase.name, words)
-        await self._announcer.announce()
+        log.warning("phase is %s now: %s", self.state.phase.name, words)
+        await self.announcer.announce()
 
     async def _confirm(self) -> None:
         """Another process that booted as this bookie has other disks; ours are out of date."""
         try:
-            await self._lease.confirm()
+            await self.lease.confirm()
         except SupersededError as error:
             self._leave(str(error))
 
@@ -130,21 +120,21 @@ class Housekeeping:
         await self._confirm()
 
     async def _watch_lease(self) -> None:
-        self._state.look_at_lease()
+        self.state.look_at_lease()
 
     async def _collect(self) -> None:
-        await self._collector.run_pass()
+        await self.collector.run_pass()
 
     async def _compact(self) -> None:
         # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.
         while True:
-            done = await asyncio.to_thread(self._maintenance.compact_some)
+            done = await asyncio.to_thread(self.maintenance.compact_some)
             if done is None:
                 return
-            await asyncio.sleep(self._pacing.compaction_delay_s(done.bytes_copied))
+            await asyncio.sleep(self.pacing.compaction_delay_s(done.bytes_copied))
 
     async def _finish_unchecked(self) -> None:
-        if await self._marks.finish_unchecked():
+        if await self.marks.finish_unchecked():
             log.info("every ledger is checked: what is absent is denied again")
 
 

@@ -1,7 +1,7 @@
 """HTTP port: `/metrics` for Prometheus, `/healthz` (the process lives), `/readyz` (it can serve).
 
 The probes answer from the start of the process and never depend on limbo: a booting bookie is
-alive, and a bookie in limbo is ready (DESIGN.md 4, boot step 6).
+alive, and a bookie in limbo is ready (docs/design.md, section 4).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -51,7 +51,7 @@ class Lease:
             passing("lease: generation raised, store not written")
             await self._claim.write(replace(stored, generation=generation))
             self._state.extend_lease(began + self._seconds)
-            self._tell_of_rollback(self._claim.stored.rolled_back)
+            self._publish_rollback(self._claim.stored.rolled_back)
             return True
 
     async def _raise_generation(self, confirmed: int) -> int:
@@ -72,7 +72,7 @@ class Lease:
         self._written = written
         return generation
 
-    def _tell_of_rollback(self, found: str) -> None:
+    def _publish_rollback(self, found: str) -> None:
         if found and found != self._state.metadata_rolled_back:
             log.critical(
                 "the metadata store was put back to an earlier state: %s; nothing is collected "

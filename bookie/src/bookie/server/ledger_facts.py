@@ -1,4 +1,4 @@
-"""What the storage knows of one ledger, as `protocol.admission` is told it."""
+"""Facts of one ledger for `protocol.admission`, from what the storage knows of it."""
 
 from bookie.ids import LedgerId
 from bookie.protocol.admission import LedgerFacts

@@ -30,7 +30,7 @@ from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.connections import DataServer, RunConnection
-from bookie.server.control import Control
+from bookie.server.control import Control, Serving
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.housekeeping import Ends, Housekeeping
@@ -183,7 +183,7 @@ class Bookie:
             ) from error
 
     async def _stay_refused(self, error: BootRefusedError) -> ExitCode:
-        """Alive so that people can read why, not serving, until told to stop."""
+        """Stays alive, not serving, so that people can read why; until a stop."""
         log.critical("boot refused: %s", error)
         self.state.phase, self.state.message = Phase.REFUSED, str(error)
         await self._stop.wait()
@@ -345,11 +345,11 @@ class Bookie:
             clock=self._loop.time, first_fences=first_fences,
         )  # fmt: skip
         housekeeping = Housekeeping(
-            self._settings, booted.storage.maintenance, store,
+            self._settings, booted.storage.maintenance,
             marks=marks, state=state, announcer=announcer, drain=drain, collector=collector,
             pacing=pacing, lease=lease,
         )  # fmt: skip
-        self.control.serve(booted, marks, announcer=announcer, drain=drain, collector=collector)
+        self.control.serve(Serving(booted, marks, announcer, drain, collector))
         state.phase, state.message = Phase.SERVING, ""
         state.settle_phase()
         log.info("serving: epoch %d, %s", state.boot_epoch, booted.record.reason)

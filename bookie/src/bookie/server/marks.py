@@ -1,4 +1,4 @@
-"""Limbo and unchecked marks of a running bookie: told, cleared on request, finished at the end.
+"""Limbo and unchecked marks of a running bookie: listed, cleared on request, lifted at the end.
 
 The judgement is `protocol.clearing`; here are the linearizable read before it, the checkpoint
 between judgement and clearing, and the record that makes the clearing durable.
@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from bookie.errors import (
     MetadataFormatError,
@@ -85,44 +85,41 @@ class _Judged:
     verdict: ClearVerdict
 
 
+@dataclass(eq=False)
 class Marks:
-    """The marks of one bookie. `unchecked`: ledgers that name it and wait for their check."""
+    """The marks of one bookie."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        store: MetadataStore,
-        *,
-        bookie_id: BookieId,
-        state: BookieState,
-        unchecked: set[LedgerId],
-    ) -> None:
-        self._storage = storage
-        self._maintenance = storage.maintenance
-        self._store = store
-        self._bookie_id = bookie_id
-        self._state = state
-        self._unchecked = unchecked
+    storage: Storage
+    store: MetadataStore
+    _: KW_ONLY
+    bookie_id: BookieId
+    state: BookieState
+    unchecked: set[LedgerId]
+    """Ledgers that name the bookie and wait for their check; those in limbo are not in it."""
+
+    def __post_init__(self) -> None:
+        self._maintenance = self.storage.maintenance
         self._rechecking = asyncio.Lock()
-        self._told_unreadable: frozenset[LedgerId] = frozenset()
+        """One recheck at a time; see `recheck`."""
+        self._logged_unreadable: frozenset[LedgerId] = frozenset()
         """Ledgers that the end of the check waits for, as last logged."""
 
     @property
     def limbo_count(self) -> int:
-        return len(self._storage.limbo_ledgers())
+        return len(self.storage.limbo_ledgers())
 
     @property
     def unchecked_count(self) -> int:
-        return len(self._unchecked)
+        return len(self.unchecked)
 
     @property
     def losses_count(self) -> int:
         """Ledgers with a durable loss record."""
-        return self._storage.losses_count
+        return self.storage.losses_count
 
     @property
     def ledgers_held(self) -> int:
-        return len(self._storage.ledger_ids())
+        return len(self.storage.ledger_ids())
 
     async def flush(self) -> int:
         """A checkpoint; the bytes of all log files after it."""
@@ -135,14 +132,14 @@ class Marks:
 
     def marked(self, *, include_unchecked: bool) -> list[Marked]:
         """Marked ledgers in rising order."""
-        boundary = self._storage.unchecked_boundary()
+        boundary = self.storage.unchecked_boundary()
         epoch = boundary.epoch if boundary else 0
         found = [
             Marked(ledger_id, True, self._record(ledger_id).mark_epoch)
-            for ledger_id in self._storage.limbo_ledgers()
+            for ledger_id in self.storage.limbo_ledgers()
         ]
         if include_unchecked:
-            found += [Marked(ledger_id, False, epoch) for ledger_id in self._unchecked]
+            found += [Marked(ledger_id, False, epoch) for ledger_id in self.unchecked]
         return sorted(found, key=lambda marked: marked.ledger_id)
 
     # Availability
@@ -152,14 +149,14 @@ class Marks:
 
     async def _availability(self, ledger_id: LedgerId) -> Availability:
         # The marks before the index: cleared meanwhile, they must not turn unknown into missing.
-        record = self._storage.record(ledger_id)
+        record = self.storage.record(ledger_id)
         limbo = record is not None and record.limbo
-        unchecked = self._storage.is_unchecked(ledger_id)
+        unchecked = self.storage.is_unchecked(ledger_id)
         # Neither may a process that is perhaps the bookie no longer: no bytes of ours came here.
-        forgot = limbo or unchecked or not self._state.look_at_lease()
+        forgot = limbo or unchecked or not self.state.look_at_lease()
         try:
-            held = await asyncio.to_thread(self._storage.held, ledger_id)
-            lost = self._storage.loss(ledger_id)
+            held = await asyncio.to_thread(self.storage.held, ledger_id)
+            lost = self.storage.loss(ledger_id)
             status = self._presence(record, held, forgot=forgot)
         except StorageError as error:
             log.error("availability of ledger %d: %s", ledger_id, error)
@@ -172,7 +169,7 @@ class Marks:
             limbo=limbo,
             unchecked=unchecked,
             fenced=record is not None and record.fenced,
-            lac=self._storage.lac(ledger_id),
+            lac=self.storage.lac(ledger_id),
         )
 
     def _presence(self, record: LedgerRecord | None, held: EntrySet, *, forgot: bool) -> Status:
@@ -189,7 +186,7 @@ class Marks:
         a ledger as deleted, or as closed without this bookie, that is not so any more.
         """
         try:
-            await self._store.barrier()
+            await self.store.barrier()
         except UnavailableError as error:
             unknown = ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))
             return [_result(_Judged(ledger_id, unknown)) for ledger_id in ledger_ids]
@@ -207,11 +204,11 @@ class Marks:
 
     async def _judge(self, ledger_id: LedgerId) -> _Judged:
         record = self._record(ledger_id)
-        if not record.limbo and ledger_id not in self._unchecked:
+        if not record.limbo and ledger_id not in self.unchecked:
             return _Judged(ledger_id, ClearVerdict(ClearReason.NOT_MARKED))
         try:
             metadata = await self._read(ledger_id)
-            held = await asyncio.to_thread(self._storage.held, ledger_id)
+            held = await asyncio.to_thread(self.storage.held, ledger_id)
         except UnavailableError as error:
             return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error)))
         except MetadataFormatError as error:
@@ -220,9 +217,9 @@ class Marks:
             return _Judged(ledger_id, ClearVerdict(ClearReason.IO_ERROR, str(error)))
         verdict = judge_clear(
             metadata,
-            self._bookie_id,
+            self.bookie_id,
             held=held,
-            lost=self._storage.loss(ledger_id),
+            lost=self.storage.loss(ledger_id),
             in_limbo=record.limbo,
             was_recovering=self._was_recovering(ledger_id),
         )
@@ -230,18 +227,18 @@ class Marks:
 
     def _was_recovering(self, ledger_id: LedgerId) -> bool:
         """A recoverer may have made this bookie a replacement before it stopped uncleanly."""
-        boundary = self._storage.unchecked_boundary()
+        boundary = self.storage.unchecked_boundary()
         return boundary is not None and ledger_id in boundary.recovering
 
     async def _clear(self, ledger_id: LedgerId) -> None:
-        boundary = self._storage.unchecked_boundary()
+        boundary = self.storage.unchecked_boundary()
         record = self._record(ledger_id)
         epoch = boundary.epoch if boundary else record.mark_epoch
         await self._persist(
             replace(record, limbo=False, checked_epoch=max(record.checked_epoch, epoch))
         )
-        self._unchecked.discard(ledger_id)
-        self._state.traffic.limbo_cleared += 1
+        self.unchecked.discard(ledger_id)
+        self.state.traffic.limbo_cleared += 1
 
     async def _persist(self, record: LedgerRecord) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -254,33 +251,33 @@ class Marks:
             else:
                 done.set_exception(error)
 
-        self._storage.put_record(record, done=written)
+        self.storage.put_record(record, done=written)
         await done
 
     async def _read(self, ledger_id: LedgerId) -> LedgerMetadata | None:
         try:
-            return (await self._store.read_ledger(ledger_id)).value
+            return (await self.store.read_ledger(ledger_id)).value
         except NoSuchLedgerError:
             return None
 
     def _record(self, ledger_id: LedgerId) -> LedgerRecord:
-        return self._storage.record(ledger_id) or LedgerRecord(ledger_id)
+        return self.storage.record(ledger_id) or LedgerRecord(ledger_id)
 
     # Losses
     async def record_loss(self, request: LossRequest) -> str:
         """Take a loss record, durably; a sentence why not otherwise. Behind a write, as `clear`."""
-        await self._store.barrier()
+        await self.store.barrier()
         try:
             metadata = await self._read(request.ledger_id)
         except MetadataFormatError as error:
             return str(error)
         if metadata is None:
             return f"ledger {request.ledger_id} does not exist"
-        held = await asyncio.to_thread(self._storage.held, request.ledger_id)
+        held = await asyncio.to_thread(self.storage.held, request.ledger_id)
         refusal = refuse_loss(
             metadata,
             request.lost,
-            own_id=self._bookie_id,
+            own_id=self.bookie_id,
             held=held,
             answered_by=request.answered_by,
             by_person=request.by_person,
@@ -303,7 +300,7 @@ class Marks:
         another one, which read the wrong copy, would reject it.
         """
         async with self._rechecking:
-            return await recheck(self._storage, self._store, ledger_id, entries)
+            return await recheck(self.storage, self.store, ledger_id, entries)
 
     # The end of the check
     async def finish_unchecked(self) -> bool:
@@ -316,32 +313,32 @@ class Marks:
         One that was, and that nobody can read now, may be IN_RECOVERY still: it is waited for, too.
         Returns True when it was lifted: from then on what is absent is denied.
         """
-        boundary = self._storage.unchecked_boundary()
-        if boundary is None or self._unchecked or self.limbo_count:
+        boundary = self.storage.unchecked_boundary()
+        if boundary is None or self.unchecked or self.limbo_count:
             return False
-        listing = await list_ledgers(self._store, self._bookie_id)
-        late = {i for i in listing.named if self._storage.is_unchecked(i)}
+        listing = await list_ledgers(self.store, self.bookie_id)
+        late = {i for i in listing.named if self.storage.is_unchecked(i)}
         if late:
             log.warning("%d ledgers came to name this bookie since its boot", len(late))
-            self._unchecked.update(late)
+            self.unchecked.update(late)
         pending = [i for i in listing.recovering if self._was_recovering(i)]
-        self._tell_unreadable(listing.unreadable.keys() & {*late, *pending})
+        self._log_unreadable(listing.unreadable.keys() & {*late, *pending})
         if late or any(boundary.covers(ledger_id) for ledger_id in pending):
             return False
         passing("clear: boundary not lifted yet")
         await asyncio.to_thread(self._maintenance.finish_unchecked, boundary.epoch)
         return True
 
-    def _tell_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:
+    def _log_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:
         """Once for the same ones: this is asked every few seconds."""
-        if waited_for and waited_for != self._told_unreadable:
+        if waited_for and waited_for != self._logged_unreadable:
             log.warning(
                 "the check of this bookie waits for %d ledgers whose metadata cannot be read (%s): "
                 "mend it, or delete the ledgers",
                 len(waited_for),
                 named_ids(waited_for),
             )
-        self._told_unreadable = frozenset(waited_for)
+        self._logged_unreadable = frozenset(waited_for)
 
 
 def _result(item: _Judged) -> ClearResult:

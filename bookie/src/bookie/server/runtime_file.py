@@ -11,7 +11,7 @@ from bookie.storage.disk import RealDisk, mapped, write_file
 
 @dataclass(slots=True)
 class RuntimeFile:
-    """Written anew whenever a port is known; `path` None = nobody wants it."""
+    """Written again whenever a port is known; `path` None = nobody wants it."""
 
     path: Path | None
     bookie_id: str
@@ -19,7 +19,8 @@ class RuntimeFile:
     ports: Mapping[str, int] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Atomically: a reader sees the old file or the new one. StorageError when it cannot be."""
+        """Atomically: a reader sees the old file or the new one. StorageError when it cannot be.
+        Blocking."""
         if self.path is None:
             return
         content = {
@@ -34,7 +35,7 @@ class RuntimeFile:
 
     def write_unless_taken(self) -> None:
         """Leaves the file to another process that lives: until the lock is ours, that may be the
-        bookie on these very directories."""
+        bookie on these very directories. Blocking."""
         if not self._is_taken():
             self.write()
 

@@ -179,7 +179,7 @@ RackName = Annotated[
 
 
 class BookieSettings(_Section):
-    """Everything one `bookie serve` is told. `rack`: its network location, such as `/rack-a`."""
+    """All settings of one `bookie serve`. `rack`: its network location, such as `/rack-a`."""
 
     bookie_id: BookieName
     metadata: Annotated[str, AfterValidator(_metadata_url)]

@@ -1,4 +1,4 @@
-"""What a storage does beside its caller: one flusher for each stream, now and then a checkpoint.
+"""Background work of a storage: one flusher for each stream, now and then a checkpoint.
 
 A disk says how: `InThreads` for real ones, as callbacks of a seeded event loop in the simulation
 (`bookie.testing.simulation`), where the same seed must give the same order. The stream decides what
@@ -13,7 +13,7 @@ ORPHAN_CHECK_S: Final = 1.0
 """How often an idle flusher looks whether the process is ending without having closed it."""
 
 
-class Aside(Protocol):
+class BackgroundTask(Protocol):
     """Work that was started and is not waited for."""
 
     def is_alive(self) -> bool: ...
@@ -83,7 +83,7 @@ class ThreadFlusher:
 
 
 class InThreads:
-    """How a disk does things aside: in threads of this process."""
+    """How a real disk works in the background: in threads of this process."""
 
     __slots__ = ()
 
@@ -98,7 +98,7 @@ class InThreads:
         """See Disk."""
         return ThreadFlusher(name, lock=lock, has_work=has_work, step=step)
 
-    def aside(self, name: str, work: Callable[[], None]) -> Aside:
+    def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
         """See Disk."""
         thread = threading.Thread(target=work, name=name)
         thread.start()

@@ -155,11 +155,11 @@ class _Copying:
                 self._bytes_copied += place.length
                 self._frames_copied += 1
                 return place
-            self._directory.log.sync()  # makes room
+            self._directory.log.stream.sync()  # makes room
 
     def _move(self) -> None:
         if self._moves:
-            self._directory.log.sync()
+            self._directory.log.stream.sync()
             self._directory.index.move(self._moves)
             self._moves.clear()
             passing("compaction: rows moved, old file not deleted")

@@ -290,7 +290,7 @@ class LedgerDirectory:
     def commit(self, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
         """Syncs the log, then commits the capture. On an error nothing is forgotten: try again."""
         if capture.indexed_to != self.facts.indexed_to:
-            self.log.sync()  # the next scan insists on every byte before this position
+            self.log.stream.sync()  # the next scan insists on every byte before this position
             passing("checkpoint: log synced, index not committed")
         facts = self.facts.with_position(capture.indexed_to)
         if capture.rows.count or records or facts != self.facts:

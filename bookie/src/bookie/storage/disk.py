@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from bookie.errors import DiskFullError, StorageError
 from bookie.frames.entry import Buffer
-from bookie.storage.background import Aside, Flusher, InThreads
+from bookie.storage.background import BackgroundTask, Flusher, InThreads
 from bookie.storage.sqlite import Database, DatabaseFile
 
 BLOCK_BYTES: Final = 4096
@@ -112,7 +112,7 @@ class Disk(Protocol):
     ) -> Flusher:
         """Who writes to this disk for one stream; to be started."""
 
-    def aside(self, name: str, work: Callable[[], None]) -> Aside:
+    def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
         """Begins blocking work that nobody waits for."""
 
 

@@ -226,7 +226,7 @@ class Storage:
         if (
             not self._acks_from_memory
             or self.maintenance.own_failure is not None
-            or self._journal.failure() is not None
+            or self._journal.stream.failure is not None
             or self.unflushed_bytes + size >= self._settings.checkpoint_bytes
         ):
             return False
@@ -263,19 +263,19 @@ class Storage:
             self._journal_acks.add(sequence, done)
         else:
             self._log_acks[index].add((position.file_id, position.end), done)
-            directory.log.request_sync()
+            directory.log.stream.request_sync()
         return True
 
     def _acknowledge_kept(self, log: LedgerLog, index: int, done: Done) -> None:
         """Locked. What was appended before is durable when all is that was appended until now."""
-        if (failure := log.failure()) is not None:
+        if (failure := log.stream.failure) is not None:
             raise failure
         if self._journals:
             self._journal_acks.add(self._journal.last_sequence(), done)
         elif not self._acks_from_memory:
             end = log.end()
             self._log_acks[index].add((end.file_id, end.offset), done)
-            log.request_sync()
+            log.stream.request_sync()
         self._progress.notify()  # it may be durable already
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
@@ -352,12 +352,12 @@ class Storage:
             ready: list[tuple[Done, StorageError | None]] = []
             for directory, acks in zip(self._directories, self._log_acks, strict=True):
                 ready += [(done, None) for done in acks.reached(directory.log.synced_to())]
-                if (failure := directory.log.failure()) is not None:
+                if (failure := directory.log.stream.failure) is not None:
                     ready += [(done, failure) for done in acks.take_all()]
             ready += [
                 (done, None) for done in self._journal_acks.reached(self._journal.synced_to())
             ]
-            if (failure := self._journal.failure()) is not None:
+            if (failure := self._journal.stream.failure) is not None:
                 ready += [(done, failure) for done in self._journal_acks.take_all()]
             ready += self._write_records()
             starved, self._starved = self._starved, False

@@ -151,7 +151,7 @@ class Index:
     def rows_to_read(
         self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
     ) -> tuple[list[RunRow], int]:
-        """The same, no more than one read needs; see `index_rows.rows_to_read`."""
+        """Rows like `rows`, no more than one read needs; see `index_rows.rows_to_read`."""
         with (
             self._database.reading("read rows of the index") as connection,
             closing(_select_rows(connection, ledger_id, first=first, last=last)) as rows,
@@ -253,7 +253,7 @@ class Index:
     def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
         """Lets go of the copies of these entries, durably: what is stored of them is no good.
 
-        Their ids stay, so that nobody is told that they were never here.
+        Their ids stay: an answer that they were never here would be a denial.
         """
         with self._database.transaction("reject copies in the index") as connection:
             rows = list(_select_rows(connection, ledger_id, first=entries.first, last=entries.last))

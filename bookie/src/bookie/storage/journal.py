@@ -1,7 +1,7 @@
 """The journal of a bookie: small records (in journal mode also runs), durable before answered.
 
 Every append asks for a sync; one sync answers all records appended before it began, and `notify`
-(called from the flusher thread) tells that `synced_to` moved. After a restart the whole journal is
+(called from the flusher thread) says that `synced_to` moved. After a restart the whole journal is
 surveyed once in `open`, then replayed; `trim` deletes files whose records a checkpoint covers.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.errors import DiskFullError, StorageError
+from bookie.errors import DiskFullError
 from bookie.frames.entry import Buffer
 from bookie.storage.disk import Disk
 from bookie.storage.journal_records import (
@@ -69,7 +69,7 @@ class Journal:
         self._first_needed = found.first_needed
         self._base_sequence = found.last_sequence
         self._trimming = threading.Lock()
-        self._stream = AppendStream(
+        self.stream: Final = AppendStream(
             directory,
             disk=disk,
             kind=JOURNAL_FILES,
@@ -78,6 +78,7 @@ class Journal:
             begin=self._begin_file,
             notify=notify,
         )
+        """Syncs, fails and gets full; whoever wants to know asks it."""
 
     @classmethod
     def open(
@@ -156,10 +157,10 @@ class Journal:
         The bytes are copied and a sync is on its way when it returns. Raises like LedgerLog.append.
         """
         length = RECORD_HEADER_BYTES + sum(map(len, payload))
-        place = self._stream.append(length, lambda place: self._render(kind, payload, place))
+        place = self.stream.append(length, lambda place: self._render(kind, payload, place))
         if place is None:
             return None
-        self._stream.request_sync()
+        self.stream.request_sync()
         return self._base_sequence + 1 + place.number
 
     def has_room(self, payload_bytes: int) -> bool:
@@ -167,7 +168,7 @@ class Journal:
 
         Leaves space for the small record that a `trim` in another thread may put before it.
         """
-        return self._stream.has_room(RECORD_HEADER_BYTES + payload_bytes + _TRIM_ROOM_BYTES)
+        return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes + _TRIM_ROOM_BYTES)
 
     def _render(
         self, kind: RecordKind, payload: Sequence[Buffer], place: Place
@@ -183,13 +184,13 @@ class Journal:
     def append_durably(self, kind: RecordKind, payload: Sequence[Buffer]) -> int:
         """Appends and waits until it is durable; not for the event loop's thread."""
         while (sequence := self.append(kind, payload)) is None:
-            self._stream.wait_for_room()
-        self._stream.sync()
+            self.stream.wait_for_room()
+        self.stream.sync()
         return sequence
 
     def _begin_file(self, file_id: int, ended: tuple[int, int] | None) -> Begin:
         previous_id, previous_end = self._found.tail if ended is None else ended
-        sequence = self._base_sequence + 1 + self._stream.appends
+        sequence = self._base_sequence + 1 + self.stream.appends
         if previous_id == 0:
             self._first_needed = file_id
         self._files.append(_JournalFile(file_id, sequence))
@@ -197,28 +198,11 @@ class Journal:
 
     def last_sequence(self) -> int:
         """The highest number given to a record so far; 0 when there is none."""
-        return self._base_sequence + self._stream.appends
+        return self._base_sequence + self.stream.appends
 
     def synced_to(self) -> int:
         """All records with a number up to this one are durable."""
-        return self._base_sequence + self._stream.synced_appends
-
-    def sync(self) -> None:
-        """Waits until all that was appended is durable; raises the failure."""
-        self._stream.sync()
-
-    def failure(self) -> StorageError | None:
-        """Sticky: the disk refused a write or a sync, nothing is appended any more."""
-        return self._stream.failure
-
-    @property
-    def is_full(self) -> bool:
-        """True when the disk has no space for another file of the journal."""
-        return self._stream.is_full
-
-    def look_for_space(self) -> None:
-        """Tries again to allocate the next file, if there was no space for it; never blocks."""
-        self._stream.look_for_space()
+        return self._base_sequence + self.stream.synced_appends
 
     # ---- trimming and the end -------------------------------------------------------------------
 
@@ -243,7 +227,7 @@ class Journal:
             self._delete([*self._found.leftovers, *doomed])
             self._found.leftovers.clear()
             del self._files[: len(doomed)]
-            self._stream.look_for_space()
+            self.stream.look_for_space()
 
     def _delete(self, file_ids: Sequence[int]) -> None:
         for file_id in file_ids:
@@ -255,8 +239,8 @@ class Journal:
     def close(self) -> None:
         """Records the orderly end, writes and syncs all, ends the flusher; raises the failure."""
         try:
-            if self._stream.appends and not self._stream.is_closed and self.failure() is None:
+            if self.stream.appends and not self.stream.is_closed and self.stream.failure is None:
                 with contextlib.suppress(DiskFullError):  # the end is a proof more, not a must
                     self.append_durably(RecordKind.END, [])
         finally:
-            self._stream.close()
+            self.stream.close()

@@ -1,6 +1,6 @@
 """The ledger log of one ledger directory: run frames appended verbatim, synced in groups.
 
-The engine appends a frame, learns its `Position` for the index, and is told by `notify` (from the
+The engine appends a frame, learns its `Position` for the index, and `notify` is called (from the
 flusher thread) when more is durable; readers and the scan after a start get the same bytes back.
 Files lie in `log/` under the ledger directory and are never appended to again after a restart.
 
@@ -60,7 +60,7 @@ class LedgerLog:
         self._tail: LogEnd | None = None
         self._sync_tail()
         self._readers = ReaderPool(self._open_reader)
-        self._stream = AppendStream(
+        self.stream: Final = AppendStream(
             directory,
             disk=disk,
             kind=LOG_FILES,
@@ -69,7 +69,8 @@ class LedgerLog:
             begin=self._begin_file,
             notify=notify,
         )
-        self.append_easily: Final = self._stream.append_easily
+        """Syncs, fails and gets full; whoever wants to know asks it."""
+        self.append_easily: Final = self.stream.append_easily
         """See AppendStream: file id and offset, or None when it takes more than a copy."""
 
     @classmethod
@@ -111,7 +112,7 @@ class LedgerLog:
         Raises the sticky failure, DiskFullError when no file is left (no failure: deleting files
         helps), FrameError when the frame is longer than half the ring or than a file.
         """
-        place = self._stream.append_verbatim(frame)
+        place = self.stream.append_verbatim(frame)
         return None if place is None else Position(*place, len(frame))
 
     def _begin_file(self, file_id: int, ended: tuple[int, int] | None) -> Begin:
@@ -137,37 +138,11 @@ class LedgerLog:
 
     def end(self) -> Position:
         """The (empty) position behind the last appended frame: where a checkpoint's scan starts."""
-        return Position(*self._stream.end, length=0)
+        return Position(*self.stream.end, length=0)
 
     def synced_to(self) -> tuple[int, int]:
         """(file id, offset): every frame before it is durable."""
-        return self._stream.synced_at
-
-    def request_sync(self) -> None:
-        """Asks the flusher to write and sync what was appended so far; never blocks."""
-        self._stream.request_sync()
-
-    def sync(self) -> None:
-        """The same, and waits for it; raises the failure. Not for the event loop's thread."""
-        self._stream.sync()
-
-    def failure(self) -> StorageError | None:
-        """Sticky: the disk refused a write or a sync, nothing is appended any more."""
-        return self._stream.failure
-
-    @property
-    def is_full(self) -> bool:
-        """True when the disk has no space for another file: take no normal adds."""
-        return self._stream.is_full
-
-    def look_for_space(self) -> None:
-        """Tries again to allocate the next file, if there was no space for it; never blocks."""
-        self._stream.look_for_space()
-
-    @property
-    def is_direct(self) -> bool:
-        """True when writes bypass the page cache."""
-        return self._stream.is_direct
+        return self.stream.synced_at
 
     # ---- reading --------------------------------------------------------------------------------
 
@@ -177,7 +152,7 @@ class LedgerLog:
         The caller checks them (`parse_run`). CorruptError when they are not all there,
         StorageError when the disk fails: never fewer bytes than asked for.
         """
-        found = self._stream.read_ring(
+        found = self.stream.read_ring(
             file_id=position.file_id, offset=position.offset, length=position.length
         )
         if found is not None:
@@ -193,7 +168,7 @@ class LedgerLog:
 
     def is_in_memory(self, position: Position) -> bool:
         """True while a read of it asks no disk; never blocks."""
-        return self._stream.is_in_ring(file_id=position.file_id, offset=position.offset)
+        return self.stream.is_in_ring(file_id=position.file_id, offset=position.offset)
 
     def _open_reader(self, file_id: int) -> DiskFile:
         return self._disk.open(self._path(file_id))
@@ -280,9 +255,9 @@ class LedgerLog:
         self._disk.unlink(self._path(file_id))
         self._disk.sync_directory(self._directory)
         self._file_ids.remove(file_id)
-        self._stream.look_for_space()
+        self.stream.look_for_space()
 
     def close(self) -> None:
         """Writes and syncs all, ends the flusher, closes the files; raises the failure if any."""
         self._readers.close()
-        self._stream.close()
+        self.stream.close()

@@ -15,7 +15,7 @@ from bookie.storage.records import Boundary, LedgerRecord, union
 
 
 class Known(Protocol):
-    """What any thread may look at. Records and boundaries are values: never changed, put anew."""
+    """What any thread may look at. Records and boundaries never change, they are replaced."""
 
     @property
     def records(self) -> Mapping[LedgerId, LedgerRecord]: ...

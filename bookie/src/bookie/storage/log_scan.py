@@ -9,7 +9,7 @@ What may be wrong and what it means:
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,6 +46,7 @@ class LogEnd:
     torn: bool
 
 
+@dataclass(eq=False)
 class LogScan:
     """Iterates over (position, frame) from a start to the end of the files given.
 
@@ -53,22 +54,15 @@ class LogScan:
     a caller who stores them should copy.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        disk: Disk,
-        file_ids: Sequence[int],
-        start: tuple[int, int],
-        on_end: Callable[[LogEnd], None],
-        on_damage: OnDamage | None = None,
-    ) -> None:
-        self._directory = directory
-        self._disk = disk
-        self._file_ids = list(file_ids)
-        self._start = start
-        self._on_end = on_end
-        self._on_damage = on_damage
+    directory: Path
+    _: KW_ONLY
+    disk: Disk
+    file_ids: Sequence[int]
+    start: tuple[int, int]
+    on_end: Callable[[LogEnd], None]
+    on_damage: OnDamage | None = None
+
+    def __post_init__(self) -> None:
         self.end: LogEnd | None = None
         self._frames = self._scan()
 
@@ -84,31 +78,31 @@ class LogScan:
         return self.end is not None and self.end.torn
 
     def _scan(self) -> Iterator[tuple[Position, RunFrame]]:
-        for index, file_id in enumerate(self._file_ids):
-            following = self._file_ids[index + 1] if index + 1 < len(self._file_ids) else None
+        for index, file_id in enumerate(self.file_ids):
+            following = self.file_ids[index + 1] if index + 1 < len(self.file_ids) else None
             try:
                 yield from self._scan_file(file_id, following)
             except CorruptError as error:
-                if self._on_damage is None:
+                if self.on_damage is None:
                     raise
-                self._on_damage(error)
+                self.on_damage(error)
                 if following is None:
                     self._ended(LogEnd(file_id, HEADER_BYTES, torn=True))
 
     def _ended(self, end: LogEnd) -> None:
         self.end = end
-        self._on_end(end)
+        self.on_end(end)
 
     def _scan_file(
         self, file_id: int, following: int | None
     ) -> Iterator[tuple[Position, RunFrame]]:
-        path = self._directory / LOG_FILES.name(file_id)
-        file = self._disk.open(path)
+        path = self.directory / LOG_FILES.name(file_id)
+        file = self.disk.open(path)
         try:
             block = file.pread(HEADER_BYTES, 0)
             decode_header(block, kind=LOG_FILES, path=path, file_id=file_id)
             limit = None if following is None else self._promised_end(file_id, following)
-            offset = self._start[1] if file_id == self._start[0] else HEADER_BYTES
+            offset = self.start[1] if file_id == self.start[0] else HEADER_BYTES
             offset = max(offset, HEADER_BYTES)
             if offset > file.size():
                 raise CorruptError(
@@ -133,12 +127,12 @@ class LogScan:
         A file in between may have been deleted by compaction, but only before the last checkpoint:
         a scan that starts at one insists on every file.
         """
-        header = read_header(self._disk, self._directory, kind=LOG_FILES, file_id=following)
+        header = read_header(self.disk, self.directory, kind=LOG_FILES, file_id=following)
         if header.previous_id == file_id:
             return header.previous_end
-        if self._start[0] > 0:
+        if self.start[0] > 0:
             raise CorruptError(
-                f"{self._directory}: log file {header.previous_id} is missing between {file_id} "
+                f"{self.directory}: log file {header.previous_id} is missing between {file_id} "
                 f"and {following}; synced frames are lost"
             )
         return None

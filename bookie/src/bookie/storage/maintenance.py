@@ -23,7 +23,7 @@ from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.storage.background import Aside
+from bookie.storage.background import BackgroundTask
 from bookie.storage.compaction import CompactReport, compact_directory
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
@@ -80,7 +80,7 @@ class Maintenance:
     """Nothing is begun any more; set with `_committing` held."""
     _compaction: Iterator[CompactReport] | None = field(default=None, init=False)
     """The one under way, resting between two pieces; changed with `_compacting` held."""
-    _early: Aside | None = field(default=None, init=False)
+    _early: BackgroundTask | None = field(default=None, init=False)
     """The checkpoint that `hasten` began last; the event loop's thread alone sets it."""
 
     def __post_init__(self) -> None:
@@ -112,11 +112,11 @@ class Maintenance:
     def failure(self) -> StorageError | None:
         """Sticky: a disk failed, nothing is promised any more."""
         # Without a list of all: asked before every answer.
-        failure = self.own_failure or self.journal.failure()
+        failure = self.own_failure or self.journal.stream.failure
         if failure is not None:
             return failure
         for directory in self.directories:
-            if (failure := directory.log.failure()) is not None:
+            if (failure := directory.log.stream.failure) is not None:
                 return failure
         return None
 
@@ -162,9 +162,9 @@ class Maintenance:
         for watch in self._spaces:
             watch.measure()
         # Space may also have been freed by others: whoever found none tries again.
-        self.journal.look_for_space()
+        self.journal.stream.look_for_space()
         for directory in self.directories:
-            directory.log.look_for_space()
+            directory.log.stream.look_for_space()
         self._is_short = False
         self.progress.notify()
 
@@ -176,7 +176,7 @@ class Maintenance:
         captured = self.capture()
         try:
             for directory in self.directories:
-                directory.log.request_sync()  # all disks at once; commit waits for each
+                directory.log.stream.request_sync()  # all disks at once; commit waits for each
             for directory, rows in zip(self.directories, captured.directories, strict=True):
                 directory.drop_late(rows.rows, self.ledgers.is_deleted)
             routed = self._routed(captured.records)
@@ -201,7 +201,7 @@ class Maintenance:
     def hasten(self) -> None:
         """Begins a checkpoint before its time, unless one is under way. Never blocks."""
         if self._early is None or not self._early.is_alive():
-            self._early = self.disk.aside("early checkpoint", self._checkpoint_early)
+            self._early = self.disk.start_background("early checkpoint", self._checkpoint_early)
 
     def _checkpoint_early(self) -> None:
         try:
@@ -333,8 +333,8 @@ class Maintenance:
         return (
             self._is_short
             or any(watch.is_full for watch in self._spaces)
-            or self.journal.is_full
-            or any(directory.log.is_full for directory in self.directories)
+            or self.journal.stream.is_full
+            or any(directory.log.stream.is_full for directory in self.directories)
         )
 
     # ---- the end --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ Every step may be repeated after a crash in the middle.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from bookie.errors import CorruptError, FrameError
 from bookie.frames.runs import RunFrame, parse_run
@@ -42,38 +42,33 @@ class OpenReport:
         return self.torn or self.journal_lost or self.index_rebuilt
 
 
+@dataclass(eq=False)
 class Opening:
     """One open; the parts are there, nothing was read into memory yet."""
 
-    def __init__(
-        self,
-        directories: Sequence[LedgerDirectory],
-        *,
-        journal: Journal,
-        ledgers: Ledgers,
-        directory_of: Callable[[LedgerId], LedgerDirectory],
-        commit: Callable[[], int],
-        rows_max: int,
-    ) -> None:
-        """`commit` takes the rows in memory over into the indexes, without touching the journal."""
-        self._directories = directories
-        self._journal = journal
-        self._ledgers = ledgers
-        self._directory_of = directory_of
-        self._commit = commit
-        self._rows_max = rows_max
-        self._records = 0
-        self._runs = 0
+    directories: Sequence[LedgerDirectory]
+    _: KW_ONLY
+    journal: Journal
+    ledgers: Ledgers
+    directory_of: Callable[[LedgerId], LedgerDirectory]
+    commit: Callable[[], int]
+    """Takes the rows in memory over into the indexes, without touching the journal."""
+    rows_max: int
+    """So many rows of a directory in memory make it commit in between."""
+    _records: int = field(default=0, init=False)
+    """Of ledgers, replayed so far."""
+    _runs: int = field(default=0, init=False)
+    """Replayed so far, that no log had."""
 
     def run(self) -> OpenReport:
         """Everything but the final checkpoint."""
         self._load_indexes()
-        deleted = self._ledgers.deleted()
-        rebuilt = sum(directory.recover(deleted=deleted) for directory in self._directories)
+        deleted = self.ledgers.deleted()
+        rebuilt = sum(directory.recover(deleted=deleted) for directory in self.directories)
         self._keep_suspicions()
-        for record in self._journal.replay():
+        for record in self.journal.replay():
             self._replay(record)
-        found = {s for directory in self._directories for s in directory.facts.suspicions}
+        found = {s for directory in self.directories for s in directory.facts.suspicions}
         return OpenReport(
             replayed_records=self._records,
             replayed_runs=self._runs,
@@ -84,18 +79,18 @@ class Opening:
         )
 
     def _load_indexes(self) -> None:
-        ledgers = self._ledgers
-        for directory in self._directories:
+        ledgers = self.ledgers
+        for directory in self.directories:
             for record in directory.index.records().values():
                 ledgers.merge(record)
             ledgers.note_losses(directory.index.losses())
         ledgers.dirty.clear()  # these came from the indexes; the journal's news come on top
-        ledgers.fence = union(directory.facts.fence for directory in self._directories)
-        ledgers.unchecked = union(directory.facts.unchecked for directory in self._directories)
+        ledgers.fence = union(directory.facts.fence for directory in self.directories)
+        ledgers.unchecked = union(directory.facts.unchecked for directory in self.directories)
 
     def _keep_suspicions(self) -> None:
-        lost = {Suspicion.JOURNAL_LOST} if self._journal.lost else set()
-        for directory in self._directories:
+        lost = {Suspicion.JOURNAL_LOST} if self.journal.lost else set()
+        for directory in self.directories:
             torn = {Suspicion.TORN} if directory.log.torn else set()
             facts = directory.facts.with_suspicions(frozenset(lost | torn))
             if facts != directory.facts:
@@ -103,7 +98,7 @@ class Opening:
 
     def _replay(self, record: JournalRecord) -> None:
         if record.kind is RecordKind.LEDGER:
-            self._ledgers.merge(LedgerRecord.decode(record.payload))
+            self.ledgers.merge(LedgerRecord.decode(record.payload))
             self._records += 1
         elif record.kind is RecordKind.RUN:
             self._replay_run(record)
@@ -118,14 +113,14 @@ class Opening:
             frame = parse_run(record.payload)
         except FrameError as error:
             raise CorruptError(f"journal record {record.sequence} holds no run: {error}") from error
-        directory = self._directory_of(frame.ledger_id)
-        if self._ledgers.is_deleted(frame.ledger_id) or not directory.lacks(frame):
+        directory = self.directory_of(frame.ledger_id)
+        if self.ledgers.is_deleted(frame.ledger_id) or not directory.lacks(frame):
             return
         self._append(directory, frame)
         self._runs += 1
-        if directory.rows_in_memory >= self._rows_max:
-            self._commit()
+        if directory.rows_in_memory >= self.rows_max:
+            self.commit()
 
     def _append(self, directory: LedgerDirectory, frame: RunFrame) -> None:
         while directory.add(frame) is None:
-            directory.log.sync()  # makes room
+            directory.log.stream.sync()  # makes room

@@ -10,7 +10,7 @@ from bookie.storage.log_files import FileHeader
 
 
 class Place(NamedTuple):
-    """Where a record goes, told before its bytes are made."""
+    """Where a record goes, known before its bytes are made."""
 
     file_id: int
     offset: int

@@ -1,4 +1,4 @@
-"""Open files for reading, few at a time: reads come from any thread and must not open anew."""
+"""A pool of files open for reading: reads come from any thread and must not open one each."""
 
 import contextlib
 import threading

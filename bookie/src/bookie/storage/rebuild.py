@@ -1,4 +1,4 @@
-"""Builds the index of one ledger directory anew from its log; `bookie index rebuild`, at rest.
+"""Rebuilds the index of one ledger directory from its log: `bookie index rebuild`, at rest.
 
 Order: the old index is put aside (from here until the end a boot refuses: "index is missing") ->
 records are saved from it where it can still be read -> the log is scanned into a new file -> that
@@ -60,7 +60,7 @@ def rebuild_index(
 ) -> RebuildReport:
     """Rebuilds; the caller holds the lock on the bookie's folders.
 
-    `on_progress` is told how many runs were found so far. BadRequestError when there is neither a
+    `on_progress` gets the number of runs found so far. BadRequestError when there is neither a
     log nor an index: nothing of a ledger directory lies there.
     """
     index_path = directory / INDEX_NAME

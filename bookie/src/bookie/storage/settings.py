@@ -1,4 +1,4 @@
-"""What a storage is told: directories, mode, sizes. The server maps its settings file to this."""
+"""Settings of a storage: directories, mode, sizes. The server makes them of its settings file."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -6,7 +6,7 @@ the copies of compaction. It takes adds again only when clearly more than the ma
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -71,20 +71,23 @@ def shortage(usages: Sequence[DirectoryUsage]) -> str:
     )
 
 
+@dataclass(eq=False)
 class SpaceWatch:
-    """Full or not, of one directory. `measure` asks the file system; `is_full` is its last word."""
+    """Full or not, of one directory; `measure` asks the file system."""
 
-    def __init__(self, path: Path, *, disk: Disk, marks: SpaceMarks, file_bytes: int) -> None:
-        self._path = path
-        self._disk = disk
-        self._marks = marks
-        self._file_bytes = file_bytes
-        self.is_full = False
+    path: Path
+    _: KW_ONLY
+    disk: Disk
+    marks: SpaceMarks
+    file_bytes: int
+    """Of a file of the log or journal there: what is allocated at a time."""
+    is_full: bool = field(default=False, init=False)
+    """As measured last."""
 
     def measure(self) -> DiskSpace:
         """Free and total bytes now; raises StorageError when the file system does not answer."""
-        space = self._disk.space(self._path)
-        low = self._marks.low_bytes(space, file_bytes=self._file_bytes)
+        space = self.disk.space(self.path)
+        low = self.marks.low_bytes(space, file_bytes=self.file_bytes)
         self.is_full = space.free_bytes < (self.resume_bytes(space) if self.is_full else low)
         return space
 
@@ -92,11 +95,11 @@ class SpaceWatch:
         """As of now; raises StorageError like `measure`."""
         space = self.measure()
         return DirectoryUsage(
-            self._path, space.free_bytes, space.total_bytes, log_bytes, self.is_full,
+            self.path, space.free_bytes, space.total_bytes, log_bytes, self.is_full,
             resume_bytes=self.resume_bytes(space),
         )  # fmt: skip
 
     def resume_bytes(self, space: DiskSpace) -> int:
         """Free bytes from which on a disk that was full is so no longer."""
-        low = self._marks.low_bytes(space, file_bytes=self._file_bytes)
-        return math.ceil(low * self._marks.resume_factor)
+        low = self.marks.low_bytes(space, file_bytes=self.file_bytes)
+        return math.ceil(low * self.marks.resume_factor)

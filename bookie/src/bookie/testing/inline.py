@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bookie.storage.background import Aside, Flusher
+from bookie.storage.background import BackgroundTask, Flusher
 from bookie.testing.database import SimDatabase
 from bookie.testing.disk import SimDisk
 
@@ -107,7 +107,7 @@ class Inline:
         """Lets each do what there is to do; False when no one had anything."""
         return any([flusher.run() for flusher in self.flushers])
 
-    def aside(self, name: str, work: Callable[[], None]) -> Aside:
+    def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
         """See Disk."""
         work()
         return _Finished()

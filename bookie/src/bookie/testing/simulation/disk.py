@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from bookie.storage.background import Aside, Flusher
+from bookie.storage.background import BackgroundTask, Flusher
 from bookie.testing.disk import SimDisk
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.volatile import Directory
@@ -66,7 +66,7 @@ class MachineDisk(SimDisk):
             self._loop, lock=lock, has_work=has_work, step=step, slowness=lambda: self.slowness
         )
 
-    def aside(self, name: str, work: Callable[[], None]) -> Aside:
+    def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
         return _Aside(self._loop, work)
 
 
