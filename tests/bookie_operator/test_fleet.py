@@ -31,7 +31,7 @@ from bookie_operator.platform.kubernetes.api import (
 from bookie_operator.platform.kubernetes.keeper import value_at
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL, CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.progress import EVERY
-from fake_bookies import FakeBookies
+from fake_pods import FakeBookies
 from kubernetes_lab import Lab
 from prometheus_client import CollectorRegistry
 from virtual_time import clock, in_virtual_time

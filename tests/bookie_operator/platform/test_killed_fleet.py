@@ -27,7 +27,7 @@ from bookie_operator.platform.kubernetes.api import (
 )
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL, RETAINED_LABEL
 from fake_api import Killed
-from fake_bookies import FakeBookies
+from fake_pods import FakeBookies
 from kubernetes_lab import Lab
 from virtual_time import clock, in_virtual_time
 

@@ -20,8 +20,8 @@ from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD
 from bookie_operator.platform.kubernetes.jobs import SUMMARY, SUMMARY_BYTES, command, job_of
-from fake_bookies import CLEAN_AUDIT, REPAIRED
 from fake_controllers import unscheduled
+from fake_pods import CLEAN_AUDIT, REPAIRED
 from kubernetes_lab import POD_0, Lab, repair_job
 from operator_scenes import at
 
