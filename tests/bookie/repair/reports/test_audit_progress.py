@@ -1,7 +1,7 @@
 """What an audit says while it looks."""
 
 import pytest
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.audit_progress import Looking
 from bookie.repair.reports.printing import ProgressLine
@@ -55,6 +55,8 @@ async def test_an_audit_whose_ledgers_were_counted_says_how_far_it_is(
     lab, said = await RepairLab().start(), list[str]()
     for _ in range(3):
         await lab.ledger(entries=2, last=1)
-    await audit(lab.cluster, engine="auto", settings=AUDIT, digests=digests, say=said.append)
+    await audit(
+        lab.cluster, AuditRequest(engine="auto", settings=AUDIT, digests=digests), say=said.append
+    )
     (line,) = [line for line in said if isinstance(line, ProgressLine)]
     assert line == "3 of 3 ledgers looked at, 0 s left"

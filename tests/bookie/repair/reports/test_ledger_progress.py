@@ -3,7 +3,7 @@
 import io
 from pathlib import Path
 
-from bookie.repair.mend.outcome import LedgerOutcome
+from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.ledger_progress import Follower, Progress
 from bookie.repair.reports.printing import Printer, ProgressFile, ProgressLine
 
@@ -21,8 +21,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def done(count: int, *, size: int = 0) -> list[LedgerOutcome]:
-    return [LedgerOutcome(i, "CLOSED", entries_copied=3, bytes_copied=size) for i in range(count)]
+def done(count: int, *, size: int = 0) -> list[Outcome]:
+    return [Outcome(i, "CLOSED", entries_copied=3, bytes_copied=size) for i in range(count)]
 
 
 def test_a_line_has_counts_rate_and_time_left() -> None:

@@ -74,19 +74,6 @@ def all_quorums(parts: Iterable[Quorums]) -> Quorums:
     return total
 
 
-def rows_of_quorums(quorums: Quorums) -> list[list[int]]:
-    """For a table: copies, ack quorum, count, and the first ids."""
-    return [[*shape, ledgers.count, *ledgers.first] for shape, ledgers in quorums.items()]
-
-
-def quorums_of_rows(rows: Iterable[list[int]]) -> Quorums:
-    """The inverse of `rows_of_quorums`, also of the rows of several."""
-    return all_quorums(
-        {Shape(copies, ack): Ledgers(count, tuple(map(LedgerId, first)))}
-        for copies, ack, count, *first in rows
-    )
-
-
 def quorums_json(quorums: Quorums, asked: int | None) -> dict[str, Any]:
     """`asked`: the ack quorum that every ledger should have; None = nobody asks for one."""
     copies_lowest = min((shape.copies for shape in quorums), default=None)

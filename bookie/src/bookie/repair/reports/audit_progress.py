@@ -10,13 +10,6 @@ from collections.abc import Callable
 from bookie.progress import LookedAt
 from bookie.repair.reports.printing import LIVE_EVERY_S, Clock, ProgressLine
 
-Looked = Callable[[int], None]
-"""Told how many ledgers were looked at so far, 0 = it begins now; in one thread at a time."""
-
-
-def nobody_looks(_ledgers: int) -> None:
-    """Nobody watches."""
-
 
 class Looking:
     """One pass over ledgers. `total`: how many, None = nobody counted. `again`: the second look."""

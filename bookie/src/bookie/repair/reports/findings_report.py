@@ -57,7 +57,7 @@ class Others:
     unreadable: Sequence[tuple[LedgerId, MetadataFormatError]] = ()
 
 
-async def told(
+async def findings_report(
     found: Audit,
     others: Others,
     history: Keeper,

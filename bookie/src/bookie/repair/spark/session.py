@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from bookie.errors import UnavailableError
 from bookie.metadata.java import find_java
 from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.printing import Say, say_nothing
 from bookie.repair.spark.executor_pods import ExecutorPods, Patience, no_executors
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
@@ -56,12 +56,10 @@ ON_THIS_MACHINE: Final = {
 }
 
 
-def _silent(_line: str) -> None:
-    """Nobody watches."""
-
-
 @contextmanager
-def spark_session(driver: DriverPod | None = None, *, say: Say = _silent) -> Iterator[SparkSession]:
+def spark_session(
+    driver: DriverPod | None = None, *, say: Say = say_nothing
+) -> Iterator[SparkSession]:
     """A session of our own, in this process or as the driver in this pod, with a watch beside it.
 
     Its folders are gone afterwards, its JVM ends with the process. Raises UnavailableError, with
