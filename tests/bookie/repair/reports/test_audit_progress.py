@@ -3,7 +3,7 @@
 import pytest
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.reports.audit_progress import Looking
+from bookie.repair.reports.audit_progress import AuditProgress
 from bookie.repair.reports.printing import ProgressLine
 from repair_lab import AUDIT, RepairLab
 
@@ -19,7 +19,7 @@ class Clock:
 def lines(total: int | None, *steps: tuple[float, int], again: bool = False) -> list[str]:
     """Said when so many ledgers were looked at, at these times."""
     clock, said = Clock(), list[str]()
-    looking = Looking(said.append, total, again=again, clock=clock)
+    looking = AuditProgress(said.append, total, again=again, clock=clock)
     for now, ledgers in steps:
         clock.now = now
         looking.reached(ledgers)

@@ -21,8 +21,8 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestReader, DigestSettings, deep_auditor
 from bookie.repair.look.survey import LEDGERS_PER_BATCH, BulkAudit, Scope
 from bookie.repair.look.underreplication_grace import Grace
-from bookie.repair.reports.audit_progress import Looking
-from bookie.repair.reports.findings_report import Others, findings_report
+from bookie.repair.reports.audit_progress import AuditProgress
+from bookie.repair.reports.findings_report import OtherFindings, findings_report
 from bookie.repair.reports.history import Keeper, Nowhere
 from bookie.repair.reports.printing import Say, say_nothing
 from bookie.repair.reports.result import Document, audit_json, exit_code
@@ -137,7 +137,7 @@ class _Audit:
 
     async def look(self, scope: Scope) -> BulkAudit:
         """The first look at all ledgers, at indexes or deep."""
-        looking = Looking(self._say, self._total)
+        looking = AuditProgress(self._say, self._total)
         async with self._job.engine() as engine:
             bulk = await engine.survey(scope, looking.reached)
         if bulk.doubtful is not None:
@@ -148,7 +148,7 @@ class _Audit:
         """Counts of the first look, and whatever is wrong by the second."""
         doubtful = bulk.doubtful if bulk.doubtful is not None else self._request.ledger_ids
         total = self._total if bulk.doubtful is None else len(bulk.doubtful)
-        looking = Looking(self._say, total, again=bulk.doubtful is not None)
+        looking = AuditProgress(self._say, total, again=bulk.doubtful is not None)
         self._auditor.progress = looking.reached
         found = await self._auditor.audit(
             doubtful if doubtful is not None else self._cluster.store.ledger_ids()
@@ -160,9 +160,9 @@ class _Audit:
             quorums=bulk.quorums,
         )
 
-    async def others(self, found: Audit, bulk: BulkAudit, racks: Racks) -> Others:
+    async def others(self, found: Audit, bulk: BulkAudit, racks: Racks) -> OtherFindings:
         """Findings that are about no entries."""
-        return Others(
+        return OtherFindings(
             silent=await self._silent(found),
             misplaced=await self._misplaced(bulk.misplaced, racks),
             overdue=await self._grace.overdue(self.chosen),
@@ -196,6 +196,6 @@ class _Audit:
         return confirmed
 
 
-def _blocked(found: Audit, others: Others) -> int:
+def _blocked(found: Audit, others: OtherFindings) -> int:
     """How much is in the way of calling everything known."""
     return len(found.skipped) + len(others.silent) + len(found.unreadable)

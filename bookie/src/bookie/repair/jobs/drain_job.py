@@ -1,8 +1,8 @@
 """One drain from end to end: empties a bookie that is to leave, and says what stays on it.
 
-tell it -> list what names it, choose an engine -> refuse? -> move what is finished -> give writers
-time to move on by themselves -> recover and close what is still written to it -> move that too ->
-list again -> audit -> result.
+begin it, if asked for -> list what names it, choose an engine -> refuse? -> move what is finished ->
+give writers time to move on by themselves -> recover and close what is still written to it -> move
+that too -> list again -> audit -> result.
 
 A busy writer moves on alone: its adds are answered READ_ONLY, which is a reason for an ensemble
 change. An idle one cannot notice; its ledger is fenced and closed, as by any recovery, and its next
@@ -44,7 +44,7 @@ class DrainRequest:
     bookie_id: BookieId
     engine: str = AUTO
     begin: bool = False
-    """Tell it so first; otherwise it was told already."""
+    """Begin the drain; otherwise the bookie drains already."""
     settings: EvacuationSettings = field(default_factory=EvacuationSettings)
 
 
@@ -92,7 +92,7 @@ class _Drain:
 
     # May it, may it still?
     async def begin(self) -> Refusal | None:
-        """Tell the bookie, if that is asked for; one that is gone need not know."""
+        """Have the bookie drain, if that is asked for; one that is gone need not."""
         if not self._request.begin:
             return None
         answer = await self._cluster.control.drain(self._leaving)

@@ -23,7 +23,7 @@ from bookie.repair.mend.copy import CopySettings
 from bookie.repair.mend.ledger_move import Handover
 from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings, recover_ledger
 from bookie.repair.mend.outcome import Outcome
-from bookie.repair.reports.ledger_progress import Follower
+from bookie.repair.reports.ledger_progress import LedgerProgress
 
 ROUNDS_MAX: Final = 3
 """Looks for ledgers that came to name the bookie while others were moved."""
@@ -93,7 +93,7 @@ class Evacuation:
         self,
         job: Job,
         engine: Engine,
-        progress: Follower,
+        progress: LedgerProgress,
         leaving: BookieId,
         gate: Gate,
         settings: EvacuationSettings,

@@ -13,7 +13,7 @@ from bookie.repair.engine.choice import INLINE, EngineChoice, check_engine, choo
 from bookie.repair.engine.engine import Engine, Engines, InProcess
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.reports.ledger_progress import Follower
+from bookie.repair.reports.ledger_progress import LedgerProgress
 from bookie.repair.reports.printing import Say
 from bookie.repair.reports.result import Document, Started
 
@@ -46,7 +46,7 @@ class Job:
     started: Started = field(default_factory=Started.now)
     choice: EngineChoice | None = None
     """None until the number of ledgers is known."""
-    progress: Follower | None = None
+    progress: LedgerProgress | None = None
     """None: the result does not say how far the engine came."""
     spark_app_id: str | None = None
     executors: frozenset[str] = frozenset()
@@ -68,9 +68,9 @@ class Job:
         self.choice = await asyncio.to_thread(choose_engine, self.requested, ledgers=ledgers)
         return self.choice
 
-    def follow(self, ledgers: int) -> Follower:
+    def follow(self, ledgers: int) -> LedgerProgress:
         """Say how far the engine is of so many ledgers, and in the end in the result."""
-        self.progress = Follower(ledgers, self.say)
+        self.progress = LedgerProgress(ledgers, self.say)
         return self.progress
 
     @asynccontextmanager

@@ -86,7 +86,7 @@ def _blocked(
     refused: Iterable[tuple[BookieId, Cleared]],
     silent: Iterable[Marks],
 ) -> list[Document]:
-    """What is in the way of a clean end: ledgers, marks that stay, bookies that said nothing."""
+    """What is in the way of a clean end: ledgers, marks that stay, bookies without an answer."""
     rows: list[Document] = [
         {"ledger_id": outcome.ledger_id, "reason": outcome.reason, "message": outcome.message}
         for outcome in outcomes

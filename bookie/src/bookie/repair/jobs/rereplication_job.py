@@ -38,7 +38,7 @@ from bookie.repair.judge.adherence import racks_of
 from bookie.repair.look.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.outcome import LedgerTask, Outcome
-from bookie.repair.reports.ledger_progress import Follower
+from bookie.repair.reports.ledger_progress import LedgerProgress
 from bookie.repair.reports.printing import Say
 from bookie.repair.reports.result import (
     Document,
@@ -107,7 +107,7 @@ class _Found:
 class _Rereplication:
     """The steps of one re-replication, with what they share; the gate of its evacuations."""
 
-    progress: Follower
+    progress: LedgerProgress
     """Set before the work begins."""
 
     def __init__(self, job: Job, request: RereplicateRequest) -> None:

@@ -55,7 +55,7 @@ def quorums_of(ledgers: LedgerColumns, chosen: Flags) -> Quorums:
     """Of many ledgers: the `chosen` rows."""
     ack, ids = ledgers.ack_quorum[chosen], ledgers.ledger_id[chosen]
     copies = np.where(ledgers.is_closed[chosen], ledgers.write_quorum[chosen], ack)
-    # One number for both: rows of two columns are dear to tell apart.
+    # Both as one number, since np.unique over rows of two columns is slow.
     shapes = copies << 32 | ack
     found: dict[Shape, Ledgers] = {}
     for shape in np.unique(shapes).tolist():
@@ -75,7 +75,7 @@ def all_quorums(parts: Iterable[Quorums]) -> Quorums:
 
 
 def quorums_json(quorums: Quorums, asked: int | None) -> dict[str, Any]:
-    """`asked`: the ack quorum that every ledger should have; None = nobody asks for one."""
+    """`asked`: the ack quorum that every ledger should have; None = any."""
     copies_lowest = min((shape.copies for shape in quorums), default=None)
     lowest = all_quorums(
         {Shape(0, 0): ledgers} for s, ledgers in quorums.items() if s.copies == copies_lowest

@@ -43,7 +43,7 @@ class Cluster:
         return await asyncio.gather(*map(self.control.list_marks, bookies))
 
     async def flush(self, bookies: Iterable[BookieId]) -> dict[BookieId, Status]:
-        """Have them make durable what they accepted; those that did not, with what they said."""
+        """Have them make durable what they accepted; the answers of those that did not."""
         asked = sorted(bookies)
         answers = await asyncio.gather(*map(self.control.flush, asked))
         found = zip(asked, answers, strict=True)

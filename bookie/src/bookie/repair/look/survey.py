@@ -110,7 +110,7 @@ class BulkAudit:
     marked: int = 0
     """Of those that are ok, how many some bookie holds in limbo or unchecked."""
     doubtful: tuple[LedgerId, ...] | None = ()
-    """Not ok, to be looked at again; None = all, nobody has judged any."""
+    """Not ok, to be looked at again; None = all, none was judged."""
     copies: Mapping[BookieId, int] = field(default_factory=dict)
     """Of those that are ok, the copies of each bookie that has any."""
     misplaced: tuple[LedgerId, ...] = ()

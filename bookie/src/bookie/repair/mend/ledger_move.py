@@ -28,6 +28,7 @@ from bookie.repair.look.audit import Auditor, Look
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.copy import Copier
 from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings
+from bookie.repair.mend.losses import record_on_each
 from bookie.repair.mend.move_plan import Move, moved, owed_by_target, plan_moves
 from bookie.repair.mend.outcome import Done, Outcome
 
@@ -42,25 +43,30 @@ Held = dict[tuple[BookieId, LedgerId], Holding]
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Who leaves, and who may take over: writable bookies that answer and remember; those that keep
-    copies in several `racks` first.
-    """
+    """Who leaves, and who may take over."""
 
     leaving: BookieId
     candidates: Sequence[BookieId]
+    """Writable bookies that answer and are not in limbo."""
     racks: Racks = NO_RACKS
+    """Candidates that keep copies in several of these come first."""
 
 
 @dataclass(slots=True)
 class _Moving:
-    """One ledger in one batch. `owed`: by target, without what is `lost`."""
+    """One ledger in one batch, while it is moved."""
 
     outcome: Outcome
     look: Look
+    """The metadata that the moves change, and what its members held then."""
     moves: tuple[Move, ...]
+    """At least one."""
     owed: dict[BookieId, EntrySet]
+    """What each target has to hold before it is named, without what is lost."""
     lost: dict[BookieId, EntrySet]
+    """What of its share is in a loss record and nowhere else."""
     must_start_over: bool = False
+    """Somebody else changed its metadata first."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -85,6 +91,7 @@ class LedgerMover:
     _auditor: Auditor = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
     _uncounted: set[LedgerId] = field(init=False)
+    """Ledgers that `done` was not called with yet."""
 
     def __post_init__(self) -> None:
         self._copier = Copier(self.cluster.peers, self.settings.copy)
@@ -254,19 +261,16 @@ class LedgerMover:
         }
         found = {**ledger.look.holdings, **of_targets}
         answered = [bookie_id for bookie_id, holding in found.items() if holding.has_searched]
-        for target, lost in ledger.lost.items():
-            if not lost:
-                continue
-            answer = await self.cluster.control.record_loss(
-                target,
-                ledger.ledger_id,
-                lost,
-                reason=LOSS_REASON,
-                by_person=False,
-                answered_by=answered,
-            )
-            if not answer.recorded:
-                ledger.outcome.block("LossNotRecorded", f"{target}: {answer.message}")
+        shares = {target: lost for target, lost in ledger.lost.items() if lost}
+        refused = await record_on_each(
+            self.cluster.control,
+            ledger.ledger_id,
+            shares,
+            reason=LOSS_REASON,
+            answered_by=answered,
+        )
+        for target, message in refused.items():
+            ledger.outcome.block("LossNotRecorded", f"{target}: {message}")
 
     async def _write(self, ledger: _Moving) -> None:
         wanted = moved(ledger.metadata.value, ledger.moves)
@@ -280,7 +284,7 @@ class LedgerMover:
             ledger.must_start_over = True
             return
         except UnavailableError as error:
-            # Of unknown outcome: only a linearizable re-read can tell.
+            # Of unknown outcome: only a linearizable re-read shows it.
             await self._find_out(ledger, wanted, error)
             return
         ledger.outcome.moved = True

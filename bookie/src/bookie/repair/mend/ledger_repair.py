@@ -37,15 +37,14 @@ LEDGERS_IN_FLIGHT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """Bounds of a repair; ledgers are taken `ledgers_per_batch` at a time.
-
-    `digests`: read every copy and replace those whose digest is wrong; None = trust the indexes.
-    """
+    """Bounds of a repair."""
 
     ledgers_per_batch: int = 500
+    """Ledgers that are looked at together."""
     audit: AuditSettings = field(default_factory=lambda: AuditSettings(grace_s=0.3, recheck_s=None))
     copy: CopySettings = field(default_factory=CopySettings)
     digests: DigestSettings | None = None
+    """Read every copy and replace those whose digest is wrong; None = trust the indexes."""
 
     def shared_by(self, parts: int) -> "RepairSettings":
         """For each of so many processes at once: no bookie gets more than its rate of them all."""
@@ -56,11 +55,12 @@ class RepairSettings:
 
 @dataclass(slots=True)
 class LedgerRepair:
-    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once; `done` is told of each."""
+    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once."""
 
     cluster: Cluster
     settings: RepairSettings = field(default_factory=RepairSettings)
     done: Done = lambda _outcomes: None
+    """Called with each ledger when nothing more is done to it."""
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _reader: DigestReader = field(init=False)
@@ -106,7 +106,7 @@ class LedgerRepair:
         return outcomes
 
     async def _recover(self, task: LedgerTask, outcome: Outcome) -> None:
-        """Close a limbo ledger that is still open, and end what somebody began to recover.
+        """Close a limbo ledger that is still open, and end a recovery that was begun and left.
 
         The latter has no writer any more, and while it is IN_RECOVERY no mark on it can go.
         """
@@ -137,7 +137,7 @@ class LedgerRepair:
                 await self._read_again(outcome, metadata, bookie_id, share.corrupt)
 
     async def _reject(self, look: Look, bookie_id: BookieId, corrupt: EntrySet) -> None:
-        """Have the bookie let go of wrong copies, as far as somebody has a right one to give.
+        """Have the bookie reject wrong copies, as far as another member has a right one to give.
 
         It verifies them itself. One that does not know how keeps them, and they are named.
         """

@@ -22,7 +22,7 @@ class Outcome:
 
     ledger_id: LedgerId
     state_before: str = ""
-    """OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata); "" = nobody looked yet."""
+    """OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata); "" = not looked at yet."""
     moved: bool = False
     """By this run: a bookie that is to leave is a member no more."""
     recovered: bool = False

@@ -266,7 +266,7 @@ async def in_daemon_thread(work: Callable[[], Value]) -> Value:
     ended: asyncio.Future[Value] = loop.create_future()
 
     def settle(settled: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: the result is not wanted any more
             loop.call_soon_threadsafe(lambda: None if ended.done() else settled())
 
     def body() -> None:
