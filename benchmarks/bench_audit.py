@@ -16,13 +16,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from bookie.protocol.availability import GROUP, HEADER_BYTES
 from bookie.repair.engine.choice import INLINE, SPARK_LOCAL
-from bookie.repair.jobs import audit_job as audit_steps
-from bookie.repair.jobs import repair_job as steps
+from bookie.repair.jobs import audit_job
+from bookie.repair.jobs.audit_job import AuditRequest
+from bookie.repair.jobs.job import open_engine
 from bookie.testing.figures import code_revision
 
 from benchmarks.process_tree import Used, measured
@@ -102,13 +104,9 @@ def _arguments() -> argparse.Namespace:
 
 async def audit_once(url: str, engine: str) -> dict[str, Any]:
     """One audit in this process: the counts it ended with."""
-    spark: steps.SparkAuditor | None = None
-    if engine != INLINE:
-        from bookie.repair.spark.job import SparkJobs
-
-        spark = SparkJobs(url, source=SyntheticSource).audit
+    engines = partial(open_engine, source=SyntheticSource)
     async with open_synthetic(url) as cluster:
-        found = await audit_steps.audit(cluster, engine=engine, spark=spark)
+        found = await audit_job.audit(cluster, AuditRequest(engine=engine), engines=engines)
     counts: dict[str, Any] = found["audit"]
     return counts
 

@@ -218,7 +218,7 @@ async def open_synthetic(url: str) -> AsyncIterator[Cluster]:
     store: Any = SyntheticStore(shape)
     control: Any = SyntheticControl(shape)
     peers: Any = None
-    yield Cluster(store, peers, control, tables=SyntheticTables(shape))
+    yield Cluster(store, peers, control, tables=SyntheticTables(shape), metadata_url=url)
 
 
 class SyntheticSource(AvailabilitySource):

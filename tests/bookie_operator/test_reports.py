@@ -4,7 +4,7 @@ import json
 from typing import Any, TypeVar
 
 import pytest
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.summary import summary_bytes, summary_of
 from bookie_operator.model.reports import (
     AuditReport,
@@ -145,7 +145,7 @@ def test_a_decision_without_an_end_is_none(tree: dict[str, object]) -> None:
 
 async def audited(lab: RepairLab) -> dict[str, Any]:
     """What an audit of this cluster leaves in a pod's termination message."""
-    document = await audit(lab.cluster, settings=AUDIT, checks=Checks(ack_quorum=2))
+    document = await audit(lab.cluster, AuditRequest(settings=AUDIT, checks=Checks(ack_quorum=2)))
     told: dict[str, Any] = json.loads(summary_bytes(summary_of(document)))
     return told
 

@@ -16,7 +16,7 @@ from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.repair.__main__ import main as command_line
 from bookie.repair.audit_options import audit_arguments
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.repair_job import repair
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
@@ -85,9 +85,8 @@ async def _audit(cluster: Cluster, options: Tree) -> Tree:
     assert asked.pop("history") == METADATA, "the operator's audits remember in the store"
     asked["settings"] = replace(asked["settings"], grace_s=REPAIR.audit.grace_s)
     history = InStore(cluster.store)
-    return dict(
-        await audit(cluster, engine=options["engine"], digests=digests, history=history, **asked)
-    )
+    request = AuditRequest(engine=options["engine"], digests=digests, **asked)
+    return dict(await audit(cluster, request, history=history))
 
 
 async def _drain(cluster: Cluster, options: Tree) -> Tree:

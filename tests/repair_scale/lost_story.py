@@ -20,7 +20,8 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.jobs import audit_job
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.look.audit import read_ledgers
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
@@ -173,7 +174,7 @@ class LostStory:
 
     async def prove(self) -> None:
         """What is there in the end; and again after all that took over were killed at once."""
-        deep = await audit_steps.audit(self.cluster, digests=DigestSettings())
+        deep = await audit_job.audit(self.cluster, AuditRequest(digests=DigestSettings()))
         planted = {copy for made in self.made if (copy := made.corrupt_copy)}
         found = corrupt_copies(deep)
         self.saw["after"] = deep["audit"]

@@ -18,7 +18,8 @@ from bookie.errors import MetadataConflictError
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.status import Status
-from bookie.repair.jobs import audit_job as audit_steps
+from bookie.repair.jobs import audit_job
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.look.audit import Audit, Auditor, read_ledgers
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
@@ -202,7 +203,7 @@ class Story:
     async def prove(self) -> None:
         """What is there in the end; and again after the repaired bookies are killed once more."""
         after = await self._audit()
-        deep = await audit_steps.audit(self.cluster, digests=DigestSettings())
+        deep = await audit_job.audit(self.cluster, AuditRequest(digests=DigestSettings()))
         planted = {copy for made in self.made if (copy := made.corrupt_copy)}
         self.saw["after"] = counts_json(after.counts)
         self.saw["marks_left"] = sum(map(len, self.watch.marked.values()))
@@ -220,7 +221,7 @@ class Story:
         job = self._job("healed", "inline", "--every-ledger", "--verify-digests")
         await until_ended(job)
         told = job.document()
-        deep = await audit_steps.audit(self.cluster, digests=DigestSettings())
+        deep = await audit_job.audit(self.cluster, AuditRequest(digests=DigestSettings()))
         self.saw["healed"] = {
             "replaced": told["corrupt_replaced"],
             "corrupt_left": deep["audit"]["corrupt"],

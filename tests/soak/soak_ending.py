@@ -13,7 +13,7 @@ from bookie.client.ledgers import Client
 from bookie.errors import BookieError
 from bookie.ids import LedgerId
 from bookie.repair.engine.choice import INLINE
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.reports.result import EXIT_CLEAN
@@ -70,7 +70,7 @@ class Ending:
 
     async def _audit(self) -> None:
         findings = self._promises.findings
-        before = await audit(self._cluster, engine=INLINE)
+        before = await audit(self._cluster, AuditRequest(engine=INLINE))
         self._tally.audit_before = before["audit"]
         for name in BAD_CLASSES:
             if entries := before["audit"][name]:
@@ -79,7 +79,7 @@ class Ending:
                     f"{before['findings'][:3]}"
                 )
         await self._repair_all()
-        after = await audit(self._cluster, engine=INLINE)
+        after = await audit(self._cluster, AuditRequest(engine=INLINE))
         self._tally.audit = after["audit"]
         if after["exit_code"] != EXIT_CLEAN:
             findings.add_failed(f"the audit at the end: {after['audit']}: {after['findings'][:3]}")

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports import findings_report as telling
@@ -26,7 +26,7 @@ async def test_a_thousand_planted_findings_of_each_kind_and_no_other(is_deep: bo
     await churn.begin(200)
     planted = await plant(lab, random.Random(7), each=PLANTED)
     digests = DigestSettings() if is_deep else None
-    found = await audit(cluster, settings=SETTINGS, digests=digests)
+    found = await audit(cluster, AuditRequest(settings=SETTINGS, digests=digests))
     assert found_in(found["findings"]) == expected(planted, is_deep=is_deep)
     assert {row["ledger_id"] for row in found["misplaced"]} == planted.misplaced
     assert found["silent_bookies"] == [] and found["audit"]["unknown"] == 0
@@ -39,6 +39,6 @@ async def test_nothing_that_moves_is_a_finding(seed: int, is_deep: bool) -> None
     _lab, churn, cluster = await churning(seed=seed, chance=0.6)
     await churn.begin(30)
     digests = DigestSettings() if is_deep else None
-    found = await audit(cluster, settings=SETTINGS, digests=digests)
+    found = await audit(cluster, AuditRequest(settings=SETTINGS, digests=digests))
     assert found["findings"] == [] and found["misplaced"] == [], f"seed={seed} {churn.done}"
     assert found["exit_code"] == 0

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import churn_lab
 import live_churn
 import pytest
 from bookie.repair.engine.opening import open_cluster
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
+from bookie.repair.jobs.job import open_engine
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports import findings_report as telling
 from bookie.repair.reports import result as report
-from bookie.repair.spark.job import SparkJobs
 from bookie_processes import started
 from churn_lab import Planted, expected, found_in, served_churning
 from live_churn import BOOKIES, CHURNERS, churning
@@ -36,16 +37,18 @@ def every_finding_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def check(
-    cluster: Cluster, jobs: SparkJobs, planted: Planted, racks: Any, *, is_deep: bool
+    cluster: Cluster, spark: Any, planted: Planted, racks: Any, *, is_deep: bool
 ) -> None:
     """An audit on Spark finds what was planted, and no more."""
     found = await audit(
         cluster,
-        engine="spark-local",
-        settings=SETTINGS,
-        digests=DigestSettings() if is_deep else None,
-        checks=Checks(racks=racks),
-        spark=jobs.audit,
+        AuditRequest(
+            engine="spark-local",
+            settings=SETTINGS,
+            digests=DigestSettings() if is_deep else None,
+            checks=Checks(racks=racks),
+        ),
+        engines=partial(open_engine, session=spark),
     )
     assert found_in(found["findings"]) == expected(planted, is_deep=is_deep)
     assert {row["ledger_id"] for row in found["misplaced"]} == planted.misplaced
@@ -55,7 +58,6 @@ async def check(
 async def test_spark_finds_a_thousand_planted_findings_of_real_bookies_and_no_other(
     zookeeper_url: str, tmp_path: Path, spark: Any
 ) -> None:
-    jobs = SparkJobs(zookeeper_url, session=spark)
     async with open_cluster(zookeeper_url) as cluster:
         await cluster.store.initialise()
         async with started(cluster.store, BOOKIES, tmp_path, zookeeper_url, **FORGETFUL):
@@ -63,7 +65,7 @@ async def test_spark_finds_a_thousand_planted_findings_of_real_bookies_and_no_ot
             async with churning(cluster, range(CHURNERS)) as done:
                 for is_deep in (False, True):
                     done.clear()
-                    await check(cluster, jobs, planted, live_churn.RACKS, is_deep=is_deep)
+                    await check(cluster, spark, planted, live_churn.RACKS, is_deep=is_deep)
                     assert len(done) == 6 and sum(done.values()) > 100, done
 
 
@@ -71,13 +73,12 @@ async def test_spark_finds_a_thousand_planted_findings_of_real_bookies_and_no_ot
 async def test_spark_finds_nothing_in_what_moves_between_any_two_answers(
     zookeeper_url: str, spark: Any, is_deep: bool
 ) -> None:
-    jobs = SparkJobs(zookeeper_url, session=spark)
     async with served_churning(zookeeper_url, 3, chance=0.6) as (lab, churn, cluster):
         await churn.begin(100)
         planted = await churn_lab.plant(lab, random.Random(7), each=20)
         racks = {bookie_id: f"/rack-{n % 3}" for n, bookie_id in enumerate(lab.ids)}
         async with beside(churn.run()):
-            await check(cluster, jobs, planted, racks, is_deep=is_deep)
+            await check(cluster, spark, planted, racks, is_deep=is_deep)
     assert len(churn.done) == 6
 
 

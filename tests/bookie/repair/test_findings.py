@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.history import InStore
@@ -21,8 +21,9 @@ async def lab() -> RepairLab:
 
 
 async def look(lab: RepairLab, checks: Checks | None = None, **more: Any) -> dict[str, Any]:
-    more = {"history": InStore(lab.store)} | more
-    return await audit(lab.cluster, settings=AUDIT, checks=checks, **more)
+    history = more.pop("history", InStore(lab.store))
+    request = AuditRequest(settings=AUDIT, checks=checks or Checks(), **more)
+    return await audit(lab.cluster, request, history=history)
 
 
 def hit(document: Mapping[str, Any]) -> dict[str, int]:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 from bookie.client.ledgers import Client
 from bookie.ids import BookieId
 from bookie.repair.engine.opening import open_cluster
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
+from bookie.repair.jobs.job import open_engine
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.repair.spark.job import SparkJobs
 from bookie_processes import START_WAIT_S, BookieProcess, Bookies, started, until_there
 from churn_lab import found_in
 from repair_lab import AUDIT, SETTINGS
@@ -91,9 +92,11 @@ async def test_spark_tells_of_real_bookies_what_the_process_itself_tells(
     await restart(bookies[VICTIM], cluster, damage=True)
     if is_away:
         bookies[NAMES[0]].kill()
-    jobs = SparkJobs(zookeeper_url, session=spark)
+    engines = partial(open_engine, session=spark)
     inline, in_spark = [
-        await audit(cluster, engine=engine, settings=AUDIT, digests=DEEP, spark=jobs.audit)
+        await audit(
+            cluster, AuditRequest(engine=engine, settings=AUDIT, digests=DEEP), engines=engines
+        )
         for engine in ("inline", "spark-local")
     ]
     assert [in_spark[name] for name in TOLD] == [inline[name] for name in TOLD]

@@ -11,7 +11,7 @@ from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.ids import BookieId
 from bookie.repair.jobs.drain_job import DrainRequest
-from bookie.repair.jobs.evacuation import emptying_at
+from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.repair_options import rate_option
 from bookie.repair.reports.printing import Printer
 from bookie.repair.runs import cancel_drain, drain_cluster
@@ -42,7 +42,9 @@ def drain(
     """
     bookie_id = BookieId(bookie)
     if not cancel:
-        request = DrainRequest(bookie_id, engine, begin=True, settings=emptying_at(rate))
+        request = DrainRequest(
+            bookie_id, engine, begin=True, settings=EvacuationSettings.at_rate(rate)
+        )
         work = drain_cluster(metadata, request, say=Printer(sys.stderr))
         finish(run(work), result=result, output=output)
     answer = run(cancel_drain(metadata, bookie_id))

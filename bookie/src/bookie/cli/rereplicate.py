@@ -8,7 +8,7 @@ import click
 from bookie.cli.checks import engine_option, finish, result_option
 from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
 from bookie.ids import BookieId
-from bookie.repair.jobs.evacuation import emptying_at
+from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
 from bookie.repair.repair_options import rate_option
 from bookie.repair.reports.printing import Printer
@@ -43,7 +43,10 @@ def rereplicate(
         gone = ", ".join(bookies)
         ask(f"{gone}: gone for good, with all that was on the disks; go on without?", yes=yes)
     request = RereplicateRequest(
-        tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
+        tuple(map(BookieId, bookies)),
+        engine,
+        force=force,
+        settings=EvacuationSettings.at_rate(rate),
     )
     work = rereplicate_cluster(metadata, request, say=Printer(sys.stderr))
     finish(run(work), result=result, output=output)

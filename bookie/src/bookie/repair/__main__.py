@@ -24,7 +24,7 @@ from bookie.ids import BookieId
 from bookie.repair.audit_options import audit_arguments, audit_options
 from bookie.repair.engine.choice import AUTO
 from bookie.repair.jobs.drain_job import DrainRequest
-from bookie.repair.jobs.evacuation import emptying_at
+from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
 from bookie.repair.repair_options import (
     digest_settings,
@@ -151,7 +151,9 @@ def audit(
 @endings
 def drain(metadata: str, bookie: str, rate: int | None, engine: str, **ending: Any) -> None:
     end = Ending("drain", **ending)
-    request = DrainRequest(BookieId(bookie), engine=engine, settings=emptying_at(rate))
+    request = DrainRequest(
+        BookieId(bookie), engine=engine, settings=EvacuationSettings.at_rate(rate)
+    )
     _finish(drain_cluster(metadata, request, say=end.say), end)
 
 
@@ -181,7 +183,10 @@ def rereplication(
 ) -> None:
     end = Ending("rereplication", **ending)
     request = RereplicateRequest(
-        tuple(map(BookieId, bookies)), engine, force=force, settings=emptying_at(rate)
+        tuple(map(BookieId, bookies)),
+        engine,
+        force=force,
+        settings=EvacuationSettings.at_rate(rate),
     )
     _finish(rereplicate_cluster(metadata, request, say=end.say), end)
 

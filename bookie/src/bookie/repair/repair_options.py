@@ -42,10 +42,9 @@ _REPAIR: Final = (
     rate_option,
     click.option(
         "--checkpoint",
-        type=click.Path(file_okay=False),
-        metavar="DIR",
-        help="Remember here what was done, or in the metadata store (metadata): a repair that was "
-        "cut off goes on from there.",
+        metavar="metadata",
+        help="Remember in the metadata store what was done: a repair that was cut off goes on from "
+        "there. The name of a folder does the same; nothing is kept in it any more.",
     ),
     *_DIGESTS,
 )
@@ -91,5 +90,5 @@ def repair_request(
         engine,
         every_ledger=every_ledger,
         settings=RepairSettings(copy=CopySettings(bytes_per_second=rate), digests=digests),
-        checkpoint=checkpoint,
+        checkpoint=checkpoint is not None,
     )

@@ -1,19 +1,13 @@
-"""One whole piece of work on the cluster behind a URL: connect, choose, run, let go.
+"""One whole job on the cluster behind a URL: connect, choose an engine, run, let go."""
 
-Both doors come through here: `python -m bookie.repair` (the operator's jobs) and `bookie`.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from bookie.ids import BookieId, LedgerId
 from bookie.repair.engine.choice import INLINE, check_engine
 from bookie.repair.engine.opening import open_cluster
-from bookie.repair.jobs import audit_job as audit_steps
-from bookie.repair.jobs import drain_job as drain
-from bookie.repair.jobs import repair_job as steps
-from bookie.repair.jobs import rereplication_job as rereplicate
-from bookie.repair.jobs.audit_job import Checks
+from bookie.repair.jobs import audit_job, drain_job, repair_job, rereplication_job
+from bookie.repair.jobs.audit_job import AuditRequest, Checks
 from bookie.repair.jobs.drain_job import DrainRequest
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
@@ -24,16 +18,21 @@ from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.reports.printing import Say
 from bookie.repair.reports.result import Document, write_whole
-from bookie.repair.spark.spark_engine import spark_audit_for, spark_moves_for, spark_repair_for
+
+
+async def _run(
+    metadata_url: str, engine: str, job: Callable[[Cluster], Awaitable[Document]]
+) -> Document:
+    check_engine(engine)  # before anything is connected to
+    async with open_cluster(metadata_url) as cluster:
+        return await job(cluster) | {"metadata": metadata_url}
 
 
 async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say) -> Document:
     """One repair of the cluster behind this URL; the result object."""
-    check_engine(request.engine)  # before anything is connected to
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_repair_for(metadata_url, request.settings)
-        found = await steps.repair(cluster, request, spark=spark, say=say)
-    return found | {"metadata": metadata_url}
+    return await _run(
+        metadata_url, request.engine, lambda cluster: repair_job.repair(cluster, request, say=say)
+    )
 
 
 async def audit_cluster(
@@ -51,21 +50,14 @@ async def audit_cluster(
 
     `history`: a file, or the metadata store (`history.METADATA`).
     """
-    check_engine(engine)
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_audit_for(metadata_url)
-        found = await audit_steps.audit(
-            cluster,
-            ledger_ids=ledger_ids,
-            engine=engine,
-            settings=settings,
-            digests=digests,
-            checks=checks,
-            history=_keeper(cluster, history),
-            spark=spark,
-            say=say,
-        )
-    return found | {"metadata": metadata_url}
+    request = AuditRequest(
+        ledger_ids, engine, settings or AuditSettings(), digests, checks or Checks()
+    )
+
+    async def job(cluster: Cluster) -> Document:
+        return await audit_job.audit(cluster, request, history=_keeper(cluster, history), say=say)
+
+    return await _run(metadata_url, engine, job)
 
 
 def _keeper(cluster: Cluster, history: str | None) -> Keeper:
@@ -76,22 +68,20 @@ def _keeper(cluster: Cluster, history: str | None) -> Keeper:
 
 async def drain_cluster(metadata_url: str, request: DrainRequest, *, say: Say) -> Document:
     """One drain of a bookie of the cluster behind this URL; the result object."""
-    check_engine(request.engine)
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_moves_for(metadata_url)
-        found = await drain.drain(cluster, request, spark=spark, say=say)
-    return found | {"metadata": metadata_url}
+    return await _run(
+        metadata_url, request.engine, lambda cluster: drain_job.drain(cluster, request, say=say)
+    )
 
 
 async def rereplicate_cluster(
     metadata_url: str, request: RereplicateRequest, *, say: Say
 ) -> Document:
     """One re-replication of the cluster behind this URL; the result object."""
-    check_engine(request.engine)
-    async with open_cluster(metadata_url) as cluster:
-        spark = spark_moves_for(metadata_url)
-        found = await rereplicate.rereplicate(cluster, request, spark=spark, say=say)
-    return found | {"metadata": metadata_url}
+    return await _run(
+        metadata_url,
+        request.engine,
+        lambda cluster: rereplication_job.rereplicate(cluster, request, say=say),
+    )
 
 
 async def cancel_drain(metadata_url: str, bookie_id: BookieId) -> DrainAnswer:

@@ -11,11 +11,12 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.engine.engine import EmptyingSettings
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
-from bookie.repair.mend.ledger_move import Handover, LedgerMover, MoveOutcome
+from bookie.repair.jobs.evacuation import EvacuationSettings
+from bookie.repair.mend.ledger_move import Handover, LedgerMover
 from bookie.repair.mend.losses import LOSS_REASON
+from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.printing import Say, say_nothing
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
@@ -39,7 +40,7 @@ class DrainLab(RepairLab):
     async def drain(
         self, number: int = 0, *, begin: bool = True, say: Say = say_nothing, **options: Any
     ) -> dict[str, Any]:
-        settings = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
+        settings = EvacuationSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
         request = DrainRequest(self.ids[number], begin=begin, settings=settings, **options)
         return await drain(self.cluster, request, say=say)
 
@@ -50,7 +51,7 @@ class DrainLab(RepairLab):
     async def audit_without(self, number: int) -> dict[str, Any]:
         """What is there once the bookie is gone for good."""
         self.fleet[number].down = True
-        return await audit(self.cluster, settings=AUDIT)
+        return await audit(self.cluster, AuditRequest(settings=AUDIT))
 
     async def read_all(self, ledger_id: LedgerId) -> list[bytes]:
         client = FleetClient(self.store, self.fleet)
@@ -548,6 +549,6 @@ async def test_a7_metadata_that_cannot_be_read_any_more_is_not_taken_for_a_delet
 ) -> None:
     ledger = await lab.ledger(entries=10, last=9)
     lab.garble(ledger.ledger_id)
-    outcome = MoveOutcome(ledger.ledger_id)
+    outcome = Outcome(ledger.ledger_id)
     await LedgerMover(lab.cluster, Handover(lab.ids[0], lab.ids[1:]), SETTINGS).move([outcome])
     assert (outcome.reason, outcome.state_before) == ("MetadataUnreadable", "")

@@ -10,7 +10,7 @@ from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import Cookie
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.mend.accept_loss import accept_loss
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -28,7 +28,7 @@ async def run(lab: RepairLab, *numbers: int, **options: Any) -> dict[str, Any]:
 
 
 async def look(lab: RepairLab) -> dict[str, Any]:
-    return await audit(lab.cluster, settings=AUDIT)
+    return await audit(lab.cluster, AuditRequest(settings=AUDIT))
 
 
 async def marks(lab: RepairLab, number: int) -> int:

@@ -9,8 +9,8 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerState
-from bookie.repair.engine.engine import EmptyingSettings
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
+from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.mend.losses import LOSS_REASON
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -37,13 +37,13 @@ class LostLab(RepairLab):
         return [mark.ledger_id async for mark in self.store.underreplication.marks()]
 
     async def run(self, *numbers: int, **options: Any) -> dict[str, Any]:
-        settings = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
+        settings = EvacuationSettings(grace_s=0.0, ledgers_per_batch=3, repair=SETTINGS)
         bookies = tuple(self.ids[number] for number in numbers)
         request = RereplicateRequest(bookies, settings=settings, **options)
         return await rereplicate(self.cluster, request, say=lambda _line: None)
 
     async def audit(self) -> dict[str, Any]:
-        return await audit(self.cluster, settings=AUDIT)
+        return await audit(self.cluster, AuditRequest(settings=AUDIT))
 
 
 @pytest.fixture

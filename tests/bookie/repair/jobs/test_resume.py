@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -10,23 +11,22 @@ from bookie.errors import UnavailableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.repair.engine.engine import EngineRun
+from bookie.repair.engine.engine import InProcess
 from bookie.repair.jobs import resume as module
-from bookie.repair.jobs.checkpoint import AGE_MAX_S, METADATA
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.jobs.resume import (
+    AGE_MAX_S,
     BLOCK_LEDGERS,
     EVERY_S,
     VALUE_BYTES_MAX,
     Block,
-    StoredCheckpoint,
+    Checkpoint,
     digest_of,
 )
 from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.mend.ledger_repair import LedgerRepair
-from bookie.repair.mend.outcome import Done, LedgerOutcome, LedgerTask
+from bookie.repair.mend.ledger_repair import RepairSettings
+from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
 from bookie.repair.reports.printing import Say, say_nothing
 from bookie.wire.native import Op
 from repair_lab import SETTINGS, RepairLab
@@ -34,7 +34,7 @@ from virtual_time import in_virtual_time
 
 LEDGERS, DONE = 6, 4
 DEEP = replace(SETTINGS, digests=DigestSettings())
-REQUEST = RepairRequest(engine="spark-local", every_ledger=True, settings=DEEP, checkpoint=METADATA)
+REQUEST = RepairRequest(engine="inline", every_ledger=True, settings=DEEP, checkpoint=True)
 NAME = "repair/checkpoint-deep"
 OURS = "ours"
 
@@ -52,20 +52,30 @@ async def lab() -> RepairLab:
 
 
 async def run(lab: RepairLab, *, say: Say = say_nothing) -> dict[str, Any]:
-    return await repair(lab.cluster, replace(REQUEST, engine="inline"), say=say)
+    return await repair(lab.cluster, REQUEST, say=say)
 
 
-async def cut_off(lab: RepairLab, *, done: int = DONE) -> None:
-    """A run whose process dies when so many ledgers are done."""
+@dataclass(slots=True)
+class CutOff(InProcess):
+    """An engine whose process dies when so many ledgers are done."""
 
-    async def engine(
-        _name: str, tasks: Sequence[LedgerTask], _same: SameCluster, _say: Say, told: Done
-    ) -> EngineRun:
-        await LedgerRepair(lab.cluster, DEEP, told).repair(tasks[:done])
+    ledgers: int = 0
+
+    async def repair(
+        self, tasks: Sequence[LedgerTask], settings: RepairSettings, done: Done
+    ) -> Sequence[Outcome]:
+        await InProcess.repair(self, tasks[: self.ledgers], settings, done)
         raise Killed
 
+
+async def cut_off(lab: RepairLab, *, done: int = DONE, request: RepairRequest = REQUEST) -> None:
+    """A run whose process dies when so many ledgers are done."""
     with pytest.raises(Killed):
-        await repair(lab.cluster, REQUEST, spark=engine)
+        await repair(
+            lab.cluster,
+            request,
+            engines=lambda _choice, cluster, *_: nullcontext(CutOff(cluster, ledgers=done)),
+        )
     lab.fleet.calls.clear()
 
 
@@ -122,7 +132,7 @@ async def test_a_second_cut_loses_nothing_of_the_first(lab: RepairLab) -> None:
 
 async def test_a_shallow_repair_has_another_one(lab: RepairLab) -> None:
     await cut_off(lab)
-    shallow = replace(REQUEST, engine="inline", settings=SETTINGS)
+    shallow = replace(REQUEST, settings=SETTINGS)
     assert (await repair(lab.cluster, shallow))["ledgers"]["done_before"] == 0
     assert await lab.store.read_value(NAME) is not None
 
@@ -142,22 +152,68 @@ async def test_garbage_in_its_place_is_left_unread_with_a_word(lab: RepairLab) -
     assert any(f"the checkpoint {NAME} is none" in line for line in said)
 
 
+SHALLOW = RepairRequest(engine="inline", settings=SETTINGS, checkpoint=True)
+"""Of a bookie that lost its disk."""
+
+
+@pytest.fixture
+async def wiped(lab: RepairLab) -> RepairLab:
+    await lab.crash(1, wipe=True)
+    return lab
+
+
+def is_whole(lab: RepairLab) -> bool:
+    return all(lab.held(1, ledger_id) == list(range(10)) for ledger_id in lab.fleet[1].ledgers)
+
+
+async def test_a_repair_that_was_cut_off_goes_on_and_ends_the_same(wiped: RepairLab) -> None:
+    await cut_off(wiped, request=SHALLOW)
+    result = await repair(wiped.cluster, SHALLOW)
+    assert (result["ledgers"]["done_before"], result["ledgers"]["considered"]) == (DONE, 2)
+    assert result["exit_code"] == 0 and result["ledgers"]["cleared"] == LEDGERS
+    assert is_whole(wiped) and result["audit_after"]["ok"] == 10 * LEDGERS
+
+
+async def test_what_was_copied_before_the_end_is_flushed_by_the_next_run(wiped: RepairLab) -> None:
+    await cut_off(wiped, done=LEDGERS, request=SHALLOW)
+    wiped.fleet[1].clear(next(iter(wiped.fleet[1].ledgers)))
+    await repair(wiped.cluster, SHALLOW)
+    assert ("flush", wiped.ids[1]) in wiped.control.asked
+    await wiped.crash(1)
+    assert is_whole(wiped), "nothing of it was in memory only"
+
+
+async def test_a_bookie_that_lost_its_disk_since_is_filled_again(wiped: RepairLab) -> None:
+    await cut_off(wiped, done=LEDGERS, request=SHALLOW)
+    await wiped.crash(1, wipe=True)
+    result = await repair(wiped.cluster, SHALLOW)
+    assert result["ledgers"]["done_before"] == 0
+    assert is_whole(wiped) and (result["exit_code"], result["audit_after"]["missing"]) == (0, 0)
+
+
+async def test_indexes_that_agreed_do_not_stand_for_copies_that_were_read(
+    wiped: RepairLab,
+) -> None:
+    await cut_off(wiped, done=LEDGERS, request=SHALLOW)
+    assert (await run(wiped))["ledgers"]["done_before"] == 0
+
+
 # The checkpoint alone
 
 
 def checkpoint(
     store: MemoryStore, wanted: Sequence[LedgerId], *, instance_id: str = OURS, at: float = 0.0
-) -> StoredCheckpoint:
-    made = StoredCheckpoint(store, instance_id, digests=True, say=say_nothing, clock=lambda: at)
+) -> Checkpoint:
+    made = Checkpoint(store, instance_id, digests=True, say=say_nothing, clock=lambda: at)
     made._wanted = wanted
     return made
 
 
-def outcome(ledger_id: int, **facts: Any) -> LedgerOutcome:
-    return LedgerOutcome(ledger_id, "CLOSED", **({"version": 3} | facts))
+def outcome(ledger_id: int, **facts: Any) -> Outcome:
+    return Outcome(ledger_id, "CLOSED", **({"version": 3} | facts))
 
 
-async def put(store: Any, made: StoredCheckpoint, *ledger_ids: int) -> None:
+async def put(store: Any, made: Checkpoint, *ledger_ids: int) -> None:
     made.add([outcome(i) for i in ledger_ids])
     await store.write_value(made.name, made.encoded(), version=None)
 
@@ -173,7 +229,7 @@ async def claimed(store: MemoryStore, wanted: Sequence[LedgerId], *, at: float =
     return {i for group in groups for i in later.same(group, dict.fromkeys(group, 3))}
 
 
-async def store_with(made: Sequence[LedgerOutcome], wanted: Sequence[LedgerId]) -> MemoryStore:
+async def store_with(made: Sequence[Outcome], wanted: Sequence[LedgerId]) -> MemoryStore:
     store = MemoryStore()
     await store.initialise()
     one = checkpoint(store, wanted)

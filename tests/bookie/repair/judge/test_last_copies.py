@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId, LedgerId
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.judge.last_copies import (
     GROUPS_MAX,
@@ -27,7 +27,7 @@ async def lab() -> RepairLab:
 
 async def look(lab: RepairLab, ack_quorum: int = 2, **checks: Any) -> dict[str, Any]:
     made = Checks(ack_quorum=ack_quorum, **checks)
-    document = await audit(lab.cluster, settings=AUDIT, checks=made)
+    document = await audit(lab.cluster, AuditRequest(settings=AUDIT, checks=made))
     found: dict[str, Any] = document["last_copies"]
     return found
 
@@ -111,7 +111,7 @@ async def test_striped_entries_are_told_by_their_own_holders(lab: RepairLab) -> 
 
 async def test_a_young_mark_excuses_no_last_copy(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=1, last=0)
-    now_ms = (await audit(lab.cluster, settings=AUDIT))["started_at_ms"]
+    now_ms = (await audit(lab.cluster, AuditRequest(settings=AUDIT)))["started_at_ms"]
     for number in (1, 2):
         lab.fleet[number].lose(ledger.ledger_id, [0])
     await lab.store.underreplication.mark(ledger.ledger_id, [lab.ids[1]], now_ms=now_ms)

@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.judge.quorums import (
     LEDGERS_NAMED,
     all_quorums,
     quorum_of,
-    quorums_of_rows,
-    rows_of_quorums,
 )
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.look.survey import BulkAudit
+from bookie.repair.look.survey import BulkAudit, total_of
 from repair_lab import AUDIT, RepairLab
 
 
@@ -23,7 +21,7 @@ async def lab() -> RepairLab:
 
 async def look(lab: RepairLab, ack_quorum: int | None, **more: Any) -> dict[str, Any]:
     checks = Checks(ack_quorum=ack_quorum)
-    return await audit(lab.cluster, settings=AUDIT, checks=checks, **more)
+    return await audit(lab.cluster, AuditRequest(settings=AUDIT, checks=checks, **more))
 
 
 @pytest.mark.parametrize("digests", [None, DigestSettings()])
@@ -73,5 +71,4 @@ async def test_they_are_counted_and_the_first_named_over_any_batches(lab: Repair
     [(shape, found)] = whole.items()
     assert (shape.copies, found.count) == (1, LEDGERS_NAMED + 3)
     assert list(found.first) == [one.ledger_id for one in ledgers[:LEDGERS_NAMED]]
-    assert quorums_of_rows(rows_of_quorums(whole)) == whole
-    assert (BulkAudit(quorums=whole) + BulkAudit()).quorums == whole
+    assert total_of([BulkAudit(quorums=whole), BulkAudit()]).quorums == whole

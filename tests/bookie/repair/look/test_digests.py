@@ -11,7 +11,7 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestReader, DigestSettings
 from bookie.wire.native import ReadReply, ReadRequest
@@ -27,7 +27,7 @@ async def lab() -> RepairLab:
 
 
 async def deep_audit(lab: RepairLab, digests: DigestSettings | None = DEEP) -> dict[str, Any]:
-    return await audit(lab.cluster, engine="inline", settings=AUDIT, digests=digests)
+    return await audit(lab.cluster, AuditRequest(engine="inline", settings=AUDIT, digests=digests))
 
 
 def corrupt_of(document: Mapping[str, Any]) -> dict[tuple[int, str], list[list[int]]]:
@@ -133,7 +133,7 @@ class Between:
 async def audit_while(lab: RepairLab, act: Any) -> dict[str, Any]:
     peers: Any = Between(lab, act)
     cluster = replace(lab.cluster, peers=peers)
-    return await audit(cluster, engine="inline", settings=AUDIT, digests=DEEP)
+    return await audit(cluster, AuditRequest(engine="inline", settings=AUDIT, digests=DEEP))
 
 
 async def test_a_ledger_deleted_while_it_is_read_is_no_finding(lab: RepairLab) -> None:

@@ -15,9 +15,9 @@ from bookie.protocol.placement import Racks
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.look.entries import EntryTables
-from bookie.repair.look.survey import BulkAudit, Scope, tallied
+from bookie.repair.look.survey import BulkAudit, Scope, tallied, total_of
+from bookie.repair.spark.engine import survey_in
 from bookie.repair.spark.sources import EntriesSource, options_of
-from bookie.repair.spark.spark_audit import audit_ledgers
 from deep_cases import DeepCases, DeepCaseSource, deep_case, expected
 from pyspark.cloudpickle import register_pickle_by_value
 
@@ -33,10 +33,11 @@ def wanted() -> Any:
 
 async def test_what_was_read_is_judged_as_plain_sets_are(wanted: BulkAudit) -> None:
     cases: Any = DeepCases(CASES)
-    tables, found = EntryTables(Cluster(cases, cases, cases), DigestSettings()), BulkAudit()
+    tables, parts = EntryTables(Cluster(cases, cases, cases), DigestSettings()), list[BulkAudit]()
     for start in range(0, CASES, 100):
         ledgers, answers, _reads = await tables.read([*map(LedgerId, range(start, start + 100))])
-        found += tallied(ledgers, answers, Racks(RACKS))
+        parts.append(tallied(ledgers, answers, Racks(RACKS)))
+    found = total_of(parts)
     assert found == wanted and wanted.counts.ledgers > CASES // 5 < len(wanted.doubtful)
 
 
@@ -50,8 +51,9 @@ def session(spark: Any) -> Any:
 @pytest.mark.process
 def test_spark_reads_and_comes_to_the_same(session: Any, wanted: BulkAudit) -> None:
     looked = list[int]()
-    found = audit_ledgers(session, str(CASES), DEEP, DeepCaseSource, looked.append)
-    assert replace(found, spark_app_id=None, executors=(), bytes_read=0) == wanted
+    ran = survey_in(session, str(CASES), DEEP, DeepCaseSource, looked.append)
+    found = total_of(ran.results)
+    assert replace(found, bytes_read=0) == wanted
     assert found.bytes_read > 100 * CASES
     assert looked == sorted(looked) and (looked[0], looked[-1]) == (0, CASES)
 

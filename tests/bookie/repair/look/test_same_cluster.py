@@ -8,7 +8,7 @@ from bookie.errors import InconsistentError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Cookie
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
@@ -38,7 +38,7 @@ async def test_a_bookie_of_another_cluster_is_named(lab: RepairLab) -> None:
     await SameCluster.look(lab.store)
     await lab.store.create_cookie(replace(ours, bookie_id=lab.ids[1], instance_id="other"))
     with pytest.raises(InconsistentError, match=f"{instance_id}.*{lab.ids[1]} to other"):
-        await audit(lab.cluster, settings=AUDIT)
+        await audit(lab.cluster, AuditRequest(settings=AUDIT))
 
 
 @pytest.mark.parametrize("work", CHANGES)
@@ -62,7 +62,7 @@ async def test_s38_a_run_begins_with_every_ledger_that_a_lagging_follower_does_n
     lagging = FaultyStore(lab.store)
     await lagging.freeze_ledgers()
     await lab.ledger(entries=2, last=1)
-    found = await audit(replace(lab.cluster, store=lagging), settings=AUDIT)
+    found = await audit(replace(lab.cluster, store=lagging), AuditRequest(settings=AUDIT))
     assert found["audit"]["ledgers"] == 1
 
 
@@ -85,4 +85,4 @@ async def test_a_cluster_that_was_made_anew_meanwhile_is_refused(lab: RepairLab)
 
     lab.control.answers = made_anew  # type: ignore[method-assign, assignment]
     with pytest.raises(InconsistentError, match="this is new"):
-        await audit(lab.cluster, settings=AUDIT)
+        await audit(lab.cluster, AuditRequest(settings=AUDIT))

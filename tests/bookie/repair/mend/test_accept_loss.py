@@ -7,7 +7,7 @@ from bookie.errors import BadRequestError, UndecidableError
 from bookie.ids import EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.mend.accept_loss import LossDecision, accept_loss
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -46,7 +46,7 @@ async def test_the_decision_stays_visible(lab: RepairLab) -> None:
     await accept(lab, ledger)
     record = (await lab.metadata(ledger.ledger_id)).custom[ACCEPTED_LOSS_KEY]
     assert json.loads(record)["by"] == "jo"
-    found = await audit(lab.cluster, settings=AUDIT)
+    found = await audit(lab.cluster, AuditRequest(settings=AUDIT))
     assert found["accepted_losses"][0]["ledger_id"] == ledger.ledger_id
 
 

@@ -1,9 +1,9 @@
 """What an audit says while it looks."""
 
 import pytest
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.reports.audit_progress import Looking
+from bookie.repair.reports.audit_progress import AuditProgress
 from bookie.repair.reports.printing import ProgressLine
 from repair_lab import AUDIT, RepairLab
 
@@ -19,7 +19,7 @@ class Clock:
 def lines(total: int | None, *steps: tuple[float, int], again: bool = False) -> list[str]:
     """Said when so many ledgers were looked at, at these times."""
     clock, said = Clock(), list[str]()
-    looking = Looking(said.append, total, again=again, clock=clock)
+    looking = AuditProgress(said.append, total, again=again, clock=clock)
     for now, ledgers in steps:
         clock.now = now
         looking.reached(ledgers)
@@ -55,6 +55,8 @@ async def test_an_audit_whose_ledgers_were_counted_says_how_far_it_is(
     lab, said = await RepairLab().start(), list[str]()
     for _ in range(3):
         await lab.ledger(entries=2, last=1)
-    await audit(lab.cluster, engine="auto", settings=AUDIT, digests=digests, say=said.append)
+    await audit(
+        lab.cluster, AuditRequest(engine="auto", settings=AUDIT, digests=digests), say=said.append
+    )
     (line,) = [line for line in said if isinstance(line, ProgressLine)]
     assert line == "3 of 3 ledgers looked at, 0 s left"

@@ -3,8 +3,8 @@
 import io
 from pathlib import Path
 
-from bookie.repair.mend.outcome import LedgerOutcome
-from bookie.repair.reports.ledger_progress import Follower, Progress
+from bookie.repair.mend.outcome import Outcome
+from bookie.repair.reports.ledger_progress import LedgerProgress, Progress
 from bookie.repair.reports.printing import Printer, ProgressFile, ProgressLine
 
 
@@ -21,8 +21,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def done(count: int, *, size: int = 0) -> list[LedgerOutcome]:
-    return [LedgerOutcome(i, "CLOSED", entries_copied=3, bytes_copied=size) for i in range(count)]
+def done(count: int, *, size: int = 0) -> list[Outcome]:
+    return [Outcome(i, "CLOSED", entries_copied=3, bytes_copied=size) for i in range(count)]
 
 
 def test_a_line_has_counts_rate_and_time_left() -> None:
@@ -41,7 +41,7 @@ def test_before_anything_is_done_nobody_knows_how_long() -> None:
 
 def test_a_follower_says_little_and_always_the_end() -> None:
     clock, said = Clock(), list[str]()
-    follower = Follower(10, said.append, clock=clock)
+    follower = LedgerProgress(10, said.append, clock=clock)
     for _ in range(10):
         clock.now += 0.1
         follower.count(done(1))
@@ -50,7 +50,7 @@ def test_a_follower_says_little_and_always_the_end() -> None:
 
 def test_what_was_found_later_is_expected_too() -> None:
     said = list[str]()
-    follower = Follower(2, said.append, clock=Clock())
+    follower = LedgerProgress(2, said.append, clock=Clock())
     follower.expect(1)
     follower.count(done(3))
     assert said[-1].startswith("3 of 3 ledgers") and follower.json()["of"] == 3

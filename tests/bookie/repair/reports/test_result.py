@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.repair.engine.choice import SPARK_LEDGERS_MIN, choose_engine
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.judge.counts import AuditCounts
-from bookie.repair.mend.outcome import LedgerOutcome
 from bookie.repair.reports.page import page
 from bookie.repair.reports.result import exit_code, ranges_json, write_result
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -26,7 +25,10 @@ async def results() -> list[dict[str, Any]]:
     lab.write(await lab.ledger(entries=5), [5], on=(0, 1))
     await lab.crash(0, 1)
     request = RepairRequest(engine="inline", settings=SETTINGS)
-    return [await repair(lab.cluster, request), await audit(lab.cluster, settings=AUDIT)]
+    return [
+        await repair(lab.cluster, request),
+        await audit(lab.cluster, AuditRequest(settings=AUDIT)),
+    ]
 
 
 async def test_every_field_is_documented() -> None:
@@ -74,13 +76,6 @@ def test_exit_code_tells_damage_from_ignorance(
     counts: AuditCounts, blocked: int, code: int
 ) -> None:
     assert exit_code(counts, blocked=blocked) == code
-
-
-def test_an_outcome_survives_its_row() -> None:
-    outcome = LedgerOutcome(
-        7, "OPEN", recovered=True, waiting_for=("b1",), touched=("b2",), before=AuditCounts(1, 2, 2)
-    )
-    assert LedgerOutcome.from_row(outcome.row()) == outcome
 
 
 def test_small_clusters_are_repaired_in_process() -> None:

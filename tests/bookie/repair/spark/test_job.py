@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,13 +13,14 @@ from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.layout import ledger_path
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
-from bookie.repair.engine.engine import EngineRun
-from bookie.repair.jobs.audit_job import Checks, audit
+from bookie.repair.engine.choice import EngineChoice
+from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
+from bookie.repair.jobs.job import open_engine
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.look.survey import Scope
-from bookie.repair.spark.job import SparkJobs
+from bookie.repair.spark.engine import SparkEngine
 from bookie.repair.spark.sources import AvailabilitySource, LedgersSource
 from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
@@ -48,13 +50,15 @@ async def story(url: str, engine: str, spark: Any) -> tuple[Document, Document, 
     """Damage, audit, repair, audit."""
     async with served(url) as (lab, cluster):
         await damage(lab)
-        jobs = SparkJobs(url, SETTINGS, session=spark)
+        engines = partial(open_engine, session=spark)
         racks = Checks(racks=dict.fromkeys(lab.ids[:3], "/a") | {lab.ids[3]: "/b"})
-        before = await audit(cluster, engine=engine, settings=AUDIT, checks=racks, spark=jobs.audit)
+        before = await audit(
+            cluster, AuditRequest(engine=engine, settings=AUDIT, checks=racks), engines=engines
+        )
         assert before["misplaced"] and before["copies"]
         request = RepairRequest(engine=engine, settings=SETTINGS)
-        repaired = await repair(cluster, request, spark=jobs.repair)
-        after = await audit(cluster, engine=engine, settings=AUDIT, spark=jobs.audit)
+        repaired = await repair(cluster, request, engines=engines)
+        after = await audit(cluster, AuditRequest(engine=engine, settings=AUDIT), engines=engines)
         return before, repaired, after
 
 
@@ -84,9 +88,9 @@ async def deep_story(url: str, engine: str, spark: Any) -> Document:
         lab.fleet[0].lose(striped.ledger_id, [EntryId(4)])
         await lab.ledger((0, (0, 1, 3)), entries=4, last=4)
         lab.fleet[3].down = True
-        jobs, digests = SparkJobs(url, session=spark), DigestSettings()
+        engines, digests = partial(open_engine, session=spark), DigestSettings()
         return await audit(
-            cluster, engine=engine, settings=AUDIT, digests=digests, spark=jobs.audit
+            cluster, AuditRequest(engine=engine, settings=AUDIT, digests=digests), engines=engines
         )
 
 
@@ -101,10 +105,10 @@ async def test_a_deep_audit_finds_the_same_on_both_engines(urls: list[str], spar
 
 async def test_an_empty_cluster_is_clean_in_spark_too(zookeeper_url: str, spark: Any) -> None:
     async with served(zookeeper_url) as (_lab, cluster):
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-        found = await audit(cluster, engine="spark-local", spark=jobs.audit)
+        engines = partial(open_engine, session=spark)
+        found = await audit(cluster, AuditRequest(engine="spark-local"), engines=engines)
         request = RepairRequest(engine="spark-local", settings=SETTINGS)
-        repaired = await repair(cluster, request, spark=jobs.repair)
+        repaired = await repair(cluster, request, engines=engines)
     assert found["audit"]["ledgers"] == repaired["ledgers"]["considered"] == 0
 
 
@@ -162,9 +166,9 @@ async def test_a7_metadata_that_cannot_be_read_is_a_finding_whatever_the_engine(
         ledger, _other = [await lab.ledger(entries=1, last=0) for _ in range(2)]
         node = ledger_path(ledger.ledger_id)
         await asyncio.to_thread(write_node, zookeeper_url, node, b"garbage")
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
+        engines = partial(open_engine, session=spark)
         found = await audit(
-            cluster, engine=engine, digests=digests, settings=AUDIT, spark=jobs.audit
+            cluster, AuditRequest(engine=engine, digests=digests, settings=AUDIT), engines=engines
         )
     (unreadable,) = found["unreadable_ledgers"]
     assert unreadable["ledger_id"] == ledger.ledger_id
@@ -180,11 +184,19 @@ async def test_a7_a_repair_passes_by_metadata_that_cannot_be_read_whatever_the_e
         ledger, _other = [await lab.ledger(entries=1, last=0) for _ in range(2)]
         node = ledger_path(ledger.ledger_id)
         await asyncio.to_thread(write_node, zookeeper_url, node, b"garbage")
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-        result = await repair(cluster, RepairRequest(engine=engine), spark=jobs.repair)
+        engines = partial(open_engine, session=spark)
+        result = await repair(cluster, RepairRequest(engine=engine), engines=engines)
     (blocked,) = result["blocked"]
     assert (blocked["ledger_id"], blocked["reason"]) == (ledger.ledger_id, "MetadataUnreadable")
     assert result["audit_after"]["ok"] == 1
+
+
+class MadeAnew(SparkEngine):
+    """The address leads elsewhere once tasks begin."""
+
+    async def repair(self, *asked: Any) -> Any:
+        await asyncio.to_thread(write_node, self._cluster.metadata_url, "INSTANCEID", b"new")
+        return await super().repair(*asked)
 
 
 async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_nothing(
@@ -193,17 +205,12 @@ async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_not
     async with served(zookeeper_url) as (lab, cluster):
         await damage(lab)
         same = await SameCluster.look(lab.store)
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
-
-        async def made_anew(*asked: Any) -> EngineRun:
-            """The address leads elsewhere once tasks begin."""
-            await asyncio.to_thread(write_node, zookeeper_url, "INSTANCEID", b"new")
-            return await jobs.repair(*asked)
+        engines = partial(MadeAnew, session=spark)
 
         held = [lab.fleet[number].ledgers for number in range(4)]
         before = [{i: set(ledger.entries) for i, ledger in of_one.items()} for of_one in held]
         with pytest.raises(InconsistentError, match=f"began on .*{same.instance_id}; this is new"):
-            await repair(cluster, RepairRequest(engine="spark-local"), spark=made_anew)
+            await repair(cluster, RepairRequest(engine="spark-local"), engines=engines)
         after = [{i: set(ledger.entries) for i, ledger in of_one.items()} for of_one in held]
     assert after == before and before[1] != before[0]
 
@@ -212,9 +219,11 @@ async def test_a_repair_task_that_gets_to_another_cluster_refuses_and_writes_not
 async def test_a_task_that_gets_to_another_cluster_refuses(
     zookeeper_url: str, spark: Any, digests: DigestSettings | None
 ) -> None:
-    async with served(zookeeper_url) as (lab, _cluster):
+    async with served(zookeeper_url) as (lab, cluster):
         await lab.ledger(entries=1, last=0)
-        jobs = SparkJobs(zookeeper_url, SETTINGS, session=spark)
         scope = Scope(instance_id="cluster-of-before", digests=digests)
         with pytest.raises(InconsistentError, match=r"^the work began on the cluster cluster-of-b"):
-            await jobs.audit("spark-local", scope, print)
+            same = await SameCluster.look(cluster.store)
+            choice = EngineChoice("spark-local", "asked for")
+            engine = SparkEngine(choice, cluster, same, print, session=spark)
+            await engine.survey(scope, lambda _looked_at: None)

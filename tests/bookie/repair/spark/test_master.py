@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import SettingsError
 from bookie.ids import LedgerId
-from bookie.repair.mend.outcome import LedgerOutcome, LedgerTask
+from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.spark.master import MASTER_VARIABLE, local_master, writable_home
 from bookie.repair.spark.tasks import followed, parts_of
 
@@ -40,29 +40,29 @@ def test_executors_do_not_work_in_the_folder_of_packages(tmp_path: Path) -> None
     assert sorted(path.name for path in home.iterdir()) == ["bin", "jars"]
 
 
-class Told:
-    """Stands where Spark brings what tasks have done."""
+class Made:
+    """Stands where Spark brings what tasks have made."""
 
     def __init__(self) -> None:
-        self.value: list[LedgerOutcome] = []
+        self.value: list[Outcome] = []
 
 
 def test_what_tasks_have_done_is_handed_on_once_each() -> None:
-    told, done = Told(), list[LedgerOutcome]()
-    with followed(told, done.extend):
-        told.value.append(LedgerOutcome(1, "CLOSED"))
-    assert done == told.value
+    made, done = Made(), list[Outcome]()
+    with followed(made, done.extend):
+        made.value.append(Outcome(1, "CLOSED"))
+    assert done == made.value
 
 
 def test_a_checkpoint_that_cannot_be_written_ends_the_job_with_its_error() -> None:
-    told, called = Told(), threading.Event()
+    made, called = Made(), threading.Event()
 
-    def fail(_outcomes: Sequence[LedgerOutcome]) -> None:
+    def fail(_outcomes: Sequence[Outcome]) -> None:
         called.set()
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), followed(told, fail):
-        told.value.append(LedgerOutcome(1, "CLOSED"))
+    with pytest.raises(OSError, match="no space"), followed(made, fail):
+        made.value.append(Outcome(1, "CLOSED"))
         assert called.wait(30)
 
 

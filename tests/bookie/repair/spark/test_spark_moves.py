@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import psutil
@@ -12,22 +13,25 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
-from bookie.repair.engine.engine import EmptyingSettings
-from bookie.repair.engine.move_engines import MoveWork
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.engine.choice import EngineChoice
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
+from bookie.repair.jobs.evacuation import EvacuationSettings
+from bookie.repair.jobs.job import open_engine
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.mend.ledger_move import Handover, MoveOutcome
+from bookie.repair.mend.ledger_move import Handover
+from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.printing import say_nothing
-from bookie.repair.spark.job import SparkJobs
-from bookie.repair.spark.spark_rounds import moves_of, was_moved
+from bookie.repair.spark.engine import SparkEngine, was_moved
 from repair_lab import AUDIT, SETTINGS, RepairLab
 from served_lab import Document, served, stable
 
 BOOKIES = 5
-EMPTYING = EmptyingSettings(grace_s=0.0, ledgers_per_batch=3, ledgers_per_round=4, repair=SETTINGS)
+EMPTYING = EvacuationSettings(
+    grace_s=0.0, ledgers_per_batch=3, ledgers_per_round=4, repair=SETTINGS
+)
 ENGINES = pytest.mark.parametrize("engine", ["inline", "spark-local"])
 
 
@@ -39,10 +43,10 @@ def urls(zookeeper_server: EmbeddedZooKeeper, zookeeper_roots: Iterator[str]) ->
 class Moving:
     """One served lab whose bookie 0 is to go, by this engine."""
 
-    def __init__(self, lab: RepairLab, cluster: Cluster, url: str, engine: str, spark: Any) -> None:
+    def __init__(self, lab: RepairLab, cluster: Cluster, engine: str, spark: Any) -> None:
         self.lab, self.cluster, self.engine = lab, cluster, engine
         self.leaving = lab.ids[0]
-        self.spark = moves_of(SparkJobs(url, session=spark))
+        self.engines = partial(open_engine, session=spark)
 
     async def ledgers(self, count: int) -> list[LedgerId]:
         made = [await self.lab.ledger(entries=20, last=19) for _ in range(count)]
@@ -68,31 +72,31 @@ class Moving:
 
     async def rereplicate(self) -> Document:
         request = RereplicateRequest((self.leaving,), self.engine, settings=EMPTYING)
-        return await rereplicate(self.cluster, request, spark=self.spark, say=say_nothing)
+        return await rereplicate(self.cluster, request, engines=self.engines, say=say_nothing)
 
     async def drain(self) -> Document:
         request = DrainRequest(self.leaving, self.engine, begin=True, settings=EMPTYING)
-        return await drain(self.cluster, request, spark=self.spark, say=say_nothing)
+        return await drain(self.cluster, request, engines=self.engines, say=say_nothing)
 
 
 async def lost_story(url: str, engine: str, spark: Any) -> tuple[Document, Document]:
     """A bookie is gone for good, two of its ledgers are marked, and one of others that lacks."""
     async with served(url, bookies=BOOKIES) as (lab, cluster):
-        moving = Moving(lab, cluster, url, engine, spark)
+        moving = Moving(lab, cluster, engine, spark)
         await moving.damage()
         other = await lab.ledger((0, (1, 2, 3)), entries=10, last=9)
         lab.fleet[1].lose(other.ledger_id, range(5))
         await moving.lose()
         for ledger_id, number in ((0, 0), (1, 0), (other.ledger_id, 1)):
             await moving.mark(LedgerId(ledger_id), number)
-        return await moving.rereplicate(), await audit(cluster, settings=AUDIT)
+        return await moving.rereplicate(), await audit(cluster, AuditRequest(settings=AUDIT))
 
 
 async def drained_story(url: str, engine: str, spark: Any) -> tuple[Document, Document]:
     async with served(url, bookies=BOOKIES) as (lab, cluster):
-        moving = Moving(lab, cluster, url, engine, spark)
+        moving = Moving(lab, cluster, engine, spark)
         await moving.damage()
-        return await moving.drain(), await audit(cluster, settings=AUDIT)
+        return await moving.drain(), await audit(cluster, AuditRequest(settings=AUDIT))
 
 
 @pytest.mark.process
@@ -124,7 +128,7 @@ async def test_spark_drains_as_the_process_does(urls: list[str], spark: Any) -> 
 @ENGINES
 async def test_no_round_begins_after_a_refusal(zookeeper_url: str, engine: str, spark: Any) -> None:
     async with served(zookeeper_url, bookies=BOOKIES) as (lab, cluster):
-        moving = Moving(lab, cluster, zookeeper_url, engine, spark)
+        moving = Moving(lab, cluster, engine, spark)
         await moving.ledgers(9)
         await moving.lose()
         flush = lab.control.flush
@@ -146,7 +150,7 @@ async def test_the_drivers_locks_are_held_while_tasks_move_and_given_back(
     zookeeper_url: str, spark: Any
 ) -> None:
     async with served(zookeeper_url, bookies=BOOKIES) as (lab, cluster):
-        moving = Moving(lab, cluster, zookeeper_url, "spark-local", spark)
+        moving = Moving(lab, cluster, "spark-local", spark)
         (ledger_id,) = await moving.ledgers(1)
         await moving.lose()
         other, flush, taken = await open_store(zookeeper_url), lab.control.flush, list[bool]()
@@ -176,7 +180,7 @@ async def test_what_a_task_had_moved_before_it_was_killed_counts_as_moved(
     zookeeper_url: str, spark: Any
 ) -> None:
     async with served(zookeeper_url, bookies=BOOKIES) as (lab, cluster):
-        moving = Moving(lab, cluster, zookeeper_url, "spark-local", spark)
+        moving = Moving(lab, cluster, "spark-local", spark)
         await moving.ledgers(4)
         availability, killed = lab.control.availability, list[LedgerId]()
 
@@ -200,13 +204,12 @@ async def test_a_task_that_gets_to_another_cluster_moves_nothing(
     zookeeper_url: str, spark: Any
 ) -> None:
     async with served(zookeeper_url, bookies=BOOKIES) as (lab, cluster):
-        (ledger_id,) = await Moving(lab, cluster, zookeeper_url, "", spark).ledgers(1)
-        work = MoveWork(cluster, SameCluster("cluster-of-before"), EMPTYING, say_nothing)
+        (ledger_id,) = await Moving(lab, cluster, "", spark).ledgers(1)
+        same, choice = SameCluster("cluster-of-before"), EngineChoice("spark-local", "asked for")
         handover = Handover(lab.ids[0], lab.ids[3:])
-        moves = moves_of(SparkJobs(zookeeper_url, session=spark))
+        engine = SparkEngine(choice, cluster, same, say_nothing, session=spark)
         with pytest.raises(InconsistentError, match="the work began on the cluster cluster-of-b"):
-            async with moves("spark-local", work) as engine:
-                await engine.move([MoveOutcome(ledger_id)], handover, lambda _outcomes: None)
+            await engine.move([Outcome(ledger_id)], handover, SETTINGS, lambda _outcomes: None)
         assert (await lab.metadata(ledger_id)).names(lab.ids[0])
 
 

@@ -49,8 +49,10 @@ def check_engine(requested: str, *, environ: Mapping[str, str] = os.environ) -> 
 def choose_engine(
     requested: str, *, ledgers: int, environ: Mapping[str, str] = os.environ
 ) -> EngineChoice:
-    """The engine for this many ledgers; SettingsError when the one asked for cannot run here."""
-    check_engine(requested, environ=environ)
+    """The engine for this many ledgers; SettingsError when the one asked for cannot run here.
+
+    `requested` has passed `check_engine`, which needs no number of ledgers.
+    """
     uses_spark = requested in (SPARK_LOCAL, SPARK_KUBERNETES)
     if uses_spark and (missing := spark_obstacle()) is not None:
         raise SettingsError(f"engine {requested} cannot run here: {missing}")

@@ -1,4 +1,4 @@
-"""A pod that is the driver of Spark executors: what its environment says, and what Spark is told.
+"""A pod that is the driver of Spark executors: what its environment says, Spark's settings.
 
 The operator starts a repair as a Job; its pod runs Spark in client mode and makes executor pods of
 the same image. Everything here is a function of the environment; `spark_session` uses it.
@@ -97,7 +97,7 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
         "spark.master": f"k8s://https://{pod.api_server}",
         "spark.submit.deployMode": "client",
         "spark.driver.host": pod.ip,
-        # What Spark tells its executors as the driver's address.
+        # Spark gives this to its executors as the driver's address.
         "spark.driver.bindAddress": pod.ip,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCKS_PORT),

@@ -1,80 +1,77 @@
-"""What repairs, surveys and moves ledgers: this process or Spark."""
+"""What surveys, repairs and moves ledgers: one interface; here in this process.
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+The other one works in Spark's tasks (`spark.engine`), with the same `survey`, `LedgerRepair` and
+`LedgerMover`. Jobs open one engine and close it when its work is done.
+"""
 
-from bookie.errors import BadRequestError
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
 from bookie.repair.engine.choice import EngineChoice
+from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.look.survey import BulkAudit, Scope
-from bookie.repair.mend.ledger_move import Handover, MoveOutcome, Told
-from bookie.repair.mend.ledger_repair import RepairSettings
-from bookie.repair.mend.outcome import Done, LedgerOutcome, LedgerTask
-from bookie.repair.reports.audit_progress import Looked
+from bookie.repair.look.survey import BulkAudit, Looked, Scope, badly_placed, survey
+from bookie.repair.mend.ledger_move import Handover, LedgerMover
+from bookie.repair.mend.ledger_repair import LedgerRepair, RepairSettings
+from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
 from bookie.repair.reports.printing import Say
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRun:
-    """What an engine gives back: outcomes in the order of the tasks, and who worked on them."""
+class Engine(Protocol):
+    """Works on many ledgers of one cluster. UnavailableError: the metadata store is away."""
 
-    outcomes: Sequence[LedgerOutcome]
-    spark_app_id: str | None = None
-    executors: tuple[str, ...] = ()
-
-
-SparkAuditor = Callable[[str, Scope, Say, Looked], Awaitable[BulkAudit]]
-
-
-Handed = TypeVar("Handed")
-
-
-SparkRepair = Callable[[str, Sequence[LedgerTask], SameCluster, Say, Done], Awaitable[EngineRun]]
-
-
-def handed_in(engine: Handed | None, choice: EngineChoice) -> Handed:
-    """The engine's work; BadRequestError when the caller gave none."""
-    if engine is None:
-        raise BadRequestError(f"engine {choice.name} was chosen and not handed in")
-    return engine
-
-
-LEDGERS_PER_BATCH: Final = 200
-
-
-LEDGERS_PER_ROUND: Final = 2_000
-"""In Spark. Their locks are one session's, and ZooKeeper ends a session with one record that names
-all it held, of at most 1 MiB.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class EmptyingSettings:
-    """`grace_s`: how long writers may take to move on by themselves before their ledgers are
-    recovered. In process ledgers are moved `ledgers_per_batch` at a time, in Spark
-    `ledgers_per_round`; between two of these the gate is asked.
-    """
-
-    grace_s: float = 3.0
-    ledgers_per_batch: int = LEDGERS_PER_BATCH
-    ledgers_per_round: int = LEDGERS_PER_ROUND
-    repair: RepairSettings = field(default_factory=RepairSettings)
-
-
-class MoveEngine(Protocol):
-    """What carries ledgers: this process, or Spark. `ledgers_at_once`: of one round at most.
-    `spark_app_id`, `executors`: as far as Spark has worked.
-    """
-
-    ledgers_at_once: int
+    is_in_process: bool
     spark_app_id: str | None
+    """None unless Spark has worked."""
     executors: frozenset[str]
+    """Where Spark has worked so far."""
 
-    async def move(self, outcomes: Sequence[MoveOutcome], handover: Handover, told: Told) -> None:
-        """One round: fills in what came of each; `told` once of each. UnavailableError: the
-        metadata store is away.
-        """
+    async def survey(self, scope: Scope, looked: Looked) -> BulkAudit:
+        """A first look at all ledgers of the scope; `looked`: how many it has behind it."""
 
-    async def mend(self, tasks: Sequence[LedgerTask], done: Done) -> Sequence[LedgerOutcome]:
-        """Copies what members lack, as a repair does; outcomes in the order of the tasks."""
+    async def repair(
+        self, tasks: Sequence[LedgerTask], settings: RepairSettings, done: Done
+    ) -> Sequence[Outcome]:
+        """Recover and copy; outcomes in the order of the tasks."""
+
+    async def move(
+        self, outcomes: Sequence[Outcome], handover: Handover, settings: RepairSettings, done: Done
+    ) -> None:
+        """Hand one round's ledgers over; fills in what came of each."""
+
+
+Engines = Callable[[EngineChoice, Cluster, SameCluster, Say], AbstractAsyncContextManager[Engine]]
+"""Opens the engine that was chosen, for work on this cluster."""
+
+
+@dataclass(slots=True)
+class InProcess:
+    """An `Engine` that is this process alone."""
+
+    cluster: Cluster
+    is_in_process: bool = True
+    spark_app_id: str | None = None
+    executors: frozenset[str] = frozenset()
+
+    async def survey(self, scope: Scope, looked: Looked) -> BulkAudit:
+        """By indexes; a deep one is of placement alone, and doubts all: it is read when judged."""
+        tables = self.cluster.columns
+        ledger_ids = scope.chosen if scope.chosen is not None else self.cluster.store.ledger_ids()
+        if scope.digests is None:
+            return await survey(tables, ledger_ids, racks=scope.racks, progress=looked)
+        placed = await badly_placed(tables, ledger_ids, scope.racks)
+        return BulkAudit(misplaced=placed, doubtful=None)
+
+    async def repair(
+        self, tasks: Sequence[LedgerTask], settings: RepairSettings, done: Done
+    ) -> Sequence[Outcome]:
+        """See `Engine`."""
+        return await LedgerRepair(self.cluster, settings, done).repair(tasks)
+
+    async def move(
+        self, outcomes: Sequence[Outcome], handover: Handover, settings: RepairSettings, done: Done
+    ) -> None:
+        """See `Engine`."""
+        await LedgerMover(self.cluster, handover, settings, done).move(outcomes)

@@ -20,7 +20,7 @@ async def open_cluster(metadata_url: str) -> AsyncIterator[Cluster]:
         pool = BookiePool(store)
         control = AdminClient(store)
         try:
-            yield Cluster(store, pool, control)
+            yield Cluster(store, pool, control, metadata_url=metadata_url)
         finally:
             await control.close()
             await pool.close()

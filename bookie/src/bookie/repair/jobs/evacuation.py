@@ -1,14 +1,14 @@
-"""Takes ledgers off one bookie until none is left that this run could move: a drain's and a
-re-replication's common part.
+"""Takes ledgers off one bookie until none is left that this run could move: what a drain and a
+re-replication have in common.
 
 move what is finished -> give writers time to move on by themselves -> recover and close what is
 still written to it, or in recovery -> move that too. Who may take over, and whether the work may go
-on, is asked of a `Gate` before each round; a `MoveEngine` carries the ledgers of one.
+on, is asked of a `Gate` before each round; the job's engine moves the ledgers of one.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from bookie.ids import BookieId, LedgerId
@@ -16,24 +16,44 @@ from bookie.metadata.naming import Listing, list_ledgers
 from bookie.metadata.store import Unreadable
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.placement import Racks
-from bookie.repair.engine.engine import EmptyingSettings, MoveEngine
+from bookie.repair.engine.engine import Engine
+from bookie.repair.jobs.job import Job
 from bookie.repair.look.audit import read_ledgers
-from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.copy import CopySettings
-from bookie.repair.mend.ledger_move import Handover, MoveOutcome
-from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings, recovered
-from bookie.repair.mend.outcome import LedgerOutcome
-from bookie.repair.reports.ledger_progress import Follower
-from bookie.repair.reports.printing import Say
+from bookie.repair.mend.ledger_move import Handover
+from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings, recover_ledger
+from bookie.repair.mend.outcome import Outcome
+from bookie.repair.reports.ledger_progress import LedgerProgress
 
 ROUNDS_MAX: Final = 3
 """Looks for ledgers that came to name the bookie while others were moved."""
+LEDGERS_PER_BATCH: Final = 200
+LEDGERS_PER_ROUND: Final = 2_000
+"""In Spark. Their locks are one session's, and ZooKeeper ends a session with one record that names
+all it held, of at most 1 MiB.
+"""
 
 
-def emptying_at(bytes_per_second: int | None) -> EmptyingSettings:
-    """Copying at most so many bytes a second from and to each bookie; None = no such bound."""
-    copy = CopySettings(bytes_per_second=bytes_per_second)
-    return EmptyingSettings(repair=RepairSettings(copy=copy))
+@dataclass(frozen=True, slots=True)
+class EvacuationSettings:
+    """Bounds of an evacuation; the gate is asked between two batches or rounds."""
+
+    grace_s: float = 3.0
+    """How long writers may take to move on by themselves before their ledgers are recovered."""
+    ledgers_per_batch: int = LEDGERS_PER_BATCH
+    """Moved at once in process."""
+    ledgers_per_round: int = LEDGERS_PER_ROUND
+    """Moved at once in Spark."""
+    repair: RepairSettings = field(default_factory=RepairSettings)
+
+    @classmethod
+    def at_rate(cls, bytes_per_second: int | None) -> "EvacuationSettings":
+        """Copying at most so many bytes a second from and to each bookie; None = no such bound."""
+        copy = CopySettings(bytes_per_second=bytes_per_second)
+        return cls(repair=RepairSettings(copy=copy))
+
+    def ledgers_at_once(self, engine: Engine) -> int:
+        return self.ledgers_per_batch if engine.is_in_process else self.ledgers_per_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +66,19 @@ class Refusal:
 
 
 class Gate(Protocol):
-    """Whether and with whom the work goes on. `racks`: of the candidates that it named last."""
+    """Whether and with whom the work goes on."""
 
     racks: Racks
+    """Of the candidates that it named last."""
 
     async def candidates(self) -> Sequence[BookieId] | Refusal:
         """Writable bookies that answer, or why no more is done."""
 
-    async def reserve(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def reserve(self, outcomes: Sequence[Outcome]) -> None:
         """Before ledgers are touched; those that it blocks are left alone."""
 
-    async def release(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def release(self, outcomes: Sequence[Outcome]) -> None:
         """They are touched no more for now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Carriage:
-    """What carries the ledgers of a run, and who is told of it."""
-
-    engine: MoveEngine
-    following: Follower
-    say: Say
 
 
 def naming(listing: Listing) -> set[LedgerId]:
@@ -74,29 +86,31 @@ def naming(listing: Listing) -> set[LedgerId]:
     return {*listing.named, *listing.recovering}
 
 
-class Emptying:
-    """Takes ledgers off `leaving`. `outcomes`: every ledger it looked after, so far."""
+class Evacuation:
+    """Takes ledgers off `leaving`."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        job: Job,
+        engine: Engine,
+        progress: LedgerProgress,
         leaving: BookieId,
         gate: Gate,
-        settings: EmptyingSettings,
-        carriage: Carriage,
+        settings: EvacuationSettings,
     ) -> None:
-        self._cluster = cluster
+        self._cluster, self._say = job.cluster, job.say
+        self._engine, self._progress = engine, progress
         self._leaving = leaving
         self._gate = gate
         self._settings = settings
-        self._engine, self._following = carriage.engine, carriage.following
-        self._say = carriage.say
         self._candidates: Sequence[BookieId] = ()
-        self.outcomes: dict[LedgerId, MoveOutcome] = {}
+        """Who may take over, as the gate said before this round."""
+        self.outcomes: dict[LedgerId, Outcome] = {}
+        """Every ledger that was looked after, so far; none is ever taken out."""
 
     async def all_that_name_it(self, found: Listing) -> Refusal | None:
-        """Until nothing is left that this run could move. `found`: a first look, which was told to
-        the follower.
+        """Move until nothing is left that this run could move. `found`: a first look, whose ledgers
+        the progress counts already.
         """
         for number in range(ROUNDS_MAX):
             if refusal := await self._ask():
@@ -107,7 +121,7 @@ class Emptying:
             if not todo:
                 return None
             if number:
-                self._following.expect(len(todo))
+                self._progress.expect(len(todo))
             self._say(f"{len(todo)} ledgers name {self._leaving}, or may come to")
             written = {*found.undecided, *found.recovering} & todo
             if refusal := await self._empty(todo, written):
@@ -115,13 +129,13 @@ class Emptying:
         return None
 
     async def these(self, ledger_ids: set[LedgerId]) -> Refusal | None:
-        """Only these, as far as they name it."""
+        """Move only these, as far as they name it."""
         found = await self._read(sorted(ledger_ids))
         listing = Listing()
         for metadata in found:
             listing.take(metadata, self._leaving)
         todo = naming(listing) - self.outcomes.keys()
-        self._following.expect(len(todo))
+        self._progress.expect(len(todo))
         written = {*listing.undecided, *listing.recovering} & todo
         return await self._ask() or await self._empty(todo, written)
 
@@ -139,27 +153,28 @@ class Emptying:
         return None
 
     async def _move(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
-        outcomes = [self.outcomes.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
+        outcomes = [self.outcomes.setdefault(i, Outcome(i)) for i in ledger_ids]
         ready = self._without_blocked(outcomes)
-        size = self._engine.ledgers_at_once
+        size = self._settings.ledgers_at_once(self._engine)
         for start in range(0, len(ready), size):
             if start and (refusal := await self._ask()) is not None:
                 return refusal
             await self._move_round(ready[start : start + size])
         return None
 
-    async def _move_round(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def _move_round(self, outcomes: Sequence[Outcome]) -> None:
         await self._gate.reserve(outcomes)
         mine = self._without_blocked(outcomes)
         handover = Handover(self._leaving, self._candidates, self._gate.racks)
         try:
-            await self._engine.move(mine, handover, self._following.count)
+            settings = self._settings.repair
+            await self._engine.move(mine, handover, settings, self._progress.count)
         finally:
             await self._gate.release(mine)
 
-    def _without_blocked(self, outcomes: Sequence[MoveOutcome]) -> list[MoveOutcome]:
+    def _without_blocked(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         if blocked := [outcome for outcome in outcomes if outcome.reason]:
-            self._following.count(blocked)
+            self._progress.count(blocked)
         return [outcome for outcome in outcomes if not outcome.reason]
 
     async def _move_written(self, ledger_ids: Sequence[LedgerId]) -> Refusal | None:
@@ -184,7 +199,7 @@ class Emptying:
             in_flight=self._settings.repair.audit.metadata_in_flight,
         )
         for ledger_id, error in unreadable.items():
-            outcome = self.outcomes.setdefault(ledger_id, MoveOutcome(ledger_id))
+            outcome = self.outcomes.setdefault(ledger_id, Outcome(ledger_id))
             outcome.block("MetadataUnreadable", str(error))
         return [metadata.value for metadata in found.values()]
 
@@ -195,17 +210,11 @@ class Emptying:
             metadata.state is LedgerState.OPEN and self._leaving not in ensemble
         ):
             return
-        outcome = self.outcomes.setdefault(metadata.ledger_id, MoveOutcome(metadata.ledger_id))
+        outcome = self.outcomes.setdefault(metadata.ledger_id, Outcome(metadata.ledger_id))
         outcome.state_before = metadata.state.value
         if self._leaving in ensemble and not set(self._candidates) - set(ensemble):
             # Its writer must not be cut off for nothing.
             said = f"no writable bookie outside {', '.join(ensemble)} can take over: start one more"
             outcome.block("NotEnoughBookies", said)
             return
-        begun = LedgerOutcome(metadata.ledger_id, outcome.state_before)
-        found = await recovered(self._cluster, begun)
-        outcome.recovered = found.recovered
-        outcome.entries_recovered = found.entries_recovered
-        outcome.corrupt_copies += found.corrupt_copies
-        if found.reason:
-            outcome.block(found.reason, found.message)
+        await recover_ledger(self._cluster, outcome)

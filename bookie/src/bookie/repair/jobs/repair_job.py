@@ -6,46 +6,43 @@ A repair may be stopped anywhere and run again: what is left to do only shrinks.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from bookie.ids import BookieId, LedgerId
 from bookie.points import passing
 from bookie.protocol.status import Status
-from bookie.repair.engine.choice import AUTO, INLINE, EngineChoice, check_engine, choose_engine
-from bookie.repair.engine.engine import EngineRun, SparkRepair, handed_in
-from bookie.repair.jobs.checkpoint import METADATA, Checkpoint, FolderCheckpoint
+from bookie.repair.engine.choice import AUTO
+from bookie.repair.engine.engine import Engines
+from bookie.repair.jobs.job import Job, open_engine
 from bookie.repair.jobs.repair_result import repair_result
-from bookie.repair.jobs.resume import StoredCheckpoint
+from bookie.repair.jobs.resume import Checkpoint
 from bookie.repair.look.audit import Audit, Auditor, read_ledgers
 from bookie.repair.look.bookie_control import Cleared, Marks
-from bookie.repair.look.cluster import Cluster, all_bookies
+from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestReader, deep_auditor
 from bookie.repair.look.left_over import left_over
-from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.look.survey import survey
-from bookie.repair.mend.ledger_repair import LedgerRepair, RepairSettings, tasks_of
-from bookie.repair.mend.losses import Loss, record_losses
-from bookie.repair.mend.outcome import Done, LedgerOutcome, LedgerTask
-from bookie.repair.reports.ledger_progress import Follower
+from bookie.repair.mend.ledger_repair import RepairSettings, tasks_of
+from bookie.repair.mend.losses import record_losses
+from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.reports.printing import Say, say_nothing
-from bookie.repair.reports.result import Document, Started
+from bookie.repair.reports.result import Document
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """What to repair: the marks of `bookies`, or, when there are none named, of every bookie and
-    all ledgers besides (`every_ledger`). `checkpoint`: a folder, or the metadata store (METADATA),
-    that remembers what was done, for the run after one that is cut off.
-    """
+    """What to repair, and how gently."""
 
     bookies: tuple[BookieId, ...] = ()
+    """Whose marks; none named: of every bookie, and all ledgers besides."""
     engine: str = AUTO
     every_ledger: bool = False
+    """All ledgers, also where bookies are named."""
     settings: RepairSettings = field(default_factory=RepairSettings)
-    checkpoint: Path | str | None = None
+    checkpoint: bool = False
+    """Go on from what a repair that was cut off had done, and remember for the next one."""
 
     @property
     def covers_all(self) -> bool:
@@ -56,74 +53,68 @@ async def repair(
     cluster: Cluster,
     request: RepairRequest,
     *,
-    spark: SparkRepair | None = None,
+    engines: Engines = open_engine,
     say: Say = say_nothing,
 ) -> Document:
-    """Run one repair; the result object. `spark` runs the ledgers when that engine is chosen.
-
-    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
-    InconsistentError where bookies of several clusters meet.
-    """
-    check_engine(request.engine)
-    same = await SameCluster.look(cluster.store)
-    run = _Run(cluster, request, same, say)
+    """Run one repair; the result object. Raises what `Job.begin` and `Job.choose` raise."""
+    job = await Job.begin("repair", request.engine, cluster, say, engines)
+    run = _Repair(job, request)
     marks = await run.list_marks()
     tasks = await run.tasks(marks)
     done = await run.done_before(tasks)
     todo = [task for task in tasks if task.ledger_id not in done]
-    # In a thread: looking for Java starts a program.
-    choice = await asyncio.to_thread(choose_engine, request.engine, ledgers=len(todo))
+    choice = await job.choose(len(todo))
     say(f"{len(todo)} ledgers to look after, engine {choice.name} ({choice.reason})")
-    ended = await run.repair_ledgers(todo, choice, spark)
+    outcomes = await run.repair_ledgers(todo)
     passing("repair: copied, not flushed")
-    await run.flush(ended.outcomes, marks)
-    after = await run.audit(tasks, ended.outcomes)
+    await run.flush(outcomes, marks)
+    after = await run.audit(tasks, outcomes)
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
         say(f"{sum(len(loss.entries) for loss in losses)} entries are lost for good")
-        after = await run.audit(tasks, ended.outcomes)
+        after = await run.audit(tasks, outcomes)
     passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
     await run.end()
-    marks = await run.without_left_over(marks)
-    return run.result(choice, marks=marks, ended=ended, after=after, losses=losses, cleared=cleared)
+    gone = await run.left_over(marks)
+    marks = [found for found in marks if found.bookie_id not in gone]
+    found = repair_result(outcomes, marks=marks, after=after, losses=losses, cleared=cleared)
+    found["ledgers"]["done_before"] = len(done)
+    return job.result(left_over=sorted(gone), **found)
 
 
-class _Run:
+class _Repair:
     """The steps of one repair, with what they share."""
 
-    def __init__(
-        self, cluster: Cluster, request: RepairRequest, same: SameCluster, say: Say
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, job: Job, request: RepairRequest) -> None:
+        self._job, self._cluster, self._say = job, job.cluster, job.say
         self._request = request
-        self._same = same
-        self._say = say
-        self._started = Started.now()
         self._checkpoint: Checkpoint | None = None
-        self._skipped = 0
-        self._progress: Document = {}
-        self._left_over: set[BookieId] = set()
-        self.auditor = Auditor(cluster.store, cluster.control, request.settings.audit)
+        """None: nothing is remembered."""
+        if request.checkpoint:
+            deep = request.settings.digests is not None
+            store, cluster_id = self._cluster.store, job.same.instance_id
+            self._checkpoint = Checkpoint(store, cluster_id, digests=deep, say=self._say)
+        self.auditor = Auditor(self._cluster.store, self._cluster.control, request.settings.audit)
 
     async def list_marks(self) -> list[Marks]:
-        bookies = self._request.bookies or tuple(await all_bookies(self._cluster))
-        control = self._cluster.control
-        found = await asyncio.gather(*(control.list_marks(bookie_id) for bookie_id in bookies))
+        bookies = self._request.bookies or await self._cluster.all_bookies()
+        found = await self._cluster.list_marks(bookies)
         for marks in found:
             limbo = sum(mark.limbo for mark in marks.marks)
             state = marks.status.name if marks.status is not Status.OK else f"{limbo} in limbo"
             self._say(f"{marks.bookie_id}: {state}, {len(marks.marks) - limbo} unchecked")
-        return list(found)
+        return found
 
-    async def without_left_over(self, marks: Sequence[Marks]) -> list[Marks]:
-        """Those of bookies that there are; one that was named is looked for whatever it is."""
+    async def left_over(self, marks: Sequence[Marks]) -> set[BookieId]:
+        """Bookies that there are no more; one that was named is looked for whatever it is."""
         silent = {found.bookie_id for found in marks if found.status is not Status.OK}
-        if silent and not self._request.bookies:
-            self._left_over = await left_over(self._cluster.store, silent)
-        for bookie_id in sorted(self._left_over):
+        if not silent or self._request.bookies:
+            return set()
+        gone = await left_over(self._cluster.store, silent)
+        for bookie_id in sorted(gone):
             self._say(f"{bookie_id}: gone, and no ledger names it: only its cookie is left")
-        return [found for found in marks if found.bookie_id not in self._left_over]
+        return gone
 
     async def tasks(self, marks: Sequence[Marks]) -> list[LedgerTask]:
         limbo = [m.ledger_id for bookie in marks for m in bookie.marks if m.limbo]
@@ -136,7 +127,7 @@ class _Run:
         """What a run that was cut off had done and is as it was left: the same metadata, and every
         copy there.
         """
-        self._checkpoint = checkpoint = self._opened_checkpoint()
+        checkpoint = self._checkpoint
         if checkpoint is None:
             return set()
         same: list[LedgerId] = []
@@ -147,70 +138,40 @@ class _Run:
             )
             same += checkpoint.same(group, {i: found.version for i, found in ledgers.items()})
         wrong = (await survey(self._cluster.columns, same)).doubtful if same else ()
-        done = set(same) - set(wrong)
+        done = set(same) - set(wrong or ())
         checkpoint.go_on(done)
-        self._skipped = len(done)
         if done:
             self._say(f"{len(done)} of {len(tasks)} ledgers were done before this run")
         return done
-
-    def _opened_checkpoint(self) -> Checkpoint | None:
-        wanted, store = self._request.checkpoint, self._cluster.store
-        digests = self._request.settings.digests is not None
-        if wanted is None:
-            return None
-        cluster_id = self._same.instance_id
-        if wanted == METADATA:
-            return StoredCheckpoint(store, cluster_id, digests=digests, say=self._say)
-        return FolderCheckpoint(Path(wanted), cluster_id, self._started.run_id, digests=digests)
 
     async def end(self) -> None:
         """Everything was looked at, cleared or named: there is nothing to go on with."""
         if self._checkpoint is not None:
             await self._checkpoint.end()
 
-    async def repair_ledgers(
-        self, tasks: Sequence[LedgerTask], choice: EngineChoice, spark: SparkRepair | None
-    ) -> EngineRun:
-        checkpoint = self._checkpoint
-        following = Follower(len(tasks), self._say)
+    async def repair_ledgers(self, tasks: Sequence[LedgerTask]) -> Sequence[Outcome]:
+        checkpoint, progress = self._checkpoint, self._job.follow(len(tasks))
 
-        def done(outcomes: Sequence[LedgerOutcome]) -> None:
+        def done(outcomes: Sequence[Outcome]) -> None:
             if checkpoint is not None:
                 checkpoint.add(outcomes)
-            following.count(outcomes)
+            progress.count(outcomes)
 
-        try:
-            async with checkpoint.kept() if checkpoint is not None else nullcontext():
-                return await self._engine_run(tasks, choice, spark, done)
-        finally:
-            self._progress = following.json()
+        keeping = checkpoint.kept() if checkpoint is not None else nullcontext()
+        async with keeping, self._job.engine() as engine:
+            return await engine.repair(tasks, self._request.settings, done)
 
-    async def _engine_run(
-        self,
-        tasks: Sequence[LedgerTask],
-        choice: EngineChoice,
-        spark: SparkRepair | None,
-        done: Done,
-    ) -> EngineRun:
-        if choice.name != INLINE:
-            work = handed_in(spark, choice)
-            return await work(choice.name, tasks, self._same, self._say, done)
-        own = LedgerRepair(self._cluster, self._request.settings, done)
-        return EngineRun(await own.repair(tasks))
-
-    async def flush(self, outcomes: Iterable[LedgerOutcome], marks: Iterable[Marks]) -> None:
+    async def flush(self, outcomes: Iterable[Outcome], marks: Iterable[Marks]) -> None:
         """Make durable what was written; a bookie that fails here refuses to clear by itself."""
         written = {BookieId(bookie_id) for outcome in outcomes for bookie_id in outcome.touched}
-        written |= {*self._checkpoint.touched} if self._checkpoint is not None else set()
+        written |= self._checkpoint.touched if self._checkpoint is not None else set()
         marked = {found.bookie_id for found in marks if found.marks}
-        for bookie_id, status in await _each(written | marked, self._cluster.control.flush):
-            if status is not Status.OK:
-                self._say(f"{bookie_id} did not flush: {status.name}")
+        for bookie_id, status in (await self._cluster.flush(written | marked)).items():
+            self._say(f"{bookie_id} did not flush: {status.name}")
 
-    async def audit(self, tasks: Iterable[LedgerTask], outcomes: Iterable[LedgerOutcome]) -> Audit:
+    async def audit(self, tasks: Iterable[LedgerTask], outcomes: Iterable[Outcome]) -> Audit:
         """By the indexes; of ledgers with corrupt copies, by reading everything once more."""
-        corrupt = {LedgerId(o.ledger_id) for o in outcomes if o.corrupt_found}
+        corrupt = {o.ledger_id for o in outcomes if o.corrupt_found}
         found = await self.auditor.audit(t.ledger_id for t in tasks if t.ledger_id not in corrupt)
         if corrupt:
             reader = DigestReader(self._cluster.peers, self._request.settings.digests)
@@ -237,36 +198,3 @@ class _Run:
             done = sum(one.is_done for _bookie, one in cleared)
             self._say(f"{done} of {len(cleared)} marks cleared")
         return cleared
-
-    def result(
-        self,
-        choice: EngineChoice,
-        *,
-        marks: Sequence[Marks],
-        ended: EngineRun,
-        after: Audit,
-        losses: Sequence[Loss],
-        cleared: Sequence[tuple[BookieId, Cleared]],
-    ) -> Document:
-        found = repair_result(
-            ended.outcomes, marks=marks, after=after, losses=losses, cleared=cleared
-        )
-        found["ledgers"]["done_before"] = self._skipped
-        return {
-            **self._started.json("repair"),
-            "engine": choice.name,
-            "engine_reason": choice.reason,
-            "spark_app_id": ended.spark_app_id,
-            "executors": len(ended.executors),
-            "executor_names": list(ended.executors),
-            "progress": self._progress,
-            "left_over": sorted(self._left_over),
-            **found,
-        }
-
-
-async def _each(
-    bookies: Iterable[BookieId], ask: Callable[[BookieId], Awaitable[Status]]
-) -> list[tuple[BookieId, Status]]:
-    asked = sorted(bookies)
-    return list(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))

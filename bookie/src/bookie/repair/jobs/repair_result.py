@@ -1,6 +1,7 @@
-"""What became of a repair, from its parts: the fields of the result object that a repair alone has.
+"""What became of a repair, from its parts: its fields of the result object.
 
-docs/repair-result.md lists them. Pure: `repair_job` gathers the parts.
+docs/repair-result.md lists them. Pure: `repair_job` gathers the parts. What all jobs that change a
+cluster have in common is here as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.look.audit import Audit
 from bookie.repair.look.bookie_control import Cleared, Marks
 from bookie.repair.mend.losses import Loss
-from bookie.repair.mend.outcome import LedgerOutcome
+from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.result import (
     FINDINGS_MAX,
     Document,
@@ -24,7 +25,7 @@ from bookie.repair.reports.result import (
 
 
 def repair_result(
-    outcomes: Sequence[LedgerOutcome],
+    outcomes: Sequence[Outcome],
     *,
     marks: Sequence[Marks],
     after: Audit,
@@ -35,7 +36,7 @@ def repair_result(
     refused = [(bookie_id, one) for bookie_id, one in cleared if not one.is_done]
     silent = [found for found in marks if found.status is not Status.OK]
     blocked = _blocked(outcomes, refused, silent)
-    unmarked, told = _unmarked(cleared), audit_json(after)
+    unmarked, audited = _unmarked(cleared), audit_json(after)
     return {
         "bookies": [_bookie_json(found, cleared) for found in marks],
         "ledgers": {
@@ -45,41 +46,47 @@ def repair_result(
             "blocked": len({row["ledger_id"] for row in blocked if "ledger_id" in row}),
             "deleted": sum(outcome.state_before == "DELETED" for outcome in outcomes),
         },
-        **_sums(outcomes),
+        **sums(outcomes),
+        "entries_copied_closed": sum(
+            outcome.entries_copied for outcome in outcomes if outcome.state_before == "CLOSED"
+        ),
+        "corrupt_found": sum(outcome.corrupt_found for outcome in outcomes),
+        "corrupt_replaced": sum(outcome.corrupt_replaced for outcome in outcomes),
         "audit_before": counts_json(sum((outcome.before for outcome in outcomes), AuditCounts())),
-        "audit_after": counts_json(after.counts),
-        "blocked": blocked[:FINDINGS_MAX],
-        "blocked_left_out": max(len(blocked) - FINDINGS_MAX, 0),
+        **after_json(after, blocked, [found.bookie_id for found in silent]),
         "losses": [loss.json() for loss in losses[:FINDINGS_MAX]],
-        "accepted_losses": accepted_json(after),
         "undecidable": [_undecidable(o) for o in outcomes if o.reason == "Undecidable"][
             :FINDINGS_MAX
         ],
-        **{name: told[name] for name in ("findings", "classes", "copies", "last_copies")},
-        "unreachable": sorted(after.unreachable | {found.bookie_id for found in silent}),
+        **{name: audited[name] for name in ("classes", "copies", "last_copies")},
         "exit_code": exit_code(after.counts, blocked=len(blocked)),
     }
 
 
-def _sums(outcomes: Sequence[LedgerOutcome]) -> Document:
-    closed = [outcome for outcome in outcomes if outcome.state_before == "CLOSED"]
+def sums(outcomes: Sequence[Outcome]) -> Document:
+    """What was done to how many entries."""
+    names = ("entries_recovered", "entries_copied", "bytes_copied", "corrupt_copies")
+    return {name: sum(getattr(outcome, name) for outcome in outcomes) for name in names}
+
+
+def after_json(after: Audit, blocked: Sequence[Document], silent: Iterable[BookieId]) -> Document:
+    """What an audit of the ledgers found in the end, and what is in the way of a clean one."""
     return {
-        "entries_recovered": sum(outcome.entries_recovered for outcome in outcomes),
-        "entries_copied": sum(outcome.entries_copied for outcome in outcomes),
-        "entries_copied_closed": sum(outcome.entries_copied for outcome in closed),
-        "bytes_copied": sum(outcome.bytes_copied for outcome in outcomes),
-        "corrupt_copies": sum(outcome.corrupt_copies for outcome in outcomes),
-        "corrupt_found": sum(outcome.corrupt_found for outcome in outcomes),
-        "corrupt_replaced": sum(outcome.corrupt_replaced for outcome in outcomes),
+        "audit_after": counts_json(after.counts),
+        "blocked": list(blocked[:FINDINGS_MAX]),
+        "blocked_left_out": max(len(blocked) - FINDINGS_MAX, 0),
+        "findings": audit_json(after)["findings"],
+        "accepted_losses": accepted_json(after),
+        "unreachable": sorted(after.unreachable | set(silent)),
     }
 
 
 def _blocked(
-    outcomes: Iterable[LedgerOutcome],
+    outcomes: Iterable[Outcome],
     refused: Iterable[tuple[BookieId, Cleared]],
     silent: Iterable[Marks],
 ) -> list[Document]:
-    """What is in the way of a clean end: ledgers, marks that stay, bookies that said nothing."""
+    """What is in the way of a clean end: ledgers, marks that stay, bookies without an answer."""
     rows: list[Document] = [
         {"ledger_id": outcome.ledger_id, "reason": outcome.reason, "message": outcome.message}
         for outcome in outcomes
@@ -125,7 +132,7 @@ def _bookie_json(found: Marks, cleared: Iterable[tuple[BookieId, Cleared]]) -> D
     }
 
 
-def _undecidable(outcome: LedgerOutcome) -> Mapping[str, Any]:
+def _undecidable(outcome: Outcome) -> Mapping[str, Any]:
     return {
         "ledger_id": outcome.ledger_id,
         "possible_loss_from": outcome.possible_loss_from,

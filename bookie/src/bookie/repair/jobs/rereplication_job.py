@@ -24,29 +24,24 @@ from bookie.metadata.store import UnderreplicationMark
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
-from bookie.repair.engine.choice import AUTO, check_engine
-from bookie.repair.engine.engine import EmptyingSettings
-from bookie.repair.engine.move_engines import MoveWork, SparkMoves, chosen, engine_json, opened
-from bookie.repair.jobs.drain_job import blocked_rows, sums
-from bookie.repair.jobs.evacuation import Carriage, Emptying, Refusal, naming
+from bookie.repair.engine.choice import AUTO
+from bookie.repair.engine.engine import Engine, Engines
+from bookie.repair.jobs.evacuation import (
+    Evacuation,
+    EvacuationSettings,
+    Refusal,
+    naming,
+)
+from bookie.repair.jobs.evacuation_result import evacuation_result
+from bookie.repair.jobs.job import Job, open_engine
 from bookie.repair.judge.adherence import racks_of
 from bookie.repair.look.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.mend.ledger_move import MoveOutcome
-from bookie.repair.mend.outcome import LedgerTask
-from bookie.repair.reports.ledger_progress import Follower
+from bookie.repair.mend.outcome import LedgerTask, Outcome
+from bookie.repair.reports.ledger_progress import LedgerProgress
 from bookie.repair.reports.printing import Say
 from bookie.repair.reports.result import (
-    EXIT_REFUSED,
-    EXIT_UNKNOWN,
-    FINDINGS_MAX,
     Document,
-    Started,
-    accepted_json,
-    audit_json,
-    counts_json,
-    exit_code,
 )
 
 LOCKS_AT_ONCE: Final = 16
@@ -54,38 +49,41 @@ LOCKS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RereplicateRequest:
-    """`bookies`: gone for good, by a person's word; none: only what marks say. `force`: also while
-    re-replication is switched off.
-    """
+    """What is lost."""
 
     bookies: tuple[BookieId, ...] = ()
+    """Gone for good, by a person's word; none: only what marks say."""
     engine: str = AUTO
     force: bool = False
-    settings: EmptyingSettings = field(default_factory=EmptyingSettings)
+    """Also while re-replication is switched off."""
+    settings: EvacuationSettings = field(default_factory=EvacuationSettings)
 
 
 async def rereplicate(
-    cluster: Cluster, request: RereplicateRequest, *, spark: SparkMoves | None = None, say: Say
+    cluster: Cluster, request: RereplicateRequest, *, engines: Engines = open_engine, say: Say
 ) -> Document:
-    """Run one re-replication; the result object. It may be stopped anywhere and run again. `spark`
-    moves and mends the ledgers when that engine is chosen.
-
-    Raises SettingsError for an engine that cannot run, UnavailableError without metadata store,
-    InconsistentError where bookies of several clusters meet.
+    """Run one re-replication; the result object. It may be stopped anywhere and run again. Raises
+    what `Job.begin` and `Job.choose` raise.
     """
-    check_engine(request.engine)
-    same = await SameCluster.look(cluster.store)
-    run = _Run(cluster, request, say)
+    job = await Job.begin("rereplication", request.engine, cluster, say, engines)
+    run = _Rereplication(job, request)
     found = await run.look()
-    choice = await chosen(request.engine, ledgers=found.ledgers, say=say)
-    following = Follower(found.steps, say)
-    work = MoveWork(cluster, same, request.settings, say)
-    async with opened(choice, work, spark) as engine:
-        refusal = await run.work(found, Carriage(engine, following, say))
+    choice = await job.choose(found.ledgers)
+    say(f"{found.ledgers} ledgers to look after, engine {choice.name} ({choice.reason})")
+    run.progress = job.follow(found.steps)
+    async with job.engine() as engine:
+        refusal = await run.work(found, engine)
     after = await run.audit()
     left = await run.left()
-    told = engine_json(choice, engine, following)
-    return run.result(told, refusal=refusal, after=after, left=left)
+    marks = {"found": len(run.mended), "cleared": run.cleared}
+    say(f"{len(left)} ledgers left, {run.cleared} of {len(run.mended)} marks cleared")
+    return job.result(
+        lost_bookies=list(request.bookies),
+        marks=marks,
+        **evacuation_result(
+            run.outcomes, refusal=refusal, after=after, left=left, silent=run.silent
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +104,27 @@ class _Found:
         return sum(len(naming(one)) for one in self.listings.values()) + len(self.marks)
 
 
-class _Run:
-    """The steps of one re-replication, with what they share; the gate of its emptyings."""
+class _Rereplication:
+    """The steps of one re-replication, with what they share; the gate of its evacuations."""
 
-    def __init__(self, cluster: Cluster, request: RereplicateRequest, say: Say) -> None:
-        self._cluster = cluster
+    progress: LedgerProgress
+    """Set before the work begins."""
+
+    def __init__(self, job: Job, request: RereplicateRequest) -> None:
+        self._job, self._cluster, self._say = job, job.cluster, job.say
         self._request = request
-        self._say = say
-        self._started = Started.now()
-        self._marks = cluster.store.underreplication
-        self._holder = f"bookie-repair {self._started.run_id} on {socket.gethostname()}"
+        self._marks = job.cluster.store.underreplication
+        """BookKeeper's own: marks, locks and the switch."""
+        self._holder = f"bookie-repair {job.started.run_id} on {socket.gethostname()}"
+        """Who has reserved a ledger, for others to read in its lock."""
         self.racks = NO_RACKS
-        self._silent: list[BookieId] = []
-        self._emptied: list[Emptying] = []
-        self._mended: dict[LedgerId, MoveOutcome] = {}
-        self._cleared = 0
+        self.silent: list[BookieId] = []
+        """Writable bookies that gave no answer when they were asked last."""
+        self._evacuations: list[Evacuation] = []
+        self.mended: dict[LedgerId, Outcome] = {}
+        """Of every ledger that was marked, what its repair did."""
+        self.cleared = 0
+        """Marks, by this run; at most one of each ledger in `mended`."""
         self._locks = asyncio.Semaphore(LOCKS_AT_ONCE)
 
     # Gate
@@ -144,29 +148,28 @@ class _Run:
             )
         self.racks = racks_of(infos, {})
         writable = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)
-        control = self._cluster.control
-        answers = await asyncio.gather(*map(control.list_marks, writable))
-        self._silent = [found.bookie_id for found in answers if found.status is not Status.OK]
-        return [bookie_id for bookie_id in writable if bookie_id not in self._silent]
+        answers = await self._cluster.list_marks(writable)
+        self.silent = [found.bookie_id for found in answers if found.status is not Status.OK]
+        return [bookie_id for bookie_id in writable if bookie_id not in self.silent]
 
-    async def reserve(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def reserve(self, outcomes: Sequence[Outcome]) -> None:
         """Takes the lock that Apache's workers take; who is late leaves the ledger to the other."""
 
-        async def one(outcome: MoveOutcome) -> None:
+        async def one(outcome: Outcome) -> None:
             if not await self._marks.lock(outcome.ledger_id, holder=self._holder):
                 said = "another worker has reserved it: look again when that one is done"
                 outcome.block("Reserved", said)
 
         await self._each(outcomes, one)
 
-    async def release(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def release(self, outcomes: Sequence[Outcome]) -> None:
         """Gives the locks up; those of a session that ends go by themselves."""
         await self._each(outcomes, lambda outcome: self._marks.unlock(outcome.ledger_id))
 
     async def _each(
-        self, outcomes: Iterable[MoveOutcome], step: Callable[[MoveOutcome], Awaitable[None]]
+        self, outcomes: Iterable[Outcome], step: Callable[[Outcome], Awaitable[None]]
     ) -> None:
-        async def bounded(outcome: MoveOutcome) -> None:
+        async def bounded(outcome: Outcome) -> None:
             async with self._locks:
                 await step(outcome)
 
@@ -179,29 +182,30 @@ class _Run:
         store = self._cluster.store
         return _Found({b: await list_ledgers(store, b) for b in self._request.bookies}, marks)
 
-    async def work(self, found: _Found, carriage: Carriage) -> Refusal | None:
+    async def work(self, found: _Found, engine: Engine) -> Refusal | None:
         """Lost bookies by a person's word, then those that marks name, then the marks."""
         if isinstance(refused := await self.candidates(), Refusal):
             return refused
         for bookie_id, listing in found.listings.items():
-            emptying = self._emptying(bookie_id, carriage)
-            if refusal := await emptying.all_that_name_it(listing):
+            evacuation = self._evacuation(bookie_id, engine)
+            if refusal := await evacuation.all_that_name_it(listing):
                 return refusal
         for bookie_id, ledger_ids in (await self._missing(found.marks)).items():
-            if refusal := await self._emptying(bookie_id, carriage).these(ledger_ids):
+            if refusal := await self._evacuation(bookie_id, engine).these(ledger_ids):
                 return refusal
         marked = (mark.ledger_id for mark in found.marks)
-        async for batch in batches_of(marked, carriage.engine.ledgers_at_once):
+        at_once = self._request.settings.ledgers_at_once(engine)
+        async for batch in batches_of(marked, at_once):
             if isinstance(refused := await self.candidates(), Refusal):
                 return refused
-            await self._mend(batch, carriage)
+            await self._mend(batch, engine)
         return None
 
-    def _emptying(self, bookie_id: BookieId, carriage: Carriage) -> Emptying:
+    def _evacuation(self, bookie_id: BookieId, engine: Engine) -> Evacuation:
         settings = self._request.settings
-        emptying = Emptying(self._cluster, bookie_id, self, settings, carriage)
-        self._emptied.append(emptying)
-        return emptying
+        evacuation = Evacuation(self._job, engine, self.progress, bookie_id, self, settings)
+        self._evacuations.append(evacuation)
+        return evacuation
 
     async def _missing(
         self, marks: Iterable[UnderreplicationMark]
@@ -219,17 +223,17 @@ class _Run:
         return missing
 
     # Marks
-    async def _mend(self, ledger_ids: Sequence[LedgerId], carriage: Carriage) -> None:
+    async def _mend(self, ledger_ids: Sequence[LedgerId], engine: Engine) -> None:
         """Copy what members lack, look again, and clear the marks of what is whole."""
-        outcomes = [self._mended.setdefault(i, MoveOutcome(i)) for i in ledger_ids]
+        outcomes = [self.mended.setdefault(i, Outcome(i)) for i in ledger_ids]
         await self.reserve(outcomes)
         mine = [outcome for outcome in outcomes if not outcome.reason]
         try:
             # Read under the lock and before the look: what is marked later stays marked.
             marks = await self._read_marks(mine)
             if others := [outcome for outcome in outcomes if outcome.ledger_id not in marks]:
-                carriage.following.count(others)
-            await self._copy([o for o in mine if o.ledger_id in marks], carriage)
+                self.progress.count(others)
+            await self._copy([o for o in mine if o.ledger_id in marks], engine)
             auditor = self._auditor()
             looks = await auditor.settled(list(marks))
             for outcome in mine:
@@ -241,11 +245,11 @@ class _Run:
             await self.release(mine)
 
     async def _read_marks(
-        self, outcomes: Iterable[MoveOutcome]
+        self, outcomes: Iterable[Outcome]
     ) -> dict[LedgerId, UnderreplicationMark]:
         found: dict[LedgerId, UnderreplicationMark] = {}
 
-        async def one(outcome: MoveOutcome) -> None:
+        async def one(outcome: Outcome) -> None:
             try:
                 mark = await self._marks.read_mark(outcome.ledger_id)
             except MetadataFormatError as error:
@@ -257,36 +261,25 @@ class _Run:
         await self._each(outcomes, one)
         return found
 
-    async def _copy(self, outcomes: Sequence[MoveOutcome], carriage: Carriage) -> None:
+    async def _copy(self, outcomes: Sequence[Outcome], engine: Engine) -> None:
         tasks = [LedgerTask(outcome.ledger_id) for outcome in outcomes]
-        done = await carriage.engine.mend(tasks, carriage.following.count)
-        for outcome, repaired in zip(outcomes, done, strict=True):
-            outcome.state_before = repaired.state_before
-            outcome.recovered = repaired.recovered
-            outcome.entries_recovered = repaired.entries_recovered
-            outcome.entries_copied = repaired.entries_copied
-            outcome.bytes_copied = repaired.bytes_copied
-            outcome.corrupt_copies = repaired.corrupt_copies
-            if repaired.reason:
-                outcome.block(repaired.reason, repaired.message)
-        written = sorted({BookieId(b) for repaired in done for b in repaired.touched})
-        answers = await asyncio.gather(*map(self._cluster.control.flush, written))
-        failed = {b for b, status in zip(written, answers, strict=True) if status is not Status.OK}
-        for outcome, repaired in zip(outcomes, done, strict=True):
-            if unsynced := failed & set(repaired.touched):
-                outcome.block(
-                    "NotFlushed", f"{', '.join(sorted(unsynced))} did not sync its copies"
-                )
+        settings = self._request.settings.repair
+        repaired = await engine.repair(tasks, settings, self.progress.count)
+        for outcome, found in zip(outcomes, repaired, strict=True):
+            outcome.take(found)
+        failed = await self._cluster.flush({BookieId(b) for one in outcomes for b in one.touched})
+        for outcome in outcomes:
+            if unsynced := failed.keys() & set(outcome.touched):
+                said = f"{', '.join(sorted(unsynced))} did not sync its copies"
+                outcome.block("NotFlushed", said)
 
-    async def _clear(
-        self, outcome: MoveOutcome, mark: UnderreplicationMark, look: Look | None
-    ) -> None:
+    async def _clear(self, outcome: Outcome, mark: UnderreplicationMark, look: Look | None) -> None:
         if outcome.reason:
             return
         if why := await self._why_kept(mark, look):
             outcome.block("StillUnderReplicated", why)
         elif await self._marks.clear(outcome.ledger_id, version=mark.version):
-            self._cleared += 1
+            self.cleared += 1
         else:
             outcome.block("MarkChanged", "it was marked again meanwhile: the next run looks again")
 
@@ -310,13 +303,13 @@ class _Run:
         return Auditor(self._cluster.store, self._cluster.control, settings)
 
     @property
-    def _outcomes(self) -> list[MoveOutcome]:
-        moved = [outcome for one in self._emptied for outcome in one.outcomes.values()]
-        return [*moved, *self._mended.values()]
+    def outcomes(self) -> list[Outcome]:
+        moved = [outcome for one in self._evacuations for outcome in one.outcomes.values()]
+        return [*moved, *self.mended.values()]
 
     async def audit(self) -> Audit:
         """What was moved or marked, as anybody sees it now."""
-        touched = {o.ledger_id for o in self._outcomes if o.moved} | self._mended.keys()
+        touched = {o.ledger_id for o in self.outcomes if o.moved} | self.mended.keys()
         return await self._auditor().audit(sorted(touched))
 
     async def left(self) -> set[LedgerId]:
@@ -324,33 +317,6 @@ class _Run:
         store = self._cluster.store
         found = [await list_ledgers(store, bookie_id) for bookie_id in self._request.bookies]
         return {ledger_id for listing in found for ledger_id in naming(listing)}
-
-    def result(
-        self, engine: Document, *, refusal: Refusal | None, after: Audit, left: set[LedgerId]
-    ) -> Document:
-        outcomes = self._outcomes
-        late = left - {outcome.ledger_id for outcome in outcomes}
-        blocked = blocked_rows(outcomes, refusal, late)
-        marks = {"found": len(self._mended), "cleared": self._cleared}
-        self._say(f"{len(left)} ledgers left, {self._cleared} of {len(self._mended)} marks cleared")
-        is_clean = not (left or blocked)
-        code = exit_code(after.counts, blocked=len(blocked)) or (0 if is_clean else EXIT_UNKNOWN)
-        return {
-            **self._started.json("rereplication"),
-            **engine,
-            "lost_bookies": list(self._request.bookies),
-            "refused": refusal.message if refusal is not None else "",
-            "ledgers_left": len(left),
-            "marks": marks,
-            **sums(outcomes),
-            "audit_after": counts_json(after.counts),
-            "blocked": blocked[:FINDINGS_MAX],
-            "blocked_left_out": max(len(blocked) - FINDINGS_MAX, 0),
-            "findings": audit_json(after)["findings"],
-            "accepted_losses": accepted_json(after),
-            "unreachable": sorted({*self._silent, *after.unreachable}),
-            "exit_code": EXIT_REFUSED if refusal is not None else code,
-        }
 
 
 def _is_written_to(metadata: LedgerMetadata, missing: Iterable[BookieId]) -> bool:

@@ -1,10 +1,14 @@
-"""A checkpoint in the metadata store, for jobs that have no folder which outlives them.
+"""What a repair that was cut off had done, so that the next one need not do it again.
 
-Compact: ledgers that are done stand there as blocks, each a digest over the ids and metadata
-versions of all ledgers of a range, so that a million of them are some tens of kilobytes. A block
-counts as a whole or not at all; `repair_job` also asks whether the indexes still list all copies
-of its ledgers. Written every few seconds at most, and a write that fails is made up for by
-the next one: it saves work and decides nothing (see `checkpoint`).
+It saves work and decides nothing: a ledger counts as done only while its metadata is at the version
+it was done at and the indexes list all its copies, every ledger is audited in the end whether or
+not it was skipped, and the bookies judge each mark by themselves. A run that comes to its end takes
+it away. Only the driver writes.
+
+It lies in the metadata store, compact: ledgers that are done stand there as blocks, each a digest
+over the ids and metadata versions of all ledgers of a range, so that a million of them are some
+tens of kilobytes. A block counts as a whole or not at all. Written every few seconds at most; what
+a failed write lacks, the next one has.
 """
 
 import asyncio
@@ -17,20 +21,22 @@ import time
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from bookie.errors import BookieError, MetadataConflictError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.repair.jobs.checkpoint import AGE_MAX_S, is_done
-from bookie.repair.mend.outcome import LedgerOutcome
+from bookie.repair.mend.outcome import Outcome
 
 log = logging.getLogger(__name__)
 
 SCHEMA: Final = 1
+AGE_MAX_S: Final = 7 * 24 * 3600.0
+"""What was done earlier does not count: disks rot."""
 BLOCK_LEDGERS: Final = 500
 VALUE_BYTES_MAX: Final = 900_000
 """ZooKeeper takes no value larger than 1 MiB. What does not fit is done again."""
@@ -51,6 +57,11 @@ class Block(NamedTuple):
     at: int
 
 
+def is_done(outcome: Outcome, *, digests: bool) -> bool:
+    """Nothing is in the way of it, and of a deep look: no copy was left unread."""
+    return not (outcome.reason or (digests and outcome.before.unknown))
+
+
 def digest_of(ledger_ids: Sequence[LedgerId], versions: Sequence[int]) -> str:
     facts = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for ledger_id, version in zip(ledger_ids, versions, strict=True):
@@ -60,17 +71,19 @@ def digest_of(ledger_ids: Sequence[LedgerId], versions: Sequence[int]) -> str:
 
 @dataclass(slots=True)
 class _Chunk:
-    """A stretch of the tasks: what was told of each; None = it is not done, or stands elsewhere."""
+    """A stretch of the tasks that are not all known yet."""
 
     at: int
-    told: dict[LedgerId, int | None] = field(default_factory=dict)
+    """When the first of them was done, in seconds of the Unix epoch."""
+    known: dict[LedgerId, int | None] = field(default_factory=dict)
+    """Version of its metadata when it was done; None = it is not done, or in a block of its own."""
 
     def blocks(self, ledger_ids: Sequence[LedgerId]) -> list[Block]:
         """Of ledgers side by side. One that was deleted will not be asked for again."""
         blocks: list[Block] = []
         run: list[LedgerId] = []
         for ledger_id in ledger_ids:
-            version = self.told.get(ledger_id)
+            version = self.known.get(ledger_id)
             if version is None:
                 blocks += self._block(run)
                 run = []
@@ -81,7 +94,7 @@ class _Chunk:
     def _block(self, run: Sequence[LedgerId]) -> list[Block]:
         if not run:
             return []
-        versions = [version for i in run if (version := self.told[i]) is not None]
+        versions = [version for i in run if (version := self.known[i]) is not None]
         return [Block(run[0], run[-1], len(run), digest_of(run, versions), self.at)]
 
 
@@ -93,11 +106,8 @@ class _Claim(NamedTuple):
     versions: Sequence[int]
 
 
-class StoredCheckpoint:
-    """Of one kind of repair (deep or not) of one cluster; of two at once the last to write counts.
-
-    See `checkpoint.Checkpoint`.
-    """
+class Checkpoint:
+    """Of one kind of repair (deep or not) of a cluster; of two at once the last to write counts."""
 
     def __init__(
         self,
@@ -114,22 +124,27 @@ class StoredCheckpoint:
         self._digests = digests
         self._say = say
         self._clock = clock
+        self.touched: set[BookieId] = set()
+        """Bookies that this run or an earlier one wrote to, and must sync."""
         self._version: int | None = None
+        """Of the value in the store, as far as it is known; None = there is none."""
         self._wanted: Sequence[LedgerId] = ()
+        """All ledgers of this run, in rising order."""
         self._unread: deque[Block] = deque()
+        """Blocks of earlier runs that `same` has not compared yet, in the order of `claimed`."""
         self._claims: list[_Claim] = []
+        """Blocks of earlier runs that hold, until `go_on` takes them over."""
         self._blocks: list[Block] = []
+        """Blocks that are complete; no ledger is in two of them, nor in a chunk as well."""
         self._chunks: dict[int, _Chunk] = {}
-        self._touched: set[BookieId] = set()
+        """By number: stretches of BLOCK_LEDGERS of `_wanted` of which not all are known yet."""
         self._is_dirty = False
-        self._lock = threading.Lock()  # Spark tells of ledgers in a thread of its own
-
-    @property
-    def touched(self) -> Collection[BookieId]:
-        return self._touched
+        """Something is not written yet."""
+        self._lock = threading.Lock()  # Spark adds ledgers from a thread of its own
 
     # What earlier runs had done
     async def claimed(self, wanted: Sequence[LedgerId]) -> list[Sequence[LedgerId]]:
+        """Those of `wanted` (in rising order) that it says were done, in groups."""
         self._wanted = wanted
         found = await self._store.read_value(self.name)
         if found is None:
@@ -146,14 +161,14 @@ class StoredCheckpoint:
             if (known, schema) != (self._instance_id, SCHEMA):
                 self._say(
                     f"the checkpoint {self.name} is of cluster {known} (schema {schema}), this one "
-                    f"is {self._instance_id} (schema {SCHEMA}): it is left unread and written anew"
+                    f"is {self._instance_id} (schema {SCHEMA}): it is left unread and replaced"
                 )
                 return []
             blocks = [Block(*row) for row in tree["blocks"]]
             young = [block for block in blocks if self._clock() - block.at <= AGE_MAX_S]
-            self._touched = set(map(BookieId, tree["touched"]))
+            self.touched |= set(map(BookieId, tree["touched"]))
         except (ValueError, KeyError, TypeError, zlib.error) as error:
-            self._say(f"the checkpoint {self.name} is none ({error!r}): it is written anew")
+            self._say(f"the checkpoint {self.name} is none ({error!r}): it is replaced")
             return []
         return young
 
@@ -162,7 +177,10 @@ class StoredCheckpoint:
         return self._wanted[first : bisect_right(self._wanted, block.last)]
 
     def same(self, group: Sequence[LedgerId], versions: Mapping[LedgerId, int]) -> list[LedgerId]:
-        """All of a block or nothing; groups come in the order of `claimed`."""
+        """Of one such group those that are still at the version they were done at: all or none.
+
+        Groups come in the order of `claimed`; `versions`: of their metadata now.
+        """
         block = self._unread.popleft()
         found = [versions.get(ledger_id, -1) for ledger_id in group]
         if len(group) != block.ledgers or digest_of(group, found) != block.digest:
@@ -171,34 +189,36 @@ class StoredCheckpoint:
         return list(group)
 
     def go_on(self, done: Set[LedgerId]) -> None:
+        """Keep these on record: they need not be done again by this run."""
         for block, ledger_ids, versions in self._claims:
             is_whole = all(ledger_id in done for ledger_id in ledger_ids)
             if is_whole:
                 self._blocks.append(block)
             for ledger_id, version in zip(ledger_ids, versions, strict=True):
                 if is_whole:
-                    self._tell(ledger_id, None, block.at)
+                    self._note(ledger_id, None, block.at)
                 elif ledger_id in done:
-                    self._tell(ledger_id, version, block.at)
+                    self._note(ledger_id, version, block.at)
         self._claims = []
 
     # What this run does
-    def add(self, outcomes: Sequence[LedgerOutcome]) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Note what was looked after; what something is in the way of is not done."""
         now = int(self._clock())
         with self._lock:
             for outcome in outcomes:
                 done = is_done(outcome, digests=self._digests)
-                self._tell(LedgerId(outcome.ledger_id), outcome.version if done else None, now)
-                self._touched.update(map(BookieId, outcome.touched))
+                self._note(LedgerId(outcome.ledger_id), outcome.version if done else None, now)
+                self.touched.update(map(BookieId, outcome.touched))
             self._is_dirty = True
 
-    def _tell(self, ledger_id: LedgerId, version: int | None, at: int) -> None:
+    def _note(self, ledger_id: LedgerId, version: int | None, at: int) -> None:
         number = bisect_left(self._wanted, ledger_id) // BLOCK_LEDGERS
         chunk = self._chunks.setdefault(number, _Chunk(at))
         chunk.at = min(chunk.at, at)
-        chunk.told[ledger_id] = version
+        chunk.known[ledger_id] = version
         ledger_ids = self._stretch(number)
-        if len(chunk.told) == len(ledger_ids):
+        if len(chunk.known) == len(ledger_ids):
             self._blocks += chunk.blocks(ledger_ids)
             del self._chunks[number]
 
@@ -207,6 +227,7 @@ class StoredCheckpoint:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
+        """Around the work: what is added is written, at the latest some seconds later."""
         writing = asyncio.create_task(self._write_on())
         try:
             yield
@@ -248,21 +269,29 @@ class StoredCheckpoint:
         """Of more than fits, the blocks that stand for most."""
         open_chunks = (chunk.blocks(self._stretch(n)) for n, chunk in self._chunks.items())
         blocks = [*self._blocks, *(block for found in open_chunks for block in found)]
+        self._check(blocks)
         blocks.sort(key=lambda block: -block.ledgers)
         while len(raw := self._packed(blocks)) > VALUE_BYTES_MAX:
             blocks = blocks[: len(blocks) // 2]
         return raw
 
+    def _check(self, blocks: Sequence[Block]) -> None:
+        assert all(0 < one.ledgers <= one.last - one.first + 1 for one in blocks)
+        in_order = sorted(blocks)
+        assert all(a.last < b.first for a, b in pairwise(in_order)), "no ledger is in two blocks"
+        assert all(len(c.known) < len(self._stretch(n)) for n, c in self._chunks.items())
+
     def _packed(self, blocks: Sequence[Block]) -> bytes:
         tree = {
             "schema": SCHEMA,
             "instance_id": self._instance_id,
-            "touched": sorted(self._touched),
+            "touched": sorted(self.touched),
             "blocks": sorted(blocks),
         }
         return zlib.compress(json.dumps(tree, separators=(",", ":")).encode())
 
     async def end(self) -> None:
+        """Take it away: the next run begins from marks and metadata alone."""
         try:
             found = await self._store.read_value(self.name)
             if found is not None:

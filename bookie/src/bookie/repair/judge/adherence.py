@@ -55,7 +55,7 @@ def adherence_of(ledgers: LedgerColumns, racks: Racks) -> Ids:
     of_fragment = rows_of(ledgers.fragments)
     sizes, quorums = ledgers.ensemble_size[of_fragment], ledgers.write_quorum[of_fragment]
     starts = bounds_of(sizes, len(sizes))[:-1]
-    # One number for both: rows of two columns are dear to tell apart.
+    # Both as one number, since np.unique over rows of two columns is slow.
     shapes = np.where(_is_empty(ledgers, of_fragment), 0, sizes << 32 | quorums)
     for shape in np.unique(shapes[shapes > 0]).tolist():
         size, quorum = shape >> 32, shape & 0xFFFFFFFF
@@ -127,17 +127,17 @@ def misplaced(metadata: LedgerMetadata, racks: Racks) -> Misplaced | None:
 
 def misplaced_json(found: Misplaced, racks: Racks) -> dict[str, Any]:
     """With the racks, for people."""
-    told = [
+    lines = [
         f"from entry {first}: " + ", ".join(f"{b} in {racks.of.get(b, '?')}" for b in ensemble)
         for first, ensemble in found.fragments[:FRAGMENTS_SHOWN]
     ]
-    left = len(found.fragments) - len(told)
+    left = len(found.fragments) - len(lines)
     more = [f"and {left} more fragments"] if left else []
     return {
         "class": found.name,
         "ledger_id": found.ledger_id,
         "fragments": len(found.fragments),
-        "message": "; ".join([*told, *more]),
+        "message": "; ".join([*lines, *more]),
     }
 
 

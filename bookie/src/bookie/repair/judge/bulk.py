@@ -2,7 +2,7 @@
 
 Pure numpy over columns. Per fragment and member, the entries owed are counted in closed form, and
 so are those of them that the member's BP-34 groups hold; equal counts of an intersection are equal
-sets. What is not wholly there, or cannot be told by counting (odd groups, silent bookies), is
+sets. What is not wholly there, or cannot be decided by counting (odd groups, silent bookies), is
 `doubtful`: the audit looks at it again, ledger by ledger, with `expect.judge`. Doubt is never an
 error: it only costs time.
 """
@@ -204,7 +204,7 @@ def _gather(data: Bytes, at: Ids, width: int) -> Bytes:
 
 
 def _held_of(shares: _Shares, groups: _Groups, id_max: int) -> Ids:
-    """How many entries of each share its member holds; -1 where counting cannot tell."""
+    """How many entries of each share its member holds; -1 where counting cannot decide."""
     low, meetings = _meetings(shares, groups, id_max)
     share = np.repeat(np.arange(len(low)), meetings)
     group = spread(low, meetings)
@@ -232,7 +232,7 @@ def _meetings(shares: _Shares, groups: _Groups, id_max: int) -> tuple[Ids, Ids]:
 
 
 def _held(shares: _Shares, groups: _Groups, share: Ids, group: Ids) -> tuple[Ids, Flags]:
-    """How many entries each group holds of the share it meets; True where counting cannot tell."""
+    """Entries that each group holds of the share it meets; True where counting cannot decide."""
     low = np.maximum(shares.first[share], groups.first[group])
     high = np.minimum(shares.last[share], groups.end[group])
     start, quorum, ensemble = (

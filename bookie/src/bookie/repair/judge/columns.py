@@ -73,13 +73,13 @@ def answer_of(holding: Holding) -> Answer:
 
 
 NOBODY: Final = BookieId("unreadable-metadata")
-"""No bookie has this id: it is nobody's answer that is waited for."""
+"""No bookie has this id, so no answer to it is ever missing."""
 
 
 def stand_ins(ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, Versioned[LedgerMetadata]]:
     """What stands in a table for ledgers whose metadata nobody can read: one entry, on NOBODY.
 
-    Nobody answers for it, so the ledger is doubtful, and is looked at again and told by name.
+    No answer ever comes from it, so the ledger is doubtful, looked at again and reported by name.
     """
     fragments = (Fragment(EntryId(0), (NOBODY,)),)
     return {

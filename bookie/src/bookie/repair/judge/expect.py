@@ -19,23 +19,25 @@ from bookie.protocol.status import Status
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one bookie answered about one ledger.
-
-    `entries`: what it holds; `lac`: highest LAC it knows; `lost`: its durable loss record.
-    `limbo`, `unchecked`: an absent entry is unknown here, not missing. After a deep look `entries`
-    are the good copies: `corrupt` ones are there and useless, of `unread` ones nothing is known.
-    """
+    """What one bookie answered about one ledger."""
 
     bookie_id: BookieId
     ledger_id: LedgerId
     status: Status
     entries: EntrySet = EMPTY
+    """What it holds; after a deep look only the good copies."""
     limbo: bool = False
+    """An absent entry is unknown here, not missing."""
     unchecked: bool = False
+    """The same, of a ledger that needs no recovery."""
     lac: EntryId = NO_ENTRY
+    """The highest LAC it knows."""
     lost: EntrySet = EMPTY
+    """Its durable loss record."""
     corrupt: EntrySet = EMPTY
+    """Copies that are there and useless, by a deep look; none is in `entries`."""
     unread: EntrySet = EMPTY
+    """Copies of which a deep look learnt nothing; none is in `entries`."""
 
     @property
     def is_marked(self) -> bool:
@@ -65,48 +67,51 @@ def no_answer(bookie_id: BookieId, ledger_id: LedgerId, status: Status) -> Holdi
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One bookie's part of a ledger: `owed` = `present` + `missing` + `unknown`.
-
-    `lacking`: owed, searched for and not there, so that a copy may be written: `missing`, or what
-    a bookie in limbo does not hold. `corrupt`: of `missing`, what is there with a wrong digest.
-    """
+    """One bookie's part of a ledger: `owed` = `present` + `missing` + `unknown`."""
 
     owed: EntrySet
     present: EntrySet
     missing: EntrySet
+    """Not there, by a word that counts (R7)."""
     unknown: EntrySet
     lacking: EntrySet
+    """Searched for and not there, so that a copy may be written: `missing`, or what a bookie in
+    limbo does not hold."""
     corrupt: EntrySet = EMPTY
+    """Of `missing`, what is there with a wrong digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement on entries 0..`through` of one ledger, as entry intervals.
 
-    Each entry is in exactly one of `ok` (every copy present), `missing` (a copy is definitely not
-    there), `unknown` (no copy known missing, one not known present), `lost` (in a loss record, no
-    copy). Each of the next three includes the following ones: `below_write_quorum`,
-    `below_ack_quorum`, `no_copy`; they count unknown copies as present, so they are definite.
-    `gone`: no bookie of any fragment told of a copy, and every member of the write set has searched
-    its disks.
-    `unrecorded`: of these, what a bookie that owes them has in no loss record of its own.
-    `corrupt`: a copy's digest is wrong; only a deep look can tell.
+    Each entry is in exactly one of `ok`, `missing`, `unknown` and `lost`. `below_write_quorum`
+    includes `below_ack_quorum`, and that `no_copy`; they count unknown copies as present, so they
+    are definite.
     """
 
     ledger_id: LedgerId
     through: EntryId
     state: LedgerState
     shares: Mapping[BookieId, Share] = field(repr=False)
+    """Of each member."""
     ok: EntrySet
+    """Every copy is present."""
     missing: EntrySet
+    """A copy is definitely not there."""
     unknown: EntrySet
+    """No copy is known to be missing, and one is not known to be present."""
     lost: EntrySet
+    """In a loss record, and no copy."""
     below_write_quorum: EntrySet
     below_ack_quorum: EntrySet
     no_copy: EntrySet
     gone: EntrySet
+    """No bookie of any fragment has a copy, and all of the write set have searched their disks."""
     unrecorded: EntrySet = EMPTY
+    """Of `gone`, what a bookie that owes it has in no loss record of its own."""
     corrupt: EntrySet = EMPTY
+    """A copy's digest is wrong; only a deep look finds these."""
 
     @property
     def is_ok(self) -> bool:
@@ -114,7 +119,7 @@ class Verdict:
 
     @property
     def is_suspect(self) -> bool:
-        """True when something is said to be wrong, which deserves a second look."""
+        """True when something seems to be wrong, which deserves a second look."""
         return bool(self.missing)
 
     @property

@@ -55,7 +55,7 @@ def quorums_of(ledgers: LedgerColumns, chosen: Flags) -> Quorums:
     """Of many ledgers: the `chosen` rows."""
     ack, ids = ledgers.ack_quorum[chosen], ledgers.ledger_id[chosen]
     copies = np.where(ledgers.is_closed[chosen], ledgers.write_quorum[chosen], ack)
-    # One number for both: rows of two columns are dear to tell apart.
+    # Both as one number, since np.unique over rows of two columns is slow.
     shapes = copies << 32 | ack
     found: dict[Shape, Ledgers] = {}
     for shape in np.unique(shapes).tolist():
@@ -74,21 +74,8 @@ def all_quorums(parts: Iterable[Quorums]) -> Quorums:
     return total
 
 
-def rows_of_quorums(quorums: Quorums) -> list[list[int]]:
-    """For a table: copies, ack quorum, count, and the first ids."""
-    return [[*shape, ledgers.count, *ledgers.first] for shape, ledgers in quorums.items()]
-
-
-def quorums_of_rows(rows: Iterable[list[int]]) -> Quorums:
-    """The inverse of `rows_of_quorums`, also of the rows of several."""
-    return all_quorums(
-        {Shape(copies, ack): Ledgers(count, tuple(map(LedgerId, first)))}
-        for copies, ack, count, *first in rows
-    )
-
-
 def quorums_json(quorums: Quorums, asked: int | None) -> dict[str, Any]:
-    """`asked`: the ack quorum that every ledger should have; None = nobody asks for one."""
+    """`asked`: the ack quorum that every ledger should have; None = any."""
     copies_lowest = min((shape.copies for shape in quorums), default=None)
     lowest = all_quorums(
         {Shape(0, 0): ledgers} for s, ledgers in quorums.items() if s.copies == copies_lowest

@@ -63,13 +63,14 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One ledger as seen at one time: metadata, and an answer for each member."""
+    """One ledger as seen at one time."""
 
     metadata: Versioned[LedgerMetadata]
     holdings: Mapping[BookieId, Holding]
+    """An answer for each member, also where none came."""
     verdict: Verdict
     counted: Tallies | None = None
-    """Kept by a look whose sets were let go."""
+    """Copies by member, where the sets of `holdings` and `verdict` were dropped to save memory."""
 
     @property
     def tallies(self) -> Tallies:
@@ -92,28 +93,32 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result: counts over all ledgers, and a verdict for each that is not wholly ok.
-
-    `unreachable`: bookies that gave no answer. `marked`: ledgers that some bookie holds in limbo or
-    unchecked, though all entries may be there. `accepted`: ledgers that a person let close at a
-    possible loss, each with its record (S33). `tallies`: copies by bookie. `silent`: of the
-    unreachable, those that said nothing at all. `skipped`: ledgers with findings that somebody is
-    excused for. `unreadable`: ledgers whose metadata nobody can read, so that nothing is known of
-    their entries. What stands in these is counted nowhere else, but in `last_copies`, of entries
-    with too few copies, and `quorums` of the ledgers.
+    """The result over all ledgers. Those that are `skipped` or `unreadable` are counted nowhere
+    else, but in `last_copies` and `quorums`.
     """
 
     counts: AuditCounts = field(default_factory=AuditCounts)
+    """Entries by class."""
     findings: tuple[Verdict, ...] = ()
+    """Of each ledger that is not wholly ok."""
     unreachable: frozenset[BookieId] = frozenset()
+    """Bookies that gave no answer which an audit can rest on."""
     marked: int = 0
+    """Ledgers that some bookie holds in limbo or unchecked, though all entries may be there."""
     accepted: tuple[tuple[LedgerId, bytes], ...] = ()
+    """Ledgers that a person let close at a possible loss, each with its record (S33)."""
     tallies: Tallies = field(default_factory=dict)
+    """Copies by bookie."""
     silent: frozenset[BookieId] = frozenset()
+    """Of the unreachable, those from which nothing came at all."""
     skipped: frozenset[LedgerId] = frozenset()
+    """Ledgers with findings that are not to be reported yet."""
     last_copies: LastCopies = NOTHING
+    """Who has entries with too few copies."""
     quorums: Quorums = field(default_factory=dict)
+    """How many ledgers there are of each kind of quorum."""
     unreadable: tuple[tuple[LedgerId, MetadataFormatError], ...] = ()
+    """Ledgers whose metadata cannot be read: nothing is known of their entries."""
 
     def __add__(self, other: "Audit") -> "Audit":
         return Audit(
@@ -133,22 +138,21 @@ class Audit:
 
 @dataclass(slots=True)
 class Auditor:
-    """Looks at ledgers of one cluster. `progress` is told how many ledgers were judged so far.
-
-    `deepen`: makes the looks of an audit deep ones (`digests`). `excuse`: of ledgers with findings,
-    those that are not to be reported yet (`underreplication_grace`), asked last. `copies_min`:
-    see `last_copies`.
-    """
+    """Looks at ledgers of one cluster."""
 
     store: MetadataStore
     control: BookieControl
     settings: AuditSettings = field(default_factory=AuditSettings)
     progress: Callable[[int], None] = lambda _ledgers: None
+    """Called with how many ledgers were judged so far."""
     deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
+    """Makes the looks of an audit deep ones (`digests`); None = by indexes."""
     excuse: Callable[[Collection[LedgerId]], Awaitable[set[LedgerId]]] | None = None
+    """Which of these ledgers with findings are not to be reported yet; asked last."""
     copies_min: int = COPIES_MIN
+    """An entry with fewer known copies is in `last_copies`."""
     unreadable: Unreadable = field(default_factory=dict)
-    """Ledgers that were looked at, and whose metadata nobody can read: neither right nor wrong."""
+    """Ledgers that were looked at, and whose metadata cannot be read: neither right nor wrong."""
 
     async def audit(self, ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId]) -> Audit:
         """Audit these ledgers; deleted ones are no ledgers. UnavailableError: no metadata store."""
@@ -162,7 +166,7 @@ class Auditor:
                 looks = {i: look for i, look in looks.items() if not look.is_silent}
             found += await self._report(looks)
             self.progress(found.counts.ledgers)
-        # A bookie may be away for a moment only: its ledgers are asked about once more, later.
+        # A bookie may be away for a moment only: its ledgers are asked about once more.
         if silent and self.settings.recheck_s is not None:
             await asyncio.sleep(self.settings.recheck_s)
         for start in range(0, len(silent), batch_size):
@@ -361,7 +365,7 @@ def _is_open(look: Look) -> bool:
 
 
 def _undecided(look: Look) -> Look:
-    """A look whose ledger never held still: nothing definite is said about its entries."""
+    """The look without a definite word: the ledger's metadata changed each time."""
     silent = {b: no_answer(b, look.ledger_id, Status.UNREACHABLE) for b in look.holdings}
     through = look.verdict.through
     verdict = judge(look.metadata.value, silent, through=through)

@@ -48,16 +48,14 @@ class DigestSettings:
 
 @dataclass(frozen=True, slots=True)
 class CopiesRead:
-    """What became of the copies asked for: each is in exactly one set.
-
-    `unread`: no answer came, or one that does not speak of them; nothing is known of these.
-    `bytes_read`: of frames, whatever was in them.
-    """
+    """What became of the copies asked for: each is in exactly one set."""
 
     good: EntrySet = EMPTY
     corrupt: EntrySet = EMPTY
     unread: EntrySet = EMPTY
+    """No answer came, or none that covers them: nothing is known of these."""
     bytes_read: int = 0
+    """Of frames, whatever was in them."""
 
     def __add__(self, other: "CopiesRead") -> "CopiesRead":
         return CopiesRead(
@@ -86,7 +84,9 @@ class DigestReader:
         self._settings = settings or DigestSettings()
         self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
         self._slots: dict[BookieId, asyncio.Semaphore] = {}
+        """Reads that each bookie may be asked for at once."""
         self.bytes_read = 0
+        """Of frames, by all that read through this object."""
 
     async def read(
         self, metadata: LedgerMetadata, bookie_id: BookieId, wanted: EntrySet
@@ -158,8 +158,10 @@ class DeepLooks:
     """Makes looks at ledgers deep: what each member lists is read and verified."""
 
     auditor: Auditor
+    """Looks again at ledgers with copies that are suspect."""
     reader: DigestReader
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LEDGERS_AT_ONCE))
+    """One for each ledger that is read now."""
 
     async def deepen(self, looks: Iterable[Look]) -> dict[LedgerId, Look]:
         """The same ledgers judged by copies whose digests are right; deleted ones are left out."""
@@ -244,7 +246,7 @@ def spans(wanted: EntrySet) -> list[tuple[EntryId, EntryId]]:
 
 
 def deep_auditor(auditor: Auditor, reader: DigestReader) -> Auditor:
-    """One that reads entries, in small batches."""
+    """The auditor with deep looks, in small batches."""
     settings = replace(auditor.settings, ledgers_per_batch=DEEP_LEDGERS_PER_BATCH)
     deepen = DeepLooks(auditor, reader).deepen
     return replace(auditor, settings=settings, deepen=deepen)

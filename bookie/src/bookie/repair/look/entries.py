@@ -59,7 +59,7 @@ class EntryTables:
 
 
 def _unanswered(metadata: Versioned[LedgerMetadata]) -> Look:
-    """A look at a stand-in: nobody has said anything."""
+    """A look at a stand-in: no answer came."""
     nobody = {NOBODY: no_answer(NOBODY, metadata.value.ledger_id, Status.UNREACHABLE)}
     return Look(metadata, nobody, judge(metadata.value, nobody, through=EntryId(0)))
 

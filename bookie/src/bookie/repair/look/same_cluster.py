@@ -30,10 +30,10 @@ class SameCluster:
             if cookie.instance_id not in ("", instance_id)
         }
         if others:
-            told = ", ".join(f"{b} to {i}" for b, i in sorted(others.items())[:NAMED_MAX])
+            named = ", ".join(f"{b} to {i}" for b, i in sorted(others.items())[:NAMED_MAX])
             raise InconsistentError(
                 f"this is the cluster {instance_id}, and by their cookies {len(others)} bookies "
-                f"belong to others: {told}"
+                f"belong to others: {named}"
             )
         return cls(instance_id)
 

@@ -2,7 +2,7 @@
 
 What comes out wholly ok is only counted; the rest is `doubtful` and left to `audit.Auditor`, which
 looks at each such ledger again, with fresh metadata and answers. Spark does the same in its tasks
-(`spark_audit`), so that memory holds one batch and the doubtful ids on either engine.
+(`spark`), so that memory holds one batch and the doubtful ids on either engine.
 """
 
 import asyncio
@@ -33,6 +33,8 @@ from bookie.repair.look.bookie_control import BookieControl
 from bookie.repair.look.digests import DigestSettings
 
 LEDGERS_PER_BATCH: Final = 2000
+Looked = Callable[[int], None]
+"""Called with how many ledgers were looked at so far (0 = it begins), in one thread at a time."""
 
 
 class Tables(Protocol):
@@ -87,47 +89,57 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What whoever judges ledgers elsewhere has to know: where bookies are, and of which cluster
-    the ledgers must be ("" = of any). `digests`: how to read every copy as well; None = by indexes.
-    """
+    """What a survey is of."""
 
     racks: Racks = NO_RACKS
+    """Where bookies are, and over how many of these places copies have to be spread."""
     instance_id: str = ""
+    """Of the cluster whose ledgers they must be; "" = of any."""
     digests: DigestSettings | None = None
+    """How to read every copy as well; None = by indexes."""
+    chosen: Sequence[LedgerId] | None = None
+    """Only these ledgers; None = all."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAudit:
-    """What one look made of all ledgers: counts of those that are wholly ok; the others,
-    `doubtful`, have to be looked at again. `marked`: of the ok ones, how many some bookie marked.
-    `copies`: of the ok ones, the copies of each bookie that has any. `misplaced`: ledgers, whether
-    ok or not, that do not keep their copies apart (`judge.adherence`). `quorums`: of the ok ones.
-    `bytes_read`: of a deep look.
-    """
+    """What one look made of ledgers: those that are wholly ok are counted, the others named."""
 
     counts: AuditCounts = field(default_factory=AuditCounts)
+    """Of those that are ok."""
     marked: int = 0
-    doubtful: tuple[LedgerId, ...] = ()
+    """Of those that are ok, how many some bookie holds in limbo or unchecked."""
+    doubtful: tuple[LedgerId, ...] | None = ()
+    """Not ok, to be looked at again; None = all, none was judged."""
     copies: Mapping[BookieId, int] = field(default_factory=dict)
+    """Of those that are ok, the copies of each bookie that has any."""
     misplaced: tuple[LedgerId, ...] = ()
+    """Whether ok or not: they do not keep their copies apart (`judge.adherence`)."""
     quorums: Quorums = field(default_factory=dict)
+    """Of those that are ok."""
     bytes_read: int = 0
-    spark_app_id: str | None = None
-    executors: tuple[str, ...] = ()
+    """Of a deep look."""
 
-    def __add__(self, other: "BulkAudit") -> "BulkAudit":
-        """Of two lots of ledgers, by the same Spark or none."""
-        return BulkAudit(
-            self.counts + other.counts,
-            self.marked + other.marked,
-            self.doubtful + other.doubtful,
-            dict(Counter(self.copies) + Counter(other.copies)),
-            self.misplaced + other.misplaced,
-            all_quorums((self.quorums, other.quorums)),
-            self.bytes_read + other.bytes_read,
-            self.spark_app_id or other.spark_app_id,
-            self.executors or other.executors,
-        )
+    @property
+    def looked_at(self) -> int:
+        """Ledgers that were judged."""
+        return self.counts.ledgers + len(self.doubtful or ())
+
+
+def total_of(found: Sequence[BulkAudit]) -> BulkAudit:
+    """Of all these looks at different ledgers together."""
+    copies = Counter[BookieId]()
+    for one in found:
+        copies.update(one.copies)
+    return BulkAudit(
+        counts=sum((one.counts for one in found), AuditCounts()),
+        marked=sum(one.marked for one in found),
+        doubtful=tuple(sorted(i for one in found for i in one.doubtful or ())),
+        copies=dict(copies),
+        misplaced=tuple(sorted(i for one in found for i in one.misplaced)),
+        quorums=all_quorums(one.quorums for one in found),
+        bytes_read=sum(one.bytes_read for one in found),
+    )
 
 
 def tallied(ledgers: LedgerColumns, answers: AnswerColumns, racks: Racks) -> BulkAudit:
@@ -155,24 +167,16 @@ async def survey(
     ledger_ids: AsyncIterator[LedgerId] | Iterable[LedgerId],
     *,
     racks: Racks = NO_RACKS,
-    progress: Callable[[int], None] = lambda _ledgers: None,
+    progress: Looked = lambda _ledgers: None,
 ) -> BulkAudit:
     """One look at each of these ledgers in this process. UnavailableError: no metadata store."""
-    counts, marked, doubtful = AuditCounts(), 0, list[LedgerId]()
-    copies, misplaced = Counter[BookieId](), list[LedgerId]()
-    quorums: Quorums = {}
-    looked_at = 0
+    found, looked_at = list[BulkAudit](), 0
     async for batch in batches_of(ledger_ids, LEDGERS_PER_BATCH):
         ledgers = await tables.ledgers(batch)
-        found = tallied(ledgers, await tables.answers(ledgers), racks)
-        counts, marked = counts + found.counts, marked + found.marked
-        doubtful += found.doubtful
-        misplaced += found.misplaced
-        copies.update(found.copies)
-        quorums = all_quorums((quorums, found.quorums))
+        found.append(tallied(ledgers, await tables.answers(ledgers), racks))
         looked_at += len(ledgers)
         progress(looked_at)
-    return BulkAudit(counts, marked, tuple(doubtful), dict(copies), tuple(misplaced), quorums)
+    return total_of(found)
 
 
 async def badly_placed(

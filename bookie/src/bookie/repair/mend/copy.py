@@ -4,7 +4,7 @@ Safe to run twice, at once and half-way: the bytes are those the writer made, a 
 first copy of an id, and nothing here changes metadata or marks. The next read goes out while the
 last ones are being verified and stored; what is read and not yet stored is bounded for the whole
 process by one `ByteBudget`. A frame that is wanted in full goes on as it is, under a new header,
-once each of its entries has verified; all else is cut into entries and put together anew.
+once each of its entries has verified; all else is cut into entries and built into new frames.
 """
 
 import asyncio
@@ -90,18 +90,24 @@ class Copied:
 
 
 @dataclass(slots=True)
-class _Job:
+class _Copy:
     """One ledger's copy to one bookie, while it runs."""
 
     metadata: LedgerMetadata
     target: BookieId
     key: bytes
+    """The ledger's master key."""
     codec: EntryCodec
     done: list[tuple[int, int, Pattern]] = field(default_factory=list)
+    """Runs that the target stored: first id, number of entries, pattern."""
     bytes_copied: int = 0
+    """Of entries in `done`, without headers of frames."""
     corrupt: dict[tuple[BookieId, EntryId], None] = field(default_factory=dict)
+    """Copies that were read and are wrong, each once, in the order in which they were found."""
     refused: Status | None = None
+    """What the target answered to the first add that it did not take: no more are sent."""
     why: str = ""
+    """What came first in the way, for people."""
 
 
 class Copier:
@@ -117,6 +123,7 @@ class Copier:
         self._peers = peers
         self._settings = settings or CopySettings()
         self._budget = ByteBudget(self._settings)
+        """Of all copies together."""
         self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
 
     async def copy(
@@ -129,7 +136,7 @@ class Copier:
     ) -> Copied:
         """Bring `wanted` to `target` from whoever holds it. Never raises for a bad peer."""
         codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
-        job = _Job(metadata, target, master_key(metadata.password), codec)
+        job = _Copy(metadata, target, master_key(metadata.password), codec)
         for source in self._sources(metadata, target, holdings):
             offered = (wanted - EntrySet.from_runs(job.done)) & holdings[source].entries
             if offered and job.refused is None:
@@ -147,7 +154,7 @@ class Copier:
         turn = metadata.ledger_id % max(len(others), 1)
         return others[turn:] + others[:turn]
 
-    async def _copy_from(self, job: _Job, source: BookieId, offered: EntrySet) -> None:
+    async def _copy_from(self, job: _Copy, source: BookieId, offered: EntrySet) -> None:
         storing: deque[asyncio.Task[None]] = deque()
         try:
             for first, last in spans(offered):
@@ -162,7 +169,7 @@ class Copier:
             await asyncio.gather(*storing, return_exceptions=True)
 
     async def _copy_span(
-        self, job: _Job, source: BookieId, wanted: EntrySet, storing: "deque[asyncio.Task[None]]"
+        self, job: _Copy, source: BookieId, wanted: EntrySet, storing: "deque[asyncio.Task[None]]"
     ) -> bool:
         """Window by window; False when there is no use in asking this source for more."""
         at = wanted.first
@@ -187,7 +194,7 @@ class Copier:
             at = EntryId(reply.answered_through + 1)
         return job.refused is None
 
-    async def _read(self, job: _Job, source: BookieId, wanted: EntrySet) -> ReadReply | None:
+    async def _read(self, job: _Copy, source: BookieId, wanted: EntrySet) -> ReadReply | None:
         """None when this source is of no more use."""
         request = ReadRequest(
             job.metadata.ledger_id, wanted.first, wanted.last, self._settings.read_bytes, job.key
@@ -200,7 +207,9 @@ class Copier:
         return reply
 
     # Storing
-    async def _store(self, job: _Job, source: BookieId, reply: ReadReply, wanted: EntrySet) -> None:
+    async def _store(
+        self, job: _Copy, source: BookieId, reply: ReadReply, wanted: EntrySet
+    ) -> None:
         wanted = wanted.clip(0, reply.answered_through)
         rest: list[RunFrame] = []
         gone: RunFrame | None = None
@@ -217,7 +226,7 @@ class Copier:
             await self._store_rest(job, source, rest, _without(wanted, gone))
 
     async def _store_rest(
-        self, job: _Job, source: BookieId, rest: Iterable[RunFrame], wanted: EntrySet
+        self, job: _Copy, source: BookieId, rest: Iterable[RunFrame], wanted: EntrySet
     ) -> None:
         found, corrupt = verified(rest, wanted, job.codec)
         if corrupt:
@@ -225,7 +234,7 @@ class Copier:
             job.why = job.why or f"{source} holds a corrupt copy of entry {corrupt[0]}"
         await self._store_found(job, found)
 
-    async def _store_found(self, job: _Job, found: Entries) -> None:
+    async def _store_found(self, job: _Copy, found: Entries) -> None:
         for first, pattern, entry_ids in runs_of(found, frame_bytes=self._settings.frame_bytes):
             bodies = [found[entry_id][1] for entry_id in entry_ids]
             # The LAC of a copy never exceeds what its own entries carry (R16).
@@ -235,7 +244,7 @@ class Copier:
             )
             await self._send(job, frame, (first, len(entry_ids), pattern))
 
-    async def _send(self, job: _Job, frame: Buffer, run: tuple[int, int, Pattern]) -> None:
+    async def _send(self, job: _Copy, frame: Buffer, run: tuple[int, int, Pattern]) -> None:
         await self._paces.spend(job.target, len(frame))
         if job.refused is not None:
             return
@@ -247,7 +256,7 @@ class Copier:
         job.done.append(run)
         job.bytes_copied += len(frame) - FRAME_HEADER_BYTES - 4 * run[1]
 
-    async def _add(self, job: _Job, frame: Buffer) -> Status:
+    async def _add(self, job: _Copy, frame: Buffer) -> Status:
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
 
         def on_reply(status: Status) -> None:

@@ -8,7 +8,7 @@ same bookie; a compare-and-set that is lost makes that ledger start over from wh
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
 
 from bookie.errors import (
@@ -23,13 +23,14 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import NO_RACKS, Racks
-from bookie.protocol.status import Status
 from bookie.repair.judge.expect import Holding
 from bookie.repair.look.audit import Auditor, Look
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.copy import Copier
 from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings
+from bookie.repair.mend.losses import record_on_each
 from bookie.repair.mend.move_plan import Move, moved, owed_by_target, plan_moves
+from bookie.repair.mend.outcome import Done, Outcome
 
 STARTS_MAX: Final = 4
 """How often one ledger starts over, in one run, after a compare-and-set that was lost."""
@@ -40,60 +41,32 @@ LOSS_REASON: Final = "move: taken over from the members that recorded this loss"
 Held = dict[tuple[BookieId, LedgerId], Holding]
 
 
-@dataclass(slots=True)
-class MoveOutcome:
-    """One ledger's way off the leaving bookie. `moved`: by this run. `reason` as in the result
-    object, "" when nothing is in the way; then either it moved or it names the bookie no more.
-    """
-
-    ledger_id: LedgerId
-    state_before: str = ""
-    moved: bool = False
-    recovered: bool = False
-    entries_recovered: int = 0
-    entries_copied: int = 0
-    bytes_copied: int = 0
-    corrupt_copies: int = 0
-    reason: str = ""
-    message: str = ""
-
-    def block(self, reason: str, message: str) -> None:
-        """Say what is in the way; the first thing counts."""
-        if not self.reason:
-            self.reason, self.message = reason, message
-
-    def take(self, found: "MoveOutcome") -> None:
-        """Become what came of the same ledger elsewhere."""
-        assert found.ledger_id == self.ledger_id
-        for name in FIELD_NAMES:
-            setattr(self, name, getattr(found, name))
-
-
-FIELD_NAMES: Final = tuple(column.name for column in fields(MoveOutcome))
-Told = Callable[[Sequence[MoveOutcome]], None]
-
-
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Who leaves, and who may take over: writable bookies that answer and remember; those that keep
-    copies in several `racks` first.
-    """
+    """Who leaves, and who may take over."""
 
     leaving: BookieId
     candidates: Sequence[BookieId]
+    """Writable bookies that answer and are not in limbo."""
     racks: Racks = NO_RACKS
+    """Candidates that keep copies in several of these come first."""
 
 
 @dataclass(slots=True)
-class _Job:
-    """One ledger in one batch. `owed`: by target, without what is `lost`."""
+class _Moving:
+    """One ledger in one batch, while it is moved."""
 
-    outcome: MoveOutcome
+    outcome: Outcome
     look: Look
+    """The metadata that the moves change, and what its members held then."""
     moves: tuple[Move, ...]
+    """At least one."""
     owed: dict[BookieId, EntrySet]
+    """What each target has to hold before it is named, without what is lost."""
     lost: dict[BookieId, EntrySet]
+    """What of its share is in a loss record and nowhere else."""
     must_start_over: bool = False
+    """Somebody else changed its metadata first."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -106,45 +79,48 @@ class _Job:
 
 @dataclass(slots=True)
 class LedgerMover:
-    """Moves ledgers of one handover. `told`: of each ledger once, when its copies are made or there
-    is nothing to copy; what becomes of it may still change.
+    """Moves ledgers of one handover. `done` is called with each ledger once, when its copies are
+    made or there is nothing to copy; what becomes of it may still change.
     """
 
     cluster: Cluster
     handover: Handover
     settings: RepairSettings = field(default_factory=RepairSettings)
-    told: Told = lambda _outcomes: None
+    done: Done = lambda _outcomes: None
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
-    _untold: set[LedgerId] = field(init=False)
+    _uncounted: set[LedgerId] = field(init=False)
+    """Ledgers that `done` was not called with yet."""
 
     def __post_init__(self) -> None:
         self._copier = Copier(self.cluster.peers, self.settings.copy)
         self._auditor = Auditor(self.cluster.store, self.cluster.control, self.settings.audit)
         self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
-        self._untold = set()
+        self._uncounted = set()
 
-    async def move(self, outcomes: Sequence[MoveOutcome]) -> None:
+    async def move(self, outcomes: Sequence[Outcome]) -> None:
         """Fills in what came of each. UnavailableError: the metadata store is away."""
         waiting = {outcome.ledger_id: outcome for outcome in outcomes}
-        self._untold |= waiting.keys()
+        self._uncounted |= waiting.keys()
         for _start in range(STARTS_MAX):
-            jobs = await self._move(waiting)
-            waiting = {job.ledger_id: job.outcome for job in jobs if job.must_start_over}
+            ledgers = await self._move(waiting)
+            waiting = {
+                ledger.ledger_id: ledger.outcome for ledger in ledgers if ledger.must_start_over
+            }
             if not waiting:
                 break
         for outcome in waiting.values():
             outcome.block("MetadataConflict", "its metadata changes all the time; run it again")
-        self._tell(outcomes)
+        self._count(outcomes)
 
-    def _tell(self, outcomes: Iterable[MoveOutcome]) -> None:
-        untold = [outcome for outcome in outcomes if outcome.ledger_id in self._untold]
-        self._untold -= {outcome.ledger_id for outcome in untold}
-        if untold:
-            self.told(untold)
+    def _count(self, outcomes: Iterable[Outcome]) -> None:
+        fresh = [outcome for outcome in outcomes if outcome.ledger_id in self._uncounted]
+        self._uncounted -= {outcome.ledger_id for outcome in fresh}
+        if fresh:
+            self.done(fresh)
 
-    async def _move(self, waiting: Mapping[LedgerId, MoveOutcome]) -> list[_Job]:
+    async def _move(self, waiting: Mapping[LedgerId, Outcome]) -> list[_Moving]:
         looks = await self._auditor.look(list(waiting))
         for ledger_id in waiting.keys() - looks.keys():
             if (error := self._auditor.unreadable.get(ledger_id)) is not None:
@@ -152,24 +128,28 @@ class LedgerMover:
             else:
                 waiting[ledger_id].state_before = "DELETED"
         planned = [self._plan(waiting[ledger_id], look) for ledger_id, look in looks.items()]
-        jobs = [job for job in planned if job is not None]
-        await self._copy_all(jobs)
-        await self._flush(_open(jobs))
-        await self._verify(_open(jobs))
-        await self._each(_open(jobs), self._write)
-        await self._each([job for job in _open(jobs) if job.outcome.moved], self._record_losses)
-        await self._watch_over([job for job in _open(jobs) if job.outcome.moved])
-        return jobs
+        ledgers = [ledger for ledger in planned if ledger is not None]
+        await self._copy_all(ledgers)
+        await self._flush(_open(ledgers))
+        await self._verify(_open(ledgers))
+        await self._each(_open(ledgers), self._write)
+        await self._each(
+            [ledger for ledger in _open(ledgers) if ledger.outcome.moved], self._record_losses
+        )
+        await self._watch_over([ledger for ledger in _open(ledgers) if ledger.outcome.moved])
+        return ledgers
 
-    async def _each(self, jobs: Iterable[_Job], step: Callable[[_Job], Awaitable[None]]) -> None:
-        async def bounded(job: _Job) -> None:
+    async def _each(
+        self, ledgers: Iterable[_Moving], step: Callable[[_Moving], Awaitable[None]]
+    ) -> None:
+        async def bounded(ledger: _Moving) -> None:
             async with self._slots:
-                await step(job)
+                await step(ledger)
 
-        await asyncio.gather(*map(bounded, jobs))
+        await asyncio.gather(*map(bounded, ledgers))
 
     # Plan
-    def _plan(self, outcome: MoveOutcome, look: Look) -> _Job | None:
+    def _plan(self, outcome: Outcome, look: Look) -> _Moving | None:
         metadata = look.metadata.value
         outcome.state_before = outcome.state_before or metadata.state.value
         try:
@@ -183,7 +163,7 @@ class LedgerMover:
             return None
         gone = _known_lost(look)
         owed = owed_by_target(moves)
-        return _Job(
+        return _Moving(
             outcome,
             look,
             moves,
@@ -192,16 +172,16 @@ class LedgerMover:
         )
 
     # Copy, sync, look
-    async def _copy_all(self, jobs: Iterable[_Job]) -> None:
-        held = await self._held(jobs)
-        await self._each(jobs, lambda job: self._copy(job, held))
+    async def _copy_all(self, ledgers: Iterable[_Moving]) -> None:
+        held = await self._held(ledgers)
+        await self._each(ledgers, lambda ledger: self._copy(ledger, held))
 
-    async def _held(self, jobs: Iterable[_Job]) -> Held:
+    async def _held(self, ledgers: Iterable[_Moving]) -> Held:
         """What every target holds now of the ledgers it is to take over."""
         asked: dict[BookieId, list[LedgerId]] = {}
-        for job in jobs:
-            for target in job.owed:
-                asked.setdefault(target, []).append(job.ledger_id)
+        for ledger in ledgers:
+            for target in ledger.owed:
+                asked.setdefault(target, []).append(ledger.ledger_id)
         control = self.cluster.control
         answers = await asyncio.gather(*(control.availability(b, ids) for b, ids in asked.items()))
         return {
@@ -210,137 +190,134 @@ class LedgerMover:
             for ledger_id, holding in answer.items()
         }
 
-    async def _copy(self, job: _Job, held: Held) -> None:
-        for target, owed in job.owed.items():
-            holding = held[target, job.ledger_id]
+    async def _copy(self, ledger: _Moving, held: Held) -> None:
+        for target, owed in ledger.owed.items():
+            holding = held[target, ledger.ledger_id]
             if not holding.has_searched:
                 said = f"{target}, which was to take over, answered {holding.status.name}"
-                job.outcome.block("TargetSilent", said)
+                ledger.outcome.block("TargetSilent", said)
                 return
             wanted = owed - holding.entries
             if wanted:
-                await self._copy_to(job, target, wanted)
-        self._tell([job.outcome])
+                await self._copy_to(ledger, target, wanted)
+        self._count([ledger.outcome])
 
-    async def _copy_to(self, job: _Job, target: BookieId, wanted: EntrySet) -> None:
-        outcome = job.outcome
+    async def _copy_to(self, ledger: _Moving, target: BookieId, wanted: EntrySet) -> None:
         copied = await self._copier.copy(
-            job.metadata.value, target, wanted, holdings=job.look.holdings
+            ledger.metadata.value, target, wanted, holdings=ledger.look.holdings
         )
-        outcome.entries_copied += len(copied.entries)
-        outcome.bytes_copied += copied.bytes_copied
-        outcome.corrupt_copies += len(copied.corrupt)
-        if copied.left:
-            said = f"{len(copied.left)} entries could not be copied to {target}: {copied.why}"
-            outcome.block("CopyIncomplete", said)
+        ledger.outcome.add_copied(target, copied)
 
-    async def _flush(self, jobs: Sequence[_Job]) -> None:
+    async def _flush(self, ledgers: Sequence[_Moving]) -> None:
         """Also where nothing was copied now: an earlier run may have been cut off before this."""
-        targets = sorted({target for job in jobs for target, owed in job.owed.items() if owed})
-        answers = await asyncio.gather(*map(self.cluster.control.flush, targets))
-        failed = {t: s for t, s in zip(targets, answers, strict=True) if s is not Status.OK}
-        for job in jobs:
-            for target in failed.keys() & job.owed.keys():
+        failed = await self.cluster.flush(
+            {t for one in ledgers for t, owed in one.owed.items() if owed}
+        )
+        for ledger in ledgers:
+            for target in failed.keys() & ledger.owed.keys():
                 said = f"{target} did not sync its copies: {failed[target].name}"
-                job.outcome.block("NotFlushed", said)
+                ledger.outcome.block("NotFlushed", said)
 
-    async def _verify(self, jobs: Sequence[_Job]) -> None:
-        for job in await self._lacking(jobs):
-            job.outcome.block("CopyIncomplete", f"{_targets(job)} does not hold what it was given")
+    async def _verify(self, ledgers: Sequence[_Moving]) -> None:
+        for ledger in await self._lacking(ledgers):
+            ledger.outcome.block(
+                "CopyIncomplete", f"{_targets(ledger)} does not hold what it was given"
+            )
 
-    async def _lacking(self, jobs: Sequence[_Job]) -> list[_Job]:
-        held = await self._held(jobs)
+    async def _lacking(self, ledgers: Sequence[_Moving]) -> list[_Moving]:
+        held = await self._held(ledgers)
         return [
-            job
-            for job in jobs
-            if any(owed - held[t, job.ledger_id].entries for t, owed in job.owed.items())
+            ledger
+            for ledger in ledgers
+            if any(owed - held[t, ledger.ledger_id].entries for t, owed in ledger.owed.items())
         ]
 
-    async def _watch_over(self, jobs: Sequence[_Job]) -> None:
+    async def _watch_over(self, ledgers: Sequence[_Moving]) -> None:
         """A target that lost a disk just before it was named had no reason to mark the ledger.
 
         The leaving bookie, or the members that stay, hold everything: copies are made again.
         """
         for _copy in range(COPIES_MAX):
-            jobs = await self._lacking(jobs)
-            if not jobs:
+            ledgers = await self._lacking(ledgers)
+            if not ledgers:
                 return
-            await self._copy_all(jobs)
-            await self._flush(_open(jobs))
-        for job in await self._lacking(_open(jobs)):
-            said = f"{_targets(job)} took over and lost its copies again: repair this ledger"
-            job.outcome.block("CopyLost", said)
+            await self._copy_all(ledgers)
+            await self._flush(_open(ledgers))
+        for ledger in await self._lacking(_open(ledgers)):
+            said = f"{_targets(ledger)} took over and lost its copies again: repair this ledger"
+            ledger.outcome.block("CopyLost", said)
 
     # Metadata
-    async def _record_losses(self, job: _Job) -> None:
+    async def _record_losses(self, ledger: _Moving) -> None:
         """A loss that is on record stays on record when its keeper leaves.
 
         After the metadata: a bookie takes records of what it is to hold only. A run that is cut off
         in between leaves the entry without a record on the target, for the next repair to write.
         """
-        if not any(job.lost.values()):
+        if not any(ledger.lost.values()):
             return
-        of_targets = {target: holding for (target, _), holding in (await self._held([job])).items()}
-        found = {**job.look.holdings, **of_targets}
+        of_targets = {
+            target: holding for (target, _), holding in (await self._held([ledger])).items()
+        }
+        found = {**ledger.look.holdings, **of_targets}
         answered = [bookie_id for bookie_id, holding in found.items() if holding.has_searched]
-        for target, lost in job.lost.items():
-            if not lost:
-                continue
-            answer = await self.cluster.control.record_loss(
-                target,
-                job.ledger_id,
-                lost,
-                reason=LOSS_REASON,
-                by_person=False,
-                answered_by=answered,
-            )
-            if not answer.recorded:
-                job.outcome.block("LossNotRecorded", f"{target}: {answer.message}")
+        shares = {target: lost for target, lost in ledger.lost.items() if lost}
+        refused = await record_on_each(
+            self.cluster.control,
+            ledger.ledger_id,
+            shares,
+            reason=LOSS_REASON,
+            answered_by=answered,
+        )
+        for target, message in refused.items():
+            ledger.outcome.block("LossNotRecorded", f"{target}: {message}")
 
-    async def _write(self, job: _Job) -> None:
-        wanted = moved(job.metadata.value, job.moves)
+    async def _write(self, ledger: _Moving) -> None:
+        wanted = moved(ledger.metadata.value, ledger.moves)
         store = self.cluster.store
         try:
-            await store.write_ledger(wanted, version=job.metadata.version)
+            await store.write_ledger(wanted, version=ledger.metadata.version)
         except NoSuchLedgerError:
-            job.outcome.state_before = "DELETED"
+            ledger.outcome.state_before = "DELETED"
             return
         except MetadataConflictError:
-            job.must_start_over = True
+            ledger.must_start_over = True
             return
         except UnavailableError as error:
-            # Of unknown outcome: only a linearizable re-read can tell.
-            await self._find_out(job, wanted, error)
+            # Of unknown outcome: only a linearizable re-read shows it.
+            await self._find_out(ledger, wanted, error)
             return
-        job.outcome.moved = True
+        ledger.outcome.moved = True
 
     async def _find_out(
-        self, job: _Job, wanted: LedgerMetadata, first_error: UnavailableError
+        self, ledger: _Moving, wanted: LedgerMetadata, first_error: UnavailableError
     ) -> None:
         try:
-            found = (await self.cluster.store.read_ledger(job.ledger_id)).value
+            found = (await self.cluster.store.read_ledger(ledger.ledger_id)).value
         except NoSuchLedgerError:
-            job.outcome.state_before = "DELETED"
+            ledger.outcome.state_before = "DELETED"
         except UnavailableError:
-            job.outcome.block("MetadataUnavailable", str(first_error))
+            ledger.outcome.block("MetadataUnavailable", str(first_error))
         except MetadataFormatError as error:
-            job.outcome.block("MetadataUnreadable", str(error))
+            ledger.outcome.block("MetadataUnreadable", str(error))
         else:
-            job.outcome.moved = found.fragments == wanted.fragments
-            job.must_start_over = not job.outcome.moved
+            ledger.outcome.moved = found.fragments == wanted.fragments
+            ledger.must_start_over = not ledger.outcome.moved
 
 
 def planned(metadata: LedgerMetadata, handover: Handover) -> tuple[Move, ...]:
-    """The same for the same metadata, wherever and however often it is asked."""
+    """The moves of this handover. Equal metadata gives equal moves, so a retry picks the same
+    targets.
+    """
     return plan_moves(metadata, handover.leaving, handover.candidates, racks=handover.racks)
 
 
-def _open(jobs: Iterable[_Job]) -> list[_Job]:
-    return [job for job in jobs if not job.outcome.reason]
+def _open(ledgers: Iterable[_Moving]) -> list[_Moving]:
+    return [ledger for ledger in ledgers if not ledger.outcome.reason]
 
 
-def _targets(job: _Job) -> str:
-    return ", ".join(job.owed)
+def _targets(ledger: _Moving) -> str:
+    return ", ".join(ledger.owed)
 
 
 def _known_lost(look: Look) -> EntrySet:

@@ -18,7 +18,7 @@ from bookie.errors import (
     UndecidableError,
 )
 from bookie.ids import BookieId, LedgerId
-from bookie.metadata.store import Unreadable
+from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
@@ -28,8 +28,8 @@ from bookie.repair.look.audit import Auditor, AuditSettings, Look, read_ledgers
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DeepLooks, DigestReader, DigestSettings
 from bookie.repair.look.pacing import share_of
-from bookie.repair.mend.copy import Copied, Copier, CopySettings
-from bookie.repair.mend.outcome import Done, LedgerOutcome, LedgerTask
+from bookie.repair.mend.copy import Copier, CopySettings
+from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
 
 LEDGERS_IN_FLIGHT: Final = 16
 """Ledgers recovered or copied at once in one process."""
@@ -37,15 +37,14 @@ LEDGERS_IN_FLIGHT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """Bounds of a repair; ledgers are taken `ledgers_per_batch` at a time.
-
-    `digests`: read every copy and replace those whose digest is wrong; None = trust the indexes.
-    """
+    """Bounds of a repair."""
 
     ledgers_per_batch: int = 500
+    """Ledgers that are looked at together."""
     audit: AuditSettings = field(default_factory=lambda: AuditSettings(grace_s=0.3, recheck_s=None))
     copy: CopySettings = field(default_factory=CopySettings)
     digests: DigestSettings | None = None
+    """Read every copy and replace those whose digest is wrong; None = trust the indexes."""
 
     def shared_by(self, parts: int) -> "RepairSettings":
         """For each of so many processes at once: no bookie gets more than its rate of them all."""
@@ -56,11 +55,12 @@ class RepairSettings:
 
 @dataclass(slots=True)
 class LedgerRepair:
-    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once; `done` is told of each."""
+    """Repairs ledgers of one cluster, at most LEDGERS_IN_FLIGHT at once."""
 
     cluster: Cluster
     settings: RepairSettings = field(default_factory=RepairSettings)
     done: Done = lambda _outcomes: None
+    """Called with each ledger when nothing more is done to it."""
     _copier: Copier = field(init=False)
     _auditor: Auditor = field(init=False)
     _reader: DigestReader = field(init=False)
@@ -72,15 +72,15 @@ class LedgerRepair:
         self._reader = DigestReader(self.cluster.peers, self.settings.digests)
         self._slots = asyncio.Semaphore(LEDGERS_IN_FLIGHT)
 
-    async def repair(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
+    async def repair(self, tasks: Sequence[LedgerTask]) -> list[Outcome]:
         """One outcome for each task, in order. UnavailableError: the metadata store is away."""
-        outcomes: list[LedgerOutcome] = []
+        outcomes: list[Outcome] = []
         for start in range(0, len(tasks), self.settings.ledgers_per_batch):
             batch = tasks[start : start + self.settings.ledgers_per_batch]
             outcomes += await self._repair_batch(batch)
         return outcomes
 
-    async def _repair_batch(self, tasks: Sequence[LedgerTask]) -> list[LedgerOutcome]:
+    async def _repair_batch(self, tasks: Sequence[LedgerTask]) -> list[Outcome]:
         unreadable: Unreadable = {}
         found = await read_ledgers(
             self.cluster.store,
@@ -88,44 +88,40 @@ class LedgerRepair:
             unreadable=unreadable,
             in_flight=self.settings.audit.metadata_in_flight,
         )
-        states = {i: metadata.value.state.value for i, metadata in found.items()}
-        begun = [_begun(task.ledger_id, states, unreadable) for task in tasks]
-        recovered = await asyncio.gather(
-            *(self._recover(task, outcome) for task, outcome in zip(tasks, begun, strict=True))
-        )
+        outcomes = [_begun(task.ledger_id, found, unreadable) for task in tasks]
+        await asyncio.gather(*map(self._recover, tasks, outcomes))
         looks = await self._auditor.settled(list(found))
         deep = DeepLooks(self._auditor, self._reader) if self.settings.digests is not None else None
 
-        async def one(outcome: LedgerOutcome) -> LedgerOutcome:
+        async def one(outcome: Outcome) -> None:
             # Each as soon as it is read: a batch of large ledgers takes hours to read.
-            look = looks.get(LedgerId(outcome.ledger_id))
+            look = looks.get(outcome.ledger_id)
             if look is not None and deep is not None:
                 look = await deep.deepen_one(look)
-            return await self._copy(outcome, look)
+            if look is not None:
+                await self._copy(outcome, look)
+            self.done([outcome])
 
-        return await asyncio.gather(*map(one, recovered))
+        await asyncio.gather(*map(one, outcomes))
+        return outcomes
 
-    async def _recover(self, task: LedgerTask, outcome: LedgerOutcome) -> LedgerOutcome:
-        """Close a limbo ledger that is still open, and end what somebody began to recover.
+    async def _recover(self, task: LedgerTask, outcome: Outcome) -> None:
+        """Close a limbo ledger that is still open, and end a recovery that was begun and left.
 
         The latter has no writer any more, and while it is IN_RECOVERY no mark on it can go.
         """
         is_limbo = task.limbo and outcome.state_before == LedgerState.OPEN.value
-        if not is_limbo and outcome.state_before != LedgerState.IN_RECOVERY.value:
-            return outcome
-        async with self._slots:
-            return await recovered(self.cluster, outcome)
+        if is_limbo or outcome.state_before == LedgerState.IN_RECOVERY.value:
+            async with self._slots:
+                await recover_ledger(self.cluster, outcome)
 
-    async def _copy(self, outcome: LedgerOutcome, look: Look | None) -> LedgerOutcome:
+    async def _copy(self, outcome: Outcome, look: Look) -> None:
         """Bring each reachable member what it lacks and someone holds.
 
         Also of an open ledger's last fragment, as far as a LAC is known: a live writer got its acks
         for these entries and never sends them again, neither there nor to another ensemble.
         """
-        if look is None:
-            return self._told(outcome)
-        version = look.metadata.version
-        outcome = replace(outcome, before=counts_of(look.verdict), version=version)
+        outcome.before, outcome.version = counts_of(look.verdict), look.metadata.version
         metadata = look.metadata.value
         for bookie_id, share in look.verdict.shares.items():
             wanted = share.lacking - look.verdict.gone
@@ -136,17 +132,12 @@ class LedgerRepair:
                     copied = await self._copier.copy(
                         metadata, bookie_id, wanted, holdings=look.holdings
                     )
-                outcome = _with_copies(outcome, bookie_id, copied)
+                outcome.add_copied(bookie_id, copied)
             if share.corrupt:
-                outcome = await self._with_replaced(outcome, metadata, bookie_id, share.corrupt)
-        return self._told(outcome)
-
-    def _told(self, outcome: LedgerOutcome) -> LedgerOutcome:
-        self.done([outcome])
-        return outcome
+                await self._read_again(outcome, metadata, bookie_id, share.corrupt)
 
     async def _reject(self, look: Look, bookie_id: BookieId, corrupt: EntrySet) -> None:
-        """Have the bookie let go of wrong copies, as far as somebody has a right one to give.
+        """Have the bookie reject wrong copies, as far as another member has a right one to give.
 
         It verifies them itself. One that does not know how keeps them, and they are named.
         """
@@ -158,46 +149,37 @@ class LedgerRepair:
             async with self._slots:
                 await self.cluster.control.recheck(bookie_id, look.ledger_id, given)
 
-    async def _with_replaced(
-        self,
-        outcome: LedgerOutcome,
-        metadata: LedgerMetadata,
-        bookie_id: BookieId,
-        corrupt: EntrySet,
-    ) -> LedgerOutcome:
-        """Read again what was corrupt: a bookie keeps its first copy of an id while it is readable.
+    async def _read_again(
+        self, outcome: Outcome, metadata: LedgerMetadata, bookie_id: BookieId, corrupt: EntrySet
+    ) -> None:
+        """Count the copies that were corrupt and are good now; name those that stay corrupt.
 
-        One whose frame is damaged, or that its bookie has rejected, gives way to a recovery add as
-        soon as that was taken. What is left then, somebody has to know.
+        A bookie keeps its first copy of an id while it is readable. One whose frame is damaged, or
+        that its bookie has rejected, gives way to a recovery add as soon as that was taken.
         """
         async with self._slots:
             now = await self._reader.read(metadata, bookie_id, corrupt)
-        kept, message, reason = now.suspect, outcome.message, outcome.reason
-        if kept and not reason:
-            reason = "CorruptKept"
-            message = f"{len(kept)} copies on {bookie_id} stay corrupt, the first of {kept.first}"
-        return replace(
-            outcome,
-            corrupt_found=outcome.corrupt_found + len(corrupt),
-            corrupt_replaced=outcome.corrupt_replaced + len(now.good),
-            reason=reason,
-            message=message,
-        )
+        outcome.corrupt_found += len(corrupt)
+        outcome.corrupt_replaced += len(now.good)
+        if kept := now.suspect:
+            said = f"{len(kept)} copies on {bookie_id} stay corrupt, the first of {kept.first}"
+            outcome.block("CorruptKept", said)
 
 
 def _begun(
-    ledger_id: LedgerId, states: Mapping[LedgerId, str], unreadable: Unreadable
-) -> LedgerOutcome:
+    ledger_id: LedgerId, found: Mapping[LedgerId, Versioned[LedgerMetadata]], unreadable: Unreadable
+) -> Outcome:
     if (error := unreadable.get(ledger_id)) is not None:
-        return LedgerOutcome(
-            ledger_id, "UNREADABLE", reason="MetadataUnreadable", message=str(error)
-        )
-    return LedgerOutcome(ledger_id, states.get(ledger_id, "DELETED"))
+        outcome = Outcome(ledger_id, "UNREADABLE")
+        outcome.block("MetadataUnreadable", str(error))
+        return outcome
+    known = found.get(ledger_id)
+    return Outcome(ledger_id, known.value.state.value if known is not None else "DELETED")
 
 
-async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:
-    """Fence, recover and close one ledger; an outcome that says what came of it, never an error."""
-    ledger_id = LedgerId(outcome.ledger_id)
+async def recover_ledger(cluster: Cluster, outcome: Outcome) -> None:
+    """Fence, recover and close one ledger. What came of it is in its outcome; it never raises."""
+    ledger_id = outcome.ledger_id
     try:
         metadata = (await cluster.store.read_ledger(ledger_id)).value
         result = await recover(
@@ -208,48 +190,26 @@ async def recovered(cluster: Cluster, outcome: LedgerOutcome) -> LedgerOutcome:
             settings=cluster.recovery,
         )
     except NoSuchLedgerError:
-        return replace(outcome, state_before="DELETED")
+        outcome.state_before = "DELETED"
     except UnavailableError as error:
-        return replace(outcome, reason="MetadataUnavailable", message=str(error))
+        outcome.block("MetadataUnavailable", str(error))
     except UndecidableError as error:
-        return undecided(outcome, error)
+        note_undecided(outcome, error)
     except BookieError as error:
-        return replace(outcome, reason="RecoveryFailed", message=str(error))
-    return replace(
-        outcome,
-        recovered=not result.adopted,
-        entries_recovered=result.recovered,
-        corrupt_copies=len(result.corrupt),
-        touched=tuple(members(result.metadata.value)),
-    )
+        outcome.block("RecoveryFailed", str(error))
+    else:
+        outcome.recovered = not result.adopted
+        outcome.entries_recovered = result.recovered
+        outcome.corrupt_copies += len(result.corrupt)
+        outcome.touched = tuple(sorted({*outcome.touched, *members(result.metadata.value)}))
 
 
-def undecided(outcome: LedgerOutcome, error: UndecidableError) -> LedgerOutcome:
+def note_undecided(outcome: Outcome, error: UndecidableError) -> None:
     """A recovery that could not decide; what it waits for, and where loss is possible (S33)."""
-    outcome = replace(outcome, reason="Undecidable", message=str(error))
+    outcome.block("Undecidable", str(error))
     if isinstance(error, UndecidedError):
         silent = [bookie for bookie, status in error.answers.items() if not status.is_known]
-        return replace(
-            outcome, possible_loss_from=error.entry_id, waiting_for=tuple(sorted(silent))
-        )
-    return outcome
-
-
-def _with_copies(outcome: LedgerOutcome, target: BookieId, copied: Copied) -> LedgerOutcome:
-    message, reason = outcome.message, outcome.reason
-    if copied.left and not reason:
-        reason = "CopyIncomplete"
-        message = f"{len(copied.left)} entries not copied to {target}: {copied.why}"
-    touched = {*outcome.touched, target} if copied.entries else {*outcome.touched}
-    return replace(
-        outcome,
-        entries_copied=outcome.entries_copied + len(copied.entries),
-        bytes_copied=outcome.bytes_copied + copied.bytes_copied,
-        corrupt_copies=outcome.corrupt_copies + len(copied.corrupt),
-        reason=reason,
-        message=message,
-        touched=tuple(sorted(touched)),
-    )
+        outcome.possible_loss_from, outcome.waiting_for = error.entry_id, tuple(sorted(silent))
 
 
 def tasks_of(limbo: Iterable[LedgerId], others: Iterable[LedgerId]) -> list[LedgerTask]:

@@ -5,7 +5,7 @@ member of its write set has answered after searching its disks. Anything less is
 bookie that is merely down may have the entry, and what an open ledger must hold is not settled.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,26 +67,34 @@ async def record_losses(
 
 async def _record(control: BookieControl, look: Look, gone: EntrySet) -> Loss:
     metadata = look.metadata.value
-    """On all that owe them, also where it stands already: a bookie whose disk is a new one could
-    never be cleared without a record of its own."""
+    # On all that owe them, also where it stands already: a bookie whose disk is a new one could
+    # never be cleared without a record of its own.
     owed = {
         bookie_id: part
         for bookie_id in look.verdict.shares
         if (part := assigned(metadata, bookie_id, through=gone.last) & gone)
     }
-    recorded: list[BookieId] = []
-    refused: list[tuple[BookieId, str]] = []
-    for bookie_id, part in owed.items():
+    refused = await record_on_each(
+        control, look.ledger_id, owed, reason=LOSS_REASON, answered_by=list(owed)
+    )
+    recorded = tuple(bookie_id for bookie_id in owed if bookie_id not in refused)
+    return Loss(look.ledger_id, gone, recorded, tuple(refused.items()))
+
+
+async def record_on_each(
+    control: BookieControl,
+    ledger_id: LedgerId,
+    shares: Mapping[BookieId, EntrySet],
+    *,
+    reason: str,
+    answered_by: Sequence[BookieId],
+) -> dict[BookieId, str]:
+    """Have each bookie record its share as lost, durably; the words of those that refused."""
+    refused: dict[BookieId, str] = {}
+    for bookie_id, lost in shares.items():
         answer = await control.record_loss(
-            bookie_id,
-            look.ledger_id,
-            part,
-            reason=LOSS_REASON,
-            by_person=False,
-            answered_by=list(owed),
+            bookie_id, ledger_id, lost, reason=reason, by_person=False, answered_by=answered_by
         )
-        if answer.recorded:
-            recorded.append(bookie_id)
-        else:
-            refused.append((bookie_id, answer.message))
-    return Loss(look.ledger_id, gone, tuple(recorded), tuple(refused))
+        if not answer.recorded:
+            refused[bookie_id] = answer.message
+    return refused

@@ -1,11 +1,11 @@
-"""What the repair of one ledger did: a flat row, the same in process and as a Spark column set."""
+"""What the work on one ledger did: one shape for repairs and moves, in process and in Spark."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
 
-from bookie.ids import LedgerId
-from bookie.repair.judge.counts import COUNT_NAMES, AuditCounts
+from bookie.ids import BookieId, LedgerId
+from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.mend.copy import Copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,53 +16,75 @@ class LedgerTask:
     limbo: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerOutcome:
-    """The repair of one ledger, up to but not including flush, loss records and clearing.
+@dataclass(slots=True)
+class Outcome:
+    """One ledger, up to but not including flush, loss records and clearing of marks."""
 
-    `state_before`: OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata). `reason`: ""
-    when nothing is in the way, else Undecidable, RecoveryFailed, MetadataUnavailable,
-    MetadataUnreadable, CopyIncomplete or CorruptKept, with `message`. `version`: of the metadata it
-    was judged by. `possible_loss_from`: the entry that could not be decided, -1 = none.
-    `waiting_for`: members whose answer is awaited. `corrupt_found`, `corrupt_replaced`: copies that
-    a deep look found to be corrupt, and those of them that are good now. `touched`: bookies that
-    were written to and must sync. `before`: the audit after recovery and before copying.
-    """
-
-    ledger_id: int
-    state_before: str
+    ledger_id: LedgerId
+    state_before: str = ""
+    """OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata); "" = not looked at yet."""
+    moved: bool = False
+    """By this run: a bookie that is to leave is a member no more."""
     recovered: bool = False
+    """Fenced, recovered and closed by this run."""
     entries_recovered: int = 0
+    """Written back by that recovery."""
     entries_copied: int = 0
+    """To bookies that lacked them; an entry counts once for each of these."""
     bytes_copied: int = 0
+    """Of these entries, without the headers of frames."""
     corrupt_copies: int = 0
+    """Copies that were read as a source, and whose digest is wrong."""
     corrupt_found: int = 0
+    """Copies that a deep look found to be corrupt."""
     corrupt_replaced: int = 0
+    """Those of `corrupt_found` that are good now."""
     reason: str = ""
+    """What is in the way, as in `blocked` of the result object; "" = nothing."""
     message: str = ""
+    """The same for people; "" without a reason."""
     version: int = -1
+    """Of the metadata that it was judged by; -1 = it was not judged."""
     possible_loss_from: int = -1
+    """The entry that its recovery could not decide; -1 = none (S33)."""
     waiting_for: tuple[str, ...] = ()
+    """Members whose answer would decide it, in order."""
     touched: tuple[str, ...] = ()
+    """Bookies that were written to and must sync, in order."""
     before: AuditCounts = field(default_factory=AuditCounts)
+    """Its entries by class, after recovery and before copying."""
 
-    def row(self) -> dict[str, Any]:
-        """Plain values by column name, the counts as `before_...`."""
-        row = {name: getattr(self, name) for name in FIELD_NAMES if name != "before"}
-        row["waiting_for"], row["touched"] = list(self.waiting_for), list(self.touched)
-        counted = zip(COUNT_NAMES, self.before.row(), strict=True)
-        return row | {f"before_{name}": count for name, count in counted}
+    def block(self, reason: str, message: str) -> None:
+        """Say what is in the way; the first thing counts."""
+        if not self.reason:
+            self.reason, self.message = reason, message
+        self._check()
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> "LedgerOutcome":
-        """The inverse of `row`."""
-        plain = {name: row[name] for name in FIELD_NAMES if name != "before"}
-        plain["waiting_for"], plain["touched"] = tuple(row["waiting_for"]), tuple(row["touched"])
-        return cls(**plain, before=AuditCounts(*(row[f"before_{name}"] for name in COUNT_NAMES)))
+    def add_copied(self, target: BookieId, copied: Copied) -> None:
+        """Count what `target` got; what it did not get is in the way."""
+        self.entries_copied += len(copied.entries)
+        self.bytes_copied += copied.bytes_copied
+        self.corrupt_copies += len(copied.corrupt)
+        if copied.entries:
+            self.touched = tuple(sorted({*self.touched, target}))
+        if copied.left:
+            said = f"{len(copied.left)} entries could not be copied to {target}: {copied.why}"
+            self.block("CopyIncomplete", said)
+
+    def take(self, found: "Outcome") -> None:
+        """Become what came of the same ledger elsewhere."""
+        assert found.ledger_id == self.ledger_id
+        for column in fields(Outcome):
+            setattr(self, column.name, getattr(found, column.name))
+        self._check()
+
+    def _check(self) -> None:
+        assert self.reason or not self.message
+        assert not (self.waiting_for or self.possible_loss_from >= 0) or self.reason
+        assert 0 <= self.corrupt_replaced <= self.corrupt_found
+        assert list(self.touched) == sorted(set(self.touched))
+        assert self.possible_loss_from >= -1 and self.version >= -1
 
 
-FIELD_NAMES: Final = tuple(column.name for column in fields(LedgerOutcome))
-
-
-Done = Callable[[Sequence[LedgerOutcome]], None]
-"""Told of ledgers that are done, in any order, each once; in one thread at a time."""
+Done = Callable[[Sequence[Outcome]], None]
+"""Called with ledgers that are done, in any order, each once; in one thread at a time."""

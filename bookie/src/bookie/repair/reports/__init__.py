@@ -1,4 +1,4 @@
-"""What people and programs are told: the result object, the page, tables, progress lines.
+"""Results for people and programs: the result object, the page, tables, lines of progress.
 
 `result` makes the JSON object (docs/repair-result.md), `findings_report` the part of it that says
 since when a finding is there, by the `history`; `page` and `parquet` show it. `printing` writes

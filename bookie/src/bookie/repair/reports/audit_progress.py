@@ -1,4 +1,4 @@
-"""How far an audit is: ledgers looked at, of how many, and the time left, told while it looks.
+"""How far an audit is: ledgers looked at, of how many, and the time left, said while it looks.
 
 Whoever looks, this process or Spark tasks, says how many ledgers it has behind it; a line is said
 now and then. How many there are in all is known where they were counted to choose an engine.
@@ -10,16 +10,9 @@ from collections.abc import Callable
 from bookie.progress import LookedAt
 from bookie.repair.reports.printing import LIVE_EVERY_S, Clock, ProgressLine
 
-Looked = Callable[[int], None]
-"""Told how many ledgers were looked at so far, 0 = it begins now; in one thread at a time."""
 
-
-def nobody_looks(_ledgers: int) -> None:
-    """Nobody watches."""
-
-
-class Looking:
-    """One pass over ledgers. `total`: how many, None = nobody counted. `again`: the second look."""
+class AuditProgress:
+    """One pass over ledgers. `total`: how many, None = not counted. `again`: the second look."""
 
     def __init__(
         self,

@@ -44,9 +44,9 @@ def entries_by_class(verdict: Verdict) -> dict[str, EntrySet]:
 
 def classes_json(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Any]]:
     """Of every class of entries, also of empty ones: ledgers as `findings`, and `entries`."""
-    told = {name: {"findings": 0, "entries": 0} for name in OF_ENTRIES}
+    counts = {name: {"findings": 0, "entries": 0} for name in OF_ENTRIES}
     for verdict in verdicts:
         for name, entries in entries_by_class(verdict).items():
-            told[name]["findings"] += 1
-            told[name]["entries"] += len(entries)
-    return told
+            counts[name]["findings"] += 1
+            counts[name]["entries"] += len(entries)
+    return counts

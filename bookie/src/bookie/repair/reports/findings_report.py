@@ -44,7 +44,7 @@ CORRUPT: Final = "corrupt"
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class OtherFindings:
     """Findings that are about no entries: silent bookies, misplaced ledgers, marks that stay,
     metadata that nobody can read, and ledgers with a lower ack quorum than this one, None = any.
     """
@@ -57,9 +57,9 @@ class Others:
     unreadable: Sequence[tuple[LedgerId, MetadataFormatError]] = ()
 
 
-async def told(
+async def findings_report(
     found: Audit,
-    others: Others,
+    others: OtherFindings,
     history: Keeper,
     *,
     is_deep: bool,
@@ -100,7 +100,7 @@ def _keys(found: Audit) -> Iterable[Key]:
             yield Key(name, verdict.ledger_id)
 
 
-def _other_keys(others: Others) -> Iterable[Key]:
+def _other_keys(others: OtherFindings) -> Iterable[Key]:
     yield from (Key(SILENT, bookie_id=bookie_id) for bookie_id in others.silent)
     yield from (Key(one.name, one.ledger_id) for one in others.misplaced)
     yield from (Key(UNREADABLE, ledger_id) for ledger_id, _error in others.unreadable)
@@ -139,7 +139,7 @@ def _times(seen: Mapping[Key, Seen], keys: Iterable[Key]) -> Document:
     }
 
 
-def _others_json(others: Others, seen: Mapping[Key, Seen], now_ms: int) -> Document:
+def _others_json(others: OtherFindings, seen: Mapping[Key, Seen], now_ms: int) -> Document:
     silent = [
         {"bookie_id": bookie_id, **seen_json(seen[Key(SILENT, bookie_id=bookie_id)])}
         for bookie_id in others.silent
@@ -167,7 +167,7 @@ def _others_json(others: Others, seen: Mapping[Key, Seen], now_ms: int) -> Docum
     }
 
 
-def _other_classes(found: Audit, others: Others) -> Document:
+def _other_classes(found: Audit, others: OtherFindings) -> Document:
     counts = dict.fromkeys(OF_OTHERS, 0)
     counts[SILENT] = len(others.silent)
     counts[UNREADABLE] = len(others.unreadable)

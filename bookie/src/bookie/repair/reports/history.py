@@ -81,7 +81,7 @@ class Update:
 def updated(
     before: History, found: Iterable[Key], *, now_ms: int, may_be_there: Callable[[Key], bool]
 ) -> Update:
-    """`may_be_there`: this audit could not tell whether such a finding is still there."""
+    """`may_be_there`: whether this audit could not have seen such a finding."""
     known = before.seen
     here = {key: Seen(known[key].first_ms if key in known else now_ms, now_ms) for key in found}
     gone = {key: seen for key, seen in known.items() if key not in here}
@@ -168,5 +168,5 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 def healed_json(key: Key, seen: Seen) -> dict[str, Any]:
     """One finding that is there no more."""
     about = {"ledger_id": key.ledger_id, "bookie_id": key.bookie_id}
-    told = {name: value for name, value in about.items() if value is not None}
-    return {"class": key.name, **told, **seen_json(seen)}
+    named = {name: value for name, value in about.items() if value is not None}
+    return {"class": key.name, **named, **seen_json(seen)}

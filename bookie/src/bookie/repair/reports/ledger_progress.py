@@ -1,7 +1,7 @@
 """How far the work is: counts, rate and time left, said while it goes on and kept in its result.
 
-Whoever does the work, this process or Spark tasks, hands each ledger that is done to a `Follower`,
-which says a line now and then (`bookie.progress` has its words).
+An engine hands each ledger that is done to a `LedgerProgress`, which says a line now and then
+(`bookie.progress` has its words).
 """
 
 import time
@@ -73,7 +73,7 @@ class Progress:
         }
 
 
-class Follower:
+class LedgerProgress:
     """Counts what is done and says so, at most every LIVE_EVERY_S and when all is."""
 
     def __init__(

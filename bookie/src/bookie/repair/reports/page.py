@@ -23,7 +23,7 @@ EXIT_WORDS: Final = {
 RANGES_SHOWN: Final = 20
 TIMES: Final = ("_at_ms", "_seen_ms")
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-TOLD_ABOVE: Final = ("schema", "kind", "exit_code", "metadata", "run_id", "started_at_ms")
+SHOWN_ABOVE: Final = ("schema", "kind", "exit_code", "metadata", "run_id", "started_at_ms")
 ORDER: Final = (
     "classes", "copies", "findings", "silent_bookies", "low_ack_quorums", "unreadable_ledgers",
     "underreplicated",
@@ -59,10 +59,10 @@ def _head(document: Document, kind: str) -> list[str]:
         time_text(began) if isinstance(began, int) else "",
         f"run {document.get('run_id', '')}",
     ]
-    told = " · ".join(_text(fact) for fact in facts if fact)
+    line = " · ".join(_text(fact) for fact in facts if fact)
     return [
         f"<h1>{_text(kind.capitalize())} of ledgers</h1>",
-        f'<p class="facts">{told}</p>',
+        f'<p class="facts">{line}</p>',
         f'<p class="verdict {tone}">{words}</p>',
     ]
 
@@ -84,8 +84,8 @@ def _sections(document: Document) -> list[str]:
 
 def _rest(document: Document) -> str:
     """Everything else that the object says."""
-    told = {*ORDER, *REPAIRED, *TOLD_ABOVE}
-    rest = {name: value for name, value in document.items() if name not in told}
+    shown = {*ORDER, *REPAIRED, *SHOWN_ABOVE}
+    rest = {name: value for name, value in document.items() if name not in shown}
     parts = []
     for name, value in rest.items():
         if isinstance(value, dict) and value:

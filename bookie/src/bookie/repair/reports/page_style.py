@@ -1,4 +1,4 @@
-"""How the page looks: light and dark, wide and narrow, in colours that colour-blind people tell
+"""How the page looks: light and dark, wide and narrow, in colours that colour-blind people keep
 apart. One string, since the page is one file.
 """
 

@@ -57,12 +57,12 @@ def _row(row: Row, *, owed_max: int, missing_max: int) -> str:
     bars = _bar(row, PARTS, most=owed_max, top=0, height=BAR)
     if missing_max:
         bars += _bar(row, PARTS[1:3], most=missing_max, top=BAR + GAP, height=THIN)
-    told = "; ".join(f"{name} {row[name]:,}" for name in ("owed", *PARTS))
+    label = "; ".join(f"{name} {row[name]:,}" for name in ("owed", *PARTS))
     bookie = html.escape(str(row["bookie_id"]))
     place = html.escape(str(row.get("rack") or ""))
     return (
         f'<div class="row" data-bookie="{bookie}"><div class="name">{bookie} <small>{place}</small>'
-        f'</div><svg role="img" width="100%" height="{height}" aria-label="{bookie}: {told}">'
+        f'</div><svg role="img" width="100%" height="{height}" aria-label="{bookie}: {label}">'
         f'<rect class="track" width="{_percent(row["owed"], owed_max)}" height="{BAR}"/>{bars}'
         f'</svg><div class="figures">{_figures(row)}</div></div>'
     )

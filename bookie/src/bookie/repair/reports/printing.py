@@ -43,14 +43,14 @@ class ProgressFile:
     def __call__(self, line: str) -> None:
         self._say(line)
         if isinstance(line, ProgressLine):
-            with suppress(OSError):  # nobody learns how far it is, and the work goes on
+            with suppress(OSError):  # the file grows old, and the work goes on
                 fresh = self._path.with_name(f".{self._path.name}.new")
                 fresh.write_text(f"{line}\n", encoding="utf-8")
                 fresh.replace(self._path)
 
 
 class Printer:
-    """Writes lines for people. Silent where nobody watches, unless `always`."""
+    """Writes lines for people. Silent unless the stream is a terminal, or `always`."""
 
     def __init__(
         self,

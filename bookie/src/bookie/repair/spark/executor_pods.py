@@ -19,7 +19,7 @@ from bookie.repair.engine.driver_pod import DRIVER_LABEL, DriverPod
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
-TOLD_MAX: Final = 3
+PODS_NAMED_MAX: Final = 3
 NOT_FOUND: Final = 404
 FINISHED: Final = ("Succeeded", "Failed")
 
@@ -45,8 +45,8 @@ class PodsApi:
             f"https://{pods}{what}", headers={"Authorization": f"Bearer {token}"}, method=method
         )
         with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
-            told: Mapping[str, Any] = json.load(answer)
-            return told
+            pods_json: Mapping[str, Any] = json.load(answer)
+            return pods_json
 
 
 class ExecutorPods:
@@ -57,7 +57,7 @@ class ExecutorPods:
         self._ask = ask or PodsApi(driver)
 
     def story(self) -> str:
-        """What holds them up, in words; also when the API server does not tell."""
+        """What holds them up, in words; also when the API server gives no list."""
         try:
             return story_of(self._list())
         except (OSError, ValueError) as error:
@@ -88,6 +88,7 @@ class Patience:
     def __init__(self, deadline_s: float, *, now: float) -> None:
         self._deadline_s = deadline_s
         self._alone_since = now
+        """When an executor was last there, or the work began."""
 
     def is_over(self, executors: int, *, now: float) -> bool:
         """True when none has been there for longer than the deadline."""
@@ -106,11 +107,11 @@ def no_executors(driver: DriverPod, why: str, story: str) -> str:
 
 def story_of(pods: Iterable[Mapping[str, Any]]) -> str:
     """Each pod's trouble, the latest pods first; they all have the same, as a rule."""
-    told = [f"{pod['metadata']['name']}: {trouble_of(pod)}" for pod in pods]
-    if not told:
+    lines = [f"{pod['metadata']['name']}: {trouble_of(pod)}" for pod in pods]
+    if not lines:
         return "no executor pod exists (may the service account create pods here?)"
-    more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
-    return "; ".join(told[-TOLD_MAX:][::-1]) + more
+    more = f" and {len(lines) - PODS_NAMED_MAX} more" if len(lines) > PODS_NAMED_MAX else ""
+    return "; ".join(lines[-PODS_NAMED_MAX:][::-1]) + more
 
 
 def trouble_of(pod: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """A Spark session for one repair or audit: on this machine, or with executors in pods of their own.
 
-Beside it runs a watch that tells the progress and ends work that no executor comes for: Spark
+Beside it runs a watch that says the progress and ends work that no executor comes for: Spark
 itself would wait for ever.
 """
 
@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from bookie.errors import UnavailableError
 from bookie.metadata.java import find_java
 from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.printing import Say, say_nothing
 from bookie.repair.spark.executor_pods import ExecutorPods, Patience, no_executors
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
@@ -56,12 +56,10 @@ ON_THIS_MACHINE: Final = {
 }
 
 
-def _silent(_line: str) -> None:
-    """Nobody watches."""
-
-
 @contextmanager
-def spark_session(driver: DriverPod | None = None, *, say: Say = _silent) -> Iterator[SparkSession]:
+def spark_session(
+    driver: DriverPod | None = None, *, say: Say = say_nothing
+) -> Iterator[SparkSession]:
     """A session of our own, in this process or as the driver in this pod, with a watch beside it.
 
     Its folders are gone afterwards, its JVM ends with the process. Raises UnavailableError, with
@@ -153,8 +151,11 @@ class _Watch:
         self._over = threading.Event()
         self._say = say
         self._said = ""
+        """The line of progress that was said last."""
         self._driver = driver
+        """None: the work runs on this machine, and needs no executors' pods."""
         self._story = ""
+        """What held the executors' pods up when there was none last."""
         self._gave_up = False
         if driver is not None:
             self._pods = ExecutorPods(driver)
@@ -165,7 +166,7 @@ class _Watch:
             # Whatever py4j makes of a JVM that has ended: the work itself fails of it, too.
             with suppress(Exception):
                 if self.context is not None:
-                    self._tell_progress(self.context)
+                    self._say_progress(self.context)
                 if self._driver is not None:
                     self._look_after_executors()
 
@@ -191,7 +192,7 @@ class _Watch:
             return None
         return no_executors(self._driver, why, self._story or self._pods.story())
 
-    def _tell_progress(self, context: SparkContext) -> None:
+    def _say_progress(self, context: SparkContext) -> None:
         tracker = context.statusTracker()
         stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)

@@ -1,30 +1,42 @@
-"""How work is cut for Spark's tasks, who does it, and how it is followed: numbers of parts to the
-tasks, results back.
+"""Runs work in Spark's tasks: `run_on` rows, in one action, with what they make brought back.
 
-Parts are numbered and broadcast, not shuffled: an executor that dies takes nothing with it but what
-it was working on.
+`OnParts` is the task of work on a list of ledgers, which `parts_of` cuts.
 """
 
 import os
+import pickle
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark import Accumulator, AccumulatorParam
-from pyspark.sql import SparkSession
+from pyspark import Accumulator, AccumulatorParam, Broadcast, TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.same_cluster import SameCluster
+from bookie.repair.spark.arrow import BlockingCluster
 
 LEDGERS_PER_TASK: Final = 50
-"""A task tells when it ends, and one whose executor dies begins anew: Spark gives the work up when
-that has happened to one of them too often.
+"""What a task made is known when it ends, and one whose executor dies is begun again: Spark gives
+the work up when that has happened to one of them too often.
 """
 TASKS_MAX: Final = 10_000
 FOLLOW_EVERY_S: Final = 0.5
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[Result]]
+"""From rows to results, in a worker of Spark."""
+Worker = Callable[[Cluster], Callable[[Sequence[Item]], Coroutine[Any, Any, Result]]]
+"""From a cluster to what works on one part of the ledgers."""
+ROW_SCHEMA: Final = pa.schema(
+    [("result", pa.binary()), ("executor", pa.string()), ("tries", pa.int64())]
+)
 
 
 def parts_of(tasks: Sequence[Item], *, workers: int) -> list[Sequence[Item]]:
@@ -50,13 +62,8 @@ def executor_name() -> str:
     return f"{socket.gethostname()}/{Path.cwd().name}" if is_process else socket.gethostname()
 
 
-def distinct(rows: pa.Table) -> tuple[str, ...]:
-    """The executors that made these rows."""
-    return tuple(sorted(pc.unique(rows["executor"]).to_pylist()))
-
-
-class Outcomes(AccumulatorParam):  # type: ignore[misc]
-    """What tasks have done: Spark brings it to the driver as each of them ends, once."""
+class Results(AccumulatorParam):  # type: ignore[misc]
+    """What tasks have made: Spark brings it to the driver as each of them ends, once."""
 
     def zero(self, value: list[Any]) -> list[Any]:
         return []
@@ -66,11 +73,85 @@ class Outcomes(AccumulatorParam):  # type: ignore[misc]
         return value1
 
 
+@dataclass(frozen=True, slots=True)
+class Ran(Generic[Result]):
+    """What came of one action."""
+
+    results: list[Result]
+    tried_again: list[Result]
+    """Those of tasks that did not end at the first try, and know only what their own did."""
+    executors: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _RowsOf(Generic[Result]):
+    """The function of `mapInArrow`: a row for each result of a task.
+
+    A result is pickled, as in an accumulator: only the driver reads it.
+    """
+
+    task: Task[Result]
+    made: "Accumulator[list[Result]]"
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        tries = 1 + (context.attemptNumber() if context is not None else 0)
+        for result in self.task(batches):
+            self.made.add([result])
+            row = {"result": pickle.dumps(result), "executor": executor_name(), "tries": tries}
+            yield pa.RecordBatch.from_pylist([row], schema=ROW_SCHEMA)
+
+
+def run_on(
+    rows: DataFrame, task: Task[Result], done: Callable[[Sequence[Result]], None]
+) -> Ran[Result]:
+    """Run the task on the rows in one action: a second one would do all its work again.
+
+    `done` is called with results from a thread, as the tasks that made them end.
+    """
+    made = rows.sparkSession.sparkContext.accumulator(list[Result](), Results())
+    work = rows.mapInArrow(_RowsOf(task, made), from_arrow_schema(ROW_SCHEMA))
+    try:
+        with followed(made, done):
+            found = work.toArrow().to_pylist()  # the one action
+    finally:
+        made.value = []  # it stays as long as the session, which has many such runs
+    results = [(pickle.loads(row["result"]), row["tries"]) for row in found]
+    return Ran(
+        [result for result, _tries in results],
+        [result for result, tries in results if tries > 1],
+        frozenset(row["executor"] for row in found),
+    )
+
+
+@dataclass(frozen=True)
+class OnParts(Generic[Item, Result]):
+    """A task on numbers of parts, which works on the parts themselves, on one cluster.
+
+    Parts are numbered and broadcast, not shuffled: an executor that dies takes nothing with it but
+    what it was working on. A part may be worked on twice, at once, or be cut off anywhere.
+    """
+
+    metadata_url: str
+    same: SameCluster
+    parts: "Broadcast[list[Sequence[Item]]]"
+    worker: Worker[Item, Result]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Result]:
+        with BlockingCluster(self.metadata_url) as blocking:
+            work = self.worker(blocking.cluster)
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    # Each time: an address may lead elsewhere from one to the next.
+                    blocking.run(self.same.check(blocking.cluster.store))
+                    yield blocking.run(work(self.parts.value[number]))
+
+
 @contextmanager
 def followed(
-    told: "Accumulator[list[Item]]", done: Callable[[Sequence[Item]], None]
+    made: "Accumulator[list[Item]]", done: Callable[[Sequence[Item]], None]
 ) -> Iterator[None]:
-    """Hands on what tasks have done while an action runs, and the rest when it has ended.
+    """Calls `done` with what tasks have made while an action runs, and with the rest at its end.
 
     What `done` raises, such as a checkpoint that cannot be written, is raised when the action ends.
     """
@@ -79,7 +160,7 @@ def followed(
 
     def hand_on() -> None:
         nonlocal seen
-        fresh = told.value[seen:]
+        fresh = made.value[seen:]
         seen += len(fresh)
         if fresh:
             done(fresh)

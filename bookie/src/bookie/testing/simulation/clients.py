@@ -32,7 +32,7 @@ from bookie.protocol.ledger import LedgerState
 from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.audit import AuditSettings
-from bookie.repair.look.cluster import Cluster, all_bookies
+from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.copy import CopySettings
 from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.testing.simulation.admin import dial
@@ -395,7 +395,7 @@ async def repair_marks(shared: Shared, store: MetadataStore, name: str) -> None:
 
 
 async def _marked(cluster: Cluster) -> tuple[BookieId, ...]:
-    bookies = await all_bookies(cluster)
+    bookies = await cluster.all_bookies()
     found = [await cluster.control.list_marks(bookie_id) for bookie_id in bookies]
     return tuple(one.bookie_id for one in found if one.marks)
 

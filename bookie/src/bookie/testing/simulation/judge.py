@@ -26,7 +26,7 @@ from bookie.errors import (
 )
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
@@ -332,7 +332,7 @@ class Judge:
         while self._plan.keeps_budget:
             request = RepairRequest(engine="inline", every_ledger=True, settings=settings)
             done = await repair(cluster, request)
-            found = await audit(cluster, digests=digests)
+            found = await audit(cluster, AuditRequest(digests=digests))
             counts: dict[str, Any] = found["audit"]
             self._history.note(f"audit: {counts}")
             if not (done["exit_code"] or counts["missing"] or counts["unknown"] or counts["lost"]):

@@ -11,7 +11,6 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
-from bookie.repair.look.cluster import all_bookies
 from bookie.testing.simulation.clients import PASSWORD, SETTINGS, Shared, client_of, cluster_of
 from bookie.wire.native import LacRequest
 
@@ -24,7 +23,7 @@ async def claim_loss(shared: Shared, store: MetadataStore, name: str) -> None:
     """Tells bookies of losses that are none, as a person and as a repair would."""
     async with cluster_of(shared, store) as cluster:
         try:
-            bookies = await all_bookies(cluster)
+            bookies = await cluster.all_bookies()
         except BookieError:
             return
         for _ in range(TRIES):

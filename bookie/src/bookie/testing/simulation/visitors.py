@@ -19,11 +19,10 @@ from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.engine.choice import INLINE
-from bookie.repair.engine.engine import EmptyingSettings
-from bookie.repair.jobs.audit_job import audit
+from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
+from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
-from bookie.repair.look.cluster import all_bookies
 from bookie.repair.reports.printing import say_nothing
 from bookie.testing.simulation.clients import (
     PASSWORD,
@@ -37,7 +36,7 @@ from bookie.testing.simulation.clients import (
 from bookie.wire.native import ReadReply, ReadRequest
 
 ANSWER_BYTES = 256 * 1024
-EMPTYING = EmptyingSettings(grace_s=0.5, repair=REPAIR)
+EMPTYING = EvacuationSettings(grace_s=0.5, repair=REPAIR)
 RIVAL_ATTEMPTS = 12
 """A rival does not give up soon, and waits between its attempts."""
 _KEY = master_key(PASSWORD)
@@ -209,7 +208,7 @@ async def audit_now(shared: Shared, store: MetadataStore, name: str) -> None:
     async with cluster_of(shared, store) as cluster:
         before = shared.marks()
         try:
-            found = await audit(cluster)
+            found = await audit(cluster, AuditRequest())
         except BookieError as error:
             shared.history.note(f"{name}: {type(error).__name__}")
             return
@@ -229,7 +228,7 @@ async def clear_marks(shared: Shared, store: MetadataStore, name: str) -> None:
     """Asks every bookie to let go of its marks, whether or not anything was repaired."""
     async with cluster_of(shared, store) as cluster:
         try:
-            for bookie_id in await all_bookies(cluster):
+            for bookie_id in await cluster.all_bookies():
                 marks = (await cluster.control.list_marks(bookie_id)).marks
                 done = await cluster.control.clear(bookie_id, [mark.ledger_id for mark in marks])
                 cleared = sum(one.is_done for one in done.values())

@@ -1,0 +1,65 @@
+"""What became of a drain or a re-replication: the fields of its result object that both have.
+
+docs/repair-result.md lists them.
+"""
+
+from collections.abc import Collection, Sequence
+
+from bookie.ids import BookieId, LedgerId
+from bookie.repair.jobs.evacuation import Refusal
+from bookie.repair.jobs.repair_result import after_json, sums
+from bookie.repair.look.audit import Audit
+from bookie.repair.mend.outcome import Outcome
+from bookie.repair.reports.result import EXIT_CLEAN, EXIT_REFUSED, EXIT_UNKNOWN, Document, exit_code
+
+
+def evacuation_result(
+    outcomes: Sequence[Outcome],
+    *,
+    refusal: Refusal | None,
+    after: Audit,
+    left: set[LedgerId],
+    silent: Collection[BookieId],
+) -> Document:
+    """From `refused` to `exit_code`. `left`: ledgers that still name a bookie that is to go."""
+    late = left - {outcome.ledger_id for outcome in outcomes}
+    blocked = blocked_rows(outcomes, refusal, late)
+    code = exit_code(after.counts, blocked=len(blocked)) or (EXIT_UNKNOWN if left else EXIT_CLEAN)
+    return {
+        "refused": refusal.message if refusal is not None else "",
+        "ledgers_left": len(left),
+        "ledgers": {
+            "considered": len(outcomes),
+            "moved": sum(outcome.moved for outcome in outcomes),
+            "recovered": sum(outcome.recovered for outcome in outcomes),
+            "blocked": sum(bool(outcome.reason) for outcome in outcomes),
+            "deleted": sum(outcome.state_before == "DELETED" for outcome in outcomes),
+        },
+        **sums(outcomes),
+        **after_json(after, blocked, silent),
+        "exit_code": EXIT_REFUSED if refusal is not None else code,
+    }
+
+
+def blocked_rows(
+    outcomes: Sequence[Outcome], refusal: Refusal | None, late: set[LedgerId]
+) -> list[Document]:
+    """What is in the way: of the whole, of a ledger, and ledgers that came `late`."""
+    rows: list[Document] = []
+    if refusal is not None:
+        rows.append(
+            {
+                "bookie_id": refusal.bookie_id,
+                "reason": refusal.reason,
+                "message": refusal.message,
+            }
+        )
+    rows += [
+        {"ledger_id": outcome.ledger_id, "reason": outcome.reason, "message": outcome.message}
+        for outcome in outcomes
+        if outcome.reason
+    ]
+    if refusal is None:
+        said = "it came to name the bookie after the last look: run the drain again"
+        rows += [{"ledger_id": i, "reason": "CameLate", "message": said} for i in sorted(late)]
+    return rows
