@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bookie.protocol.collection import Collection, Look, Verdict
+from bookie.protocol.collection import Collection, CollectionLook, CollectionVerdict
 from bookie.testing.simulation.drawing import SECOND_FROM, plan_of
 from bookie.testing.simulation.families import FAMILIES, family_of
 from bookie.testing.simulation.history import History
@@ -54,9 +54,9 @@ def test_what_is_wrong_with_the_store_or_the_disks_breaks_no_promise(plan: Plan)
 def test_a_collection_of_what_exists_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = Collection.judge
 
-    def hasty(self: Collection, look: Look) -> Verdict:
+    def hasty(self: Collection, look: CollectionLook) -> CollectionVerdict:
         verdict = judge(self, look)
-        return Verdict(tuple(self._missing_since), verdict.revive)
+        return CollectionVerdict(tuple(self._missing_since), verdict.revive)
 
     monkeypatch.setattr(Collection, "judge", hasty)
     assert "has dropped ledger" in str(simulate(VANISH).violations)
@@ -65,8 +65,8 @@ def test_a_collection_of_what_exists_is_seen(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_tombstone_that_stays_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = Collection.judge
 
-    def stubborn(self: Collection, look: Look) -> Verdict:
-        return Verdict(judge(self, look).drop, ())
+    def stubborn(self: Collection, look: CollectionLook) -> CollectionVerdict:
+        return CollectionVerdict(judge(self, look).drop, ())
 
     monkeypatch.setattr(Collection, "judge", stubborn)
     assert "keeps a tombstone" in str(simulate(FOUND_AGAIN).violations)
