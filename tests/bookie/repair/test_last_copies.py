@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from bookie.cli.summary import summary_bytes, summary_of
 from bookie.ids import BookieId, LedgerId
 from bookie.repair.audit_steps import Checks, audit
 from bookie.repair.last_copies import (
@@ -16,7 +17,6 @@ from bookie.repair.last_copies import (
     sum_of,
 )
 from bookie.repair.steps import RepairRequest, repair
-from bookie.repair.summary import summary_bytes, summary_of
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 
