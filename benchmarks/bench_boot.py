@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from bookie.cli.control_plane import control_plane
 from bookie.client.ledgers import Client
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.codec import encode_ledger
@@ -26,7 +25,8 @@ from bookie.metadata.layout import Paths, ledger_path
 from bookie.metadata.store import ADMIN_ENDPOINT, BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.client import Call, control_plane
+from bookie.wire.admin.health import Health
 
 from benchmarks.fleet import HEAP_MB, POLL_S, Fleet, lone_fleet, store_of
 from benchmarks.rows import KIB, MIB, Options, Repeat, Row
@@ -95,7 +95,7 @@ async def _boot(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
     seconds = time.perf_counter() - began
     health = await _health(info)
     boot = health.boot
-    assert not boot.clean
+    assert boot is not None and not boot.clean
     assert boot.ledgers_fenced == case.ledgers + FILLED, boot
     assert boot.ledgers_in_limbo == case.open_ledgers, boot
     assert boot.ledgers_in_limbo + boot.ledgers_unchecked == case.ledgers + FILLED, boot
@@ -125,11 +125,11 @@ def _epoch(info: BookieInfo) -> int:
     return int(info.properties[BOOT_EPOCH_PROPERTY])
 
 
-async def _health(info: BookieInfo) -> pb.Health:
+async def _health(info: BookieInfo) -> Health:
     endpoint = info.endpoint(ADMIN_ENDPOINT)
     assert endpoint is not None
     async with control_plane(f"{endpoint.host}:{endpoint.port}") as bookie:
-        return await bookie.health(timeout_s=HEALTH_S)
+        return await bookie.health(Call(None, HEALTH_S))
 
 
 # The ledgers

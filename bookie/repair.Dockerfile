@@ -1,5 +1,5 @@
-# Repair and audit jobs: `python -m bookie.repair`, in process or as the driver of Spark executors,
-# which run this image too; and the ZooKeeper whose jars Spark brings (`bookie.metadata.server`).
+# Repair and audit jobs: `bookie repair`, `audit` and the like, in process or as the driver of Spark
+# executors, which run this image too; and the ZooKeeper whose jars Spark brings (`bookie.metadata.server`).
 # Build all images from the repository's root with `make images`, or this one alone:
 #   docker build -f bookie/repair.Dockerfile -t bookie-operator/repair:dev .
 # BASE needs Python >= 3.11 with venv; its Java >= 17 is used, and where it has none that of the
@@ -48,4 +48,4 @@ USER ${UID}
 WORKDIR /home/bookie
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/start"]
-CMD ["python", "-m", "bookie.repair", "--help"]
+CMD ["bookie", "--help"]

@@ -13,10 +13,11 @@ import pytest
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, DrainReport, RepairReport
 from bookie_operator.observe import Observer
-from bookie_operator.observed import JobKind, Phase
+from bookie_operator.observed import JobKind
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, bookie, cluster, fix_request

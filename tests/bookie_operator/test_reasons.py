@@ -15,6 +15,7 @@ from types import ModuleType
 
 import bookie_operator.plan
 import pytest
+from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.__main__ import plugin
 from bookie_operator.kubectl.hints import hints
 from bookie_operator.model.refused import RANKED
@@ -26,7 +27,7 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
-from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView, Phase
+from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView
 from bookie_operator.plan import degraded, plan
 from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN
 from bookie_operator.plan.invalid import INVALID_SPEC, invalid_status

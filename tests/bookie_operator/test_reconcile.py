@@ -9,13 +9,14 @@ from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer
-from bookie_operator.observed import Health, JobKind, LeftOver, Phase
+from bookie_operator.observed import JobKind, LeftOver
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, bookie, cluster, fix_request, task

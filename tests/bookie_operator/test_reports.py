@@ -4,8 +4,8 @@ import json
 from typing import Any, TypeVar
 
 import pytest
+from bookie.cli.summary import summary_bytes, summary_of
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
-from bookie.repair.summary import summary_bytes, summary_of
 from bookie_operator.model.reports import (
     AuditReport,
     DrainReport,

@@ -9,7 +9,7 @@ REQUESTS: Final = "bookie/src/bookie/server/requests.py"
 CONNECTION: Final = "bookie/src/bookie/client/connection.py"
 ADDRESSES: Final = "bookie/src/bookie/client/addresses.py"
 ADMIN: Final = "bookie/src/bookie/server/admin.py"
-CALLS: Final = "bookie/src/bookie/wire/admin/calls.py"
+CALLS: Final = "bookie/src/bookie/wire/admin/client.py"
 OBSERVE: Final = "operator/src/bookie_operator/observe.py"
 
 STORY: Final = "tests/scenarios/test_who_answers.py::"

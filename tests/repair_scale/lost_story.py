@@ -163,7 +163,7 @@ class LostStory:
         return codes[0] == 0
 
     def _job(self, name: str, engine: str = "spark-local") -> RepairJob:
-        more = ("--bookie", LOST)
+        more = ("--yes", LOST)
         self.jobs.append(
             RepairJob(self.url, self.folder, name, engine, more, "rereplicate").start()
         )

@@ -1,6 +1,6 @@
 """Repair jobs as processes of their own, and the killing of their executors.
 
-A job is the product's own `python -m bookie.repair run --engine spark-local`, with a local cluster
+A job is the product's own `bookie repair --engine spark-local`, with a local cluster
 for a master: every executor is a JVM of its own, which a seeded hand kills while tasks run.
 """
 
@@ -40,7 +40,7 @@ class RepairJob:
     name: str
     engine: str = "spark-local"
     more: tuple[str, ...] = ()
-    kind: str = "run"
+    kind: str = "repair"
     process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class RepairJob:
 
     def start(self) -> "RepairJob":
         command = [
-            sys.executable, "-m", "bookie.repair", self.kind, "--metadata", self.metadata_url,
+            sys.executable, "-m", "bookie", self.kind, "--metadata", self.metadata_url,
             "--engine", self.engine, "--progress", "--result", str(self.result), *self.more,
         ]  # fmt: skip
         environ = os.environ | {"BOOKIE_SPARK_MASTER": MASTER}

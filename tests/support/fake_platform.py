@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
-from bookie_operator.observed import Bookie, Health, Job, Process, Volume
+from bookie_operator.observed import Bookie, Job, Process, Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
 from operator_scenes import at, bookie
 

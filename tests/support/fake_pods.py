@@ -13,8 +13,8 @@ import yaml
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore
+from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
-from bookie_operator.observed import Health, Phase
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
 from fake_controllers import Controllers, settings_of

@@ -31,13 +31,6 @@ json.dump(json.loads(sys.argv[2]), open(sys.argv[1], "w"))
 sys.exit(int(sys.argv[3]))
 """
 
-_ANSWERING = """
-import sys
-sys.stdout.write(sys.argv[1])
-sys.stderr.write(sys.argv[2])
-sys.exit(int(sys.argv[3]))
-"""
-
 
 def bookie_like(settings: Path) -> list[str]:
     """Writes the runtime file as a bookie does, and ends by SIGTERM."""
@@ -57,13 +50,6 @@ def engine_like(report: str, *, code: int = 0) -> Callable[[StartJob, str, Path]
     """Writes `report` (JSON) as its result and exits with `code`."""
     return lambda job, url, result: [
         *(sys.executable, "-c", _ENGINE, str(result), report, str(code)),
-    ]
-
-
-def answers(text: str, *, code: int = 0, complaint: str = "") -> Callable[..., list[str]]:
-    """Prints `text` to stdout and `complaint` to stderr, and exits with `code`."""
-    return lambda job, url, result: [
-        *(sys.executable, "-c", _ANSWERING, text, complaint, str(code)),
     ]
 
 

@@ -6,21 +6,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import (
     Bookie,
-    BootRecord,
-    CookieFixRequest,
-    DiskHealth,
     Exit,
-    Health,
     Job,
     JobKind,
     MetadataView,
     Observed,
-    Phase,
     Process,
     Volume,
 )
@@ -68,7 +64,7 @@ def bookie(
     limbo: int = 0,
     unchecked: int = 0,
     running: bool = True,
-    fix: CookieFixRequest | None = None,
+    fix: CookieFix | None = None,
     verdicts: Mapping[str, str] | None = None,
     exit_at: float | None = None,
     boot_at: float = 0,
@@ -145,8 +141,8 @@ def observed(
     )
 
 
-def fix_request(plan_id: str = "plan-1") -> CookieFixRequest:
-    return CookieFixRequest(plan_id, (1,), "ledger disk 0 is empty", "Approve")
+def fix_request(plan_id: str = "plan-1") -> CookieFix:
+    return CookieFix(plan_id, (1,), "ledger disk 0 is empty", "Approve")
 
 
 CLEAN = AuditReport(ok=1)

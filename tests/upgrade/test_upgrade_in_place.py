@@ -51,7 +51,7 @@ def test_every_bookie_serves_without_a_person_and_sooner_than_a_lease_ends(seen:
     assert Lease().wait_s > WAIT_S, "the story waits no longer for them"
     assert not any(boot.cookie_fixed for boot in seen.first.boots.values())
     for name, boot in seen.first.boots.items():
-        assert boot.boot_epoch == seen.told.epochs[name] + 1
+        assert boot.epoch == seen.told.epochs[name] + 1
 
 
 @of(*EVERY)
@@ -128,14 +128,14 @@ def test_clean_stops_of_the_new_fleet_are_believed(seen: Seen) -> None:
     assert not any(seen.second.limbo.values())
     for name, boot in seen.second.boots.items():
         assert (boot.clean, boot.reason) == (True, "CleanStop")
-        assert boot.boot_epoch == seen.told.epochs[name] + 2
+        assert boot.epoch == seen.told.epochs[name] + 2
 
 
 @of(*EVERY)
 def test_a_kill_of_the_new_fleet_is_noticed(seen: Seen) -> None:
     boot, forgets = seen.third.boots[VICTIM], seen.told.mode == "memory"
     assert (boot.clean, boot.reason) == (False, "UncleanShutdown")
-    assert boot.boot_epoch == seen.told.epochs[VICTIM] + 3
+    assert boot.epoch == seen.told.epochs[VICTIM] + 3
     assert seen.third.limbo[VICTIM] == ({seen.new_ledger} if forgets else set())
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from bookie.cli.control_plane import control_plane
 from bookie.client.ledgers import Client
 from bookie.client.log import LogSettings, ReplicatedLog
 from bookie.frames.entry import DigestType, EntryCodec, master_key
@@ -29,7 +28,8 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.reports.printing import say_nothing
 from bookie.repair.reports.result import Document
 from bookie.repair.runs import audit_cluster, repair_cluster
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.client import Call, control_plane
+from bookie.wire.admin.health import BootRecord, Health
 from bookie_processes import BookieProcess
 from repair_lab import SETTINGS
 
@@ -94,7 +94,7 @@ class Told:
 class Life:
     """What the bookies said that were started for it, as soon as they served; `limbo` of all."""
 
-    boots: dict[BookieId, pb.BootRecord]
+    boots: dict[BookieId, BootRecord]
     limbo: dict[BookieId, set[LedgerId]]
 
 
@@ -205,10 +205,14 @@ class Fleet:
         for name in started:
             self._processes[name].start()
         healths = await asyncio.gather(*map(self._serving, started))
-        boots = {name: health.boot for name, health in zip(started, healths, strict=True)}
+        boots = {
+            name: health.boot
+            for name, health in zip(started, healths, strict=True)
+            if health.boot is not None
+        }
         return Life(boots, await self._limbo())
 
-    async def _serving(self, name: BookieId) -> pb.Health:
+    async def _serving(self, name: BookieId) -> Health:
         process = self._processes[name]
 
         async def registered() -> bool:
@@ -219,7 +223,7 @@ class Fleet:
 
         await until(registered, lambda: process.words)
         async with control_plane(f"127.0.0.1:{process.ports()['admin']}") as plane:
-            return await plane.health(timeout_s=WAIT_S)
+            return await plane.health(Call(None, WAIT_S))
 
     async def _limbo(self) -> dict[BookieId, set[LedgerId]]:
         # With a client of its own: one of the life before looks for bookies where they were.

@@ -18,13 +18,14 @@ from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import BookieInfo, MetadataStore
+from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 
 from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX
-from bookie_operator.observed import Bookie, Health, LeftOver, MetadataView, Observed, by_number
+from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed, by_number
 from bookie_operator.platform import Platform
 
 METADATA_DEADLINE_S: Final = 5.0

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Health
 
 from bookie_operator.model.reports import Report
 from bookie_operator.model.task import BookieTask
@@ -18,24 +19,6 @@ from bookie_operator.model.task import BookieTask
 ReportType = TypeVar("ReportType", bound=Report)
 STEADY: Final = timedelta(seconds=60)
 """A process that runs this long is no longer counted as ending in a row."""
-
-
-class Phase(StrEnum):
-    """Phase of a bookie's life, as its control plane tells it."""
-
-    BOOTING = "Booting"
-    MARKING = "Marking"
-    AWAITING_APPROVAL = "AwaitingApproval"
-    SERVING = "Serving"
-    READ_ONLY = "ReadOnly"
-    DRAINING = "Draining"
-    STOPPING = "Stopping"
-    REFUSED = "Refused"
-
-    @property
-    def is_booted(self) -> bool:
-        """Marks and stamps of this boot are on disk: its counts of limbo can be trusted."""
-        return self in (Phase.SERVING, Phase.READ_ONLY, Phase.DRAINING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,68 +76,6 @@ class Volume:
     is_terminating: bool = False
     storage_class: str = ""
     """Empty = not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class BootRecord:
-    """Durable facts of a bookie's boot: the truth about how it was stopped before."""
-
-    epoch: int
-    clean: bool
-    reason: str
-    started_at: datetime
-    mode: str
-    previous_mode: str = ""
-    ledgers_fenced: int = 0
-    ledgers_in_limbo: int = 0
-    ledgers_unchecked: int = 0
-    cookie_fixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DiskHealth:
-    role: str
-    index: int
-    disk_id: str
-    verdict: str
-    volume_uid: str
-    total_bytes: int = 0
-    """0 = the file system did not answer."""
-    free_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CookieFixRequest:
-    """A cookie fix that waits for approval; an approval names its plan id."""
-
-    plan_id: str
-    disk_indexes: tuple[int, ...]
-    description: str
-    policy: str
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """A bookie's own answer. `is_fresh` = given in this pass, not remembered from before."""
-
-    phase: Phase
-    boot: BootRecord | None
-    message: str = ""
-    disks: tuple[DiskHealth, ...] = ()
-    limbo_ledgers: int = 0
-    unchecked_ledgers: int = 0
-    losses_recorded: int = 0
-    instance_id: str = ""
-    cookie_fix: CookieFixRequest | None = None
-    draining: bool = False
-    """It takes no new entries, since it is to leave."""
-    ledgers_naming_it: int | None = None
-    """Ledgers whose metadata names it, counted since it drains; None = not counted."""
-    metadata_rolled_back: str = ""
-    """What shows it that the metadata store was put back to an earlier state; empty = nothing."""
-    collection_held: str = ""
-    """Why its collection of deleted ledgers waits for a person; empty = it does not."""
-    is_fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ async def _bookies(cluster: Cluster, zookeeper_url: str, tmp_path: Path) -> Asyn
 
 
 def scrub(url: str, *words: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "bookie.repair", "run", "--every-ledger", "--verify-digests"]
+    command = [sys.executable, "-m", "bookie", "repair", "--every-ledger", "--verify-digests"]
     more = ["--checkpoint", "metadata", "--engine", "inline", "--metadata", url, *words]
     return subprocess.Popen([*command, *more], stdout=subprocess.PIPE)
 

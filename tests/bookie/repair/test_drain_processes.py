@@ -48,12 +48,12 @@ class Fleet:
 
     async def drain(self, engine: str) -> tuple[int, dict[str, Any]]:
         """The job, again when something came to name the bookie meanwhile, as the operator does."""
-        words = ("drain", "--metadata", self.url, "--bookie", LEAVING, "--output", "json")
+        words = ("drain", LEAVING, "--if-draining", "--metadata", self.url, "--output", "json")
         words += ("--engine", engine)
         for _run in range(RUNS_MAX):
             ended = await asyncio.to_thread(
                 subprocess.run,
-                [sys.executable, "-m", "bookie.repair", *words],
+                [sys.executable, "-m", "bookie", *words],
                 capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip
             assert ended.stdout, ended.stderr

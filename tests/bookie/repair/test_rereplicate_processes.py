@@ -59,7 +59,7 @@ async def read(client: Client, ledger_id: LedgerId) -> list[bytes]:
 
 
 async def rereplicate(url: str, *words: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "bookie.repair", "rereplicate", "--metadata", url]
+    command = [sys.executable, "-m", "bookie", "rereplicate", "--yes", "--metadata", url]
     ended = await asyncio.to_thread(
         subprocess.run,
         [*command, "--output", "json", *words],
@@ -80,7 +80,7 @@ async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_oth
         await until_there(cluster.store, *(name for name in NAMES if name != LOST))
         marks = cluster.store.underreplication
         await marks.mark(ledgers[0], [LOST], now_ms=1)
-        code, result = await rereplicate(zookeeper_url, "--bookie", LOST, "--engine", engine)
+        code, result = await rereplicate(zookeeper_url, LOST, "--engine", engine)
         assert (code, result["ledgers_left"], result["blocked"]) == (0, 0, [])
         assert result["marks"] == {"found": 1, "cleared": 1}
         assert (result["engine"], bool(result["spark_app_id"])) == (engine, engine != "inline")

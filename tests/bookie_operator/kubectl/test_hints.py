@@ -1,9 +1,10 @@
 """What a person is told to do about the metadata store and what it lost."""
 
 import pytest
+from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.hints import Hint, hints
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Bookie, Phase
+from bookie_operator.observed import Bookie
 from bookie_operator.plan import plan
 from operator_scenes import bookie, cluster, observed
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import BootRecord, Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, ScrubReport
 from bookie_operator.model.status import (
@@ -15,7 +16,7 @@ from bookie_operator.model.status import (
     LossBudgetStatus,
     QuorumsStatus,
 )
-from bookie_operator.observed import Bookie, BootRecord, Job, JobKind, Observed, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import Bookie, Job, JobKind, Phase
+from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import PauseCollection, StartJob, StopJob, is_destructive
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task

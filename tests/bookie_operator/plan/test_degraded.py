@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
-from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import RestartBookie
 from operator_scenes import at, audited, bookie, cluster, observed

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import Bookie, Phase
+from bookie_operator.observed import Bookie
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import ApproveCookieFix
 from operator_scenes import DISKS, at, bookie, cluster, fix_request, observed, task

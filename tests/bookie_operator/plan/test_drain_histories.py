@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Bookie, Job, JobKind, Observed, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
-from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     DrainBookie,

@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
-from bookie_operator.observed import Exit, Phase
+from bookie_operator.observed import Exit
 from bookie_operator.plan import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 

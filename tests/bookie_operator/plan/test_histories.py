@@ -7,10 +7,11 @@ that goes away; changing specs) is driven by hypothesis; the planner sees it, it
 from dataclasses import dataclass, field, replace
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport, RepairReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies
-from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed, Phase
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport
 from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase
-from bookie_operator.observed import Bookie, Job, JobKind, Phase
+from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
 from operator_scenes import at, audited, bookie, cluster, observed, task

@@ -6,9 +6,10 @@ import pytest
 from bookie.storage.disk import DiskSpace
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
+from bookie.wire.admin.health import DiskHealth, Phase
 from bookie_operator.kubectl.hints import hints
 from bookie_operator.model.status import ClusterStatus, ConditionType
-from bookie_operator.observed import Bookie, DiskHealth, Phase
+from bookie_operator.observed import Bookie
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.space import EARLIER, early_bytes
 from operator_scenes import bookie, cluster, observed

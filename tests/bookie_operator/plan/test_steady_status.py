@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 from bookie.boot import boot, takeover
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
-from bookie_operator.observed import Bookie, Exit, Phase
+from bookie_operator.observed import Bookie, Exit
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.conditions import LEASE_WAIT
 from operator_scenes import at, audited, bookie, cluster, observed

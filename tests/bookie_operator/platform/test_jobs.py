@@ -12,7 +12,7 @@ from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.processes import Children
-from fake_processes import answers, endless, engine_like, until
+from fake_processes import endless, engine_like, until
 
 pytestmark = pytest.mark.process
 URL = "zk://127.0.0.1:2181/ledgers"
@@ -92,33 +92,33 @@ async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
 def test_the_engines_command_line() -> None:
     command = engine_command(REPAIR, URL, Path("/r.json"))
     assert command[1:] == [
-        *("-m", "bookie.repair", "run", "--metadata", URL),
-        *("--bookie", "bookie-0", "--engine", "inline", "--result", "/r.json"),
-        *("--progress-file", "/progress.txt"),
+        *("-m", "bookie", "repair", "--metadata", URL, "--engine", "inline"),
+        *("--result", "/r.json", "--progress-file", "/progress.txt", "--bookie", "bookie-0"),
     ]
     audit = engine_command(replace(AUDIT, options=("--one", "2")), URL, Path("/r.json"))
     assert "--bookie" not in audit and audit[6:8] == ["--one", "2"]
     assert audit[-2:] == ["--progress-file", "/progress.txt"]
 
 
-async def test_an_accepted_losss_answer_is_its_result(tmp_path: Path) -> None:
+async def test_an_accepted_losss_summary_is_its_result(tmp_path: Path) -> None:
     answer = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5, "recorded_on": ["bookie-0"]}
-    jobs = jobs_in(tmp_path, answers(json.dumps(answer, indent=2), complaint="a warning"))
+    jobs = jobs_in(tmp_path, engine_like(json.dumps(answer)))
     assert jobs.start(ACCEPT, metadata_url=URL) and not jobs.start(ACCEPT, metadata_url=URL)
     assert (await ended(jobs)).report == LossReport(
         ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0",)
     )
-    later = jobs_in(tmp_path, answers(""))
+    later = jobs_in(tmp_path, engine_like(""))
     later.adopt()
     assert list(later.jobs()) == list(jobs.jobs())
 
 
 async def test_a_refused_decision_leaves_its_complaint(tmp_path: Path) -> None:
-    jobs = jobs_in(tmp_path, answers("", code=5, complaint="error: members are away"))
+    refused = {"kind": "accept-loss", "exit_code": 5, "message": "members are away"}
+    jobs = jobs_in(tmp_path, engine_like(json.dumps(refused), code=5))
     jobs.start(ACCEPT, metadata_url=URL)
     job = await ended(jobs)
     assert job.report is None and job.exit_code == 5
-    assert job.message.endswith("error: members are away")
+    assert job.message == "members are away"
 
 
 def test_the_command_line_of_a_decision() -> None:
@@ -126,7 +126,7 @@ def test_the_command_line_of_a_decision() -> None:
     assert command[1:] == [
         *("-m", "bookie", "ledger", "accept-loss", "7"),
         *("--reason=--power cut (approved by ann)", "--entry", "5"),
-        *("--yes", "--output", "json", "--metadata", URL),
+        *("--yes", "--metadata", URL, "--summary", "/r.json"),
     ]
     unnamed = replace(ACCEPT, decision=replace(DECISION, entry_id=None))
     assert "--entry" not in engine_command(unnamed, URL, Path("/r.json"))

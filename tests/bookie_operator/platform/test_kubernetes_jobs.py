@@ -1,11 +1,10 @@
 """Jobs read back: what their pods left, whatever state that is in."""
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.cli.summary import SUMMARY_BYTES_MAX
 from bookie.ids import BookieId
 from bookie.repair.engine.driver_pod import DriverPod
 from bookie_operator.model.reports import (
@@ -19,7 +18,7 @@ from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD
-from bookie_operator.platform.kubernetes.jobs import SUMMARY, SUMMARY_BYTES, command, job_of
+from bookie_operator.platform.kubernetes.jobs import job_of
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
 from kubernetes_lab import POD_0, Lab, repair_job
@@ -108,8 +107,8 @@ async def test_garbage_in_the_termination_message_is_no_report(text: str) -> Non
 
 
 async def test_a_summary_cut_in_the_middle_is_no_report() -> None:
-    whole = json.dumps(REPAIRED | {"message": "x" * SUMMARY_BYTES})
-    assert (await ended(text=whole[:SUMMARY_BYTES])).report is None
+    whole = json.dumps(REPAIRED | {"message": "x" * SUMMARY_BYTES_MAX})
+    assert (await ended(text=whole[:SUMMARY_BYTES_MAX])).report is None
 
 
 async def test_a_job_whose_pod_is_gone_has_ended_all_the_same() -> None:
@@ -194,36 +193,6 @@ async def test_jobs_are_created_for_the_day_they_are_found_again() -> None:
     lab = await started()
     again = [job_of(one, lab.api.all(POD)) for one in lab.api.all(JOB)]
     assert again == [await the_job(lab)]
-
-
-# An accepted loss is a command of people: its answer is kept by a shell
-
-
-def accept_loss(tmp_path: Path, script: str) -> tuple[int, str]:
-    """The command of such a job with `script` for `bookie`: exit code and summary."""
-    words = command(repair_job(kind=JobKind.ACCEPT_LOSS, decision=DECISION), "zk://zk:2181/l")
-    inner = words[2].replace("/tmp/", f"{tmp_path}/").replace(SUMMARY, f"{tmp_path}/summary")
-    (tmp_path / "bookie").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "bookie").chmod(0o755)
-    program = [str(tmp_path / "bookie") if word == "bookie" else word for word in words[3:]]
-    done = subprocess.run([*words[:2], inner, *program], capture_output=True, text=True, timeout=20)
-    return done.returncode, (tmp_path / "summary").read_text()
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("script", "code", "summary"),
-    [
-        ("echo '{\"ledger_id\": 7}'; echo looking >&2", 0, '{"ledger_id": 7}'),
-        ("echo 'error: a member is away' >&2; exit 5", 5, "error: a member is away"),
-        ("head -c 9000 /dev/zero | tr '\\0' x", 0, "x" * SUMMARY_BYTES),
-    ],
-    ids=["done", "refused", "long"],
-)
-def test_the_answer_of_a_command_is_its_summary(
-    tmp_path: Path, script: str, code: int, summary: str
-) -> None:
-    assert accept_loss(tmp_path, script) == (code, summary)
 
 
 @pytest.mark.parametrize("kind", [JobKind.REPAIR, JobKind.AUDIT, JobKind.SCRUB, JobKind.DRAIN])

@@ -225,25 +225,26 @@ async def test_clients_find_bookies_that_serve_and_peers_find_all() -> None:
 
 def test_a_repair_tells_its_counts_in_the_termination_message() -> None:
     words = command(repair_job(), URL)
-    assert words[:6] == ["python", "-m", "bookie.repair", "run", "--metadata", URL]
+    assert words[:4] == ["bookie", "repair", "--metadata", URL]
     assert words[words.index("--bookie") + 1] == "bookie-0"
     assert words[words.index("--summary") + 1] == "/dev/termination-log"
 
 
 def test_each_kind_of_job_has_its_word() -> None:
-    assert [command(job, URL)[3] for job in (repair_job(), AUDIT, DRAIN)] == [
-        "run",
+    assert [command(job, URL)[1] for job in (repair_job(), AUDIT, DRAIN)] == [
+        "repair",
         "audit",
         "drain",
     ]
     assert "--bookie" not in command(AUDIT, URL)
+    assert command(DRAIN, URL)[-2:] == ["--", DRAIN.bookie_id], "however its name begins"
 
 
 @pytest.mark.parametrize("reason", ["two disks burnt", "--yes; rm -rf / $(reboot)", "'\"`"])
 def test_a_persons_words_stay_one_argument(reason: str) -> None:
     decision = LossDecision(7, 3, reason, approved_by="ann")
     words = command(repair_job(kind=JobKind.ACCEPT_LOSS, decision=decision), URL)
-    assert words[:2] == ["sh", "-c"]
+    assert words[:4] == ["bookie", "ledger", "accept-loss", "7"]
     assert f"--reason={reason} (approved by ann)" in words
     assert words[words.index("--entry") + 1] == "3"
 

@@ -1,28 +1,32 @@
 """`bookie ledger accept-loss`: a person's decision about a tail that nobody can decide (S33)."""
 
-from typing import Any
+from typing import Final
 
 import click
 
 from bookie.cli.common import (
     ask,
-    fail,
+    code_of,
     ledger_argument,
     metadata_option,
-    output_option,
     person,
-    run,
     yes_option,
 )
 from bookie.cli.exit_codes import Exit
+from bookie.cli.jobs import Answer, outcome, write_answer
+from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
-from bookie.errors import BadRequestError, UndecidableError
+from bookie.cli.summary import write_summary
+from bookie.errors import BadRequestError, BookieError, SettingsError, UndecidableError
 from bookie.ids import EntryId, LedgerId
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.mend.accept_loss import accept_loss
+from bookie.repair.reports.result import Document
+
+KIND: Final = "accept-loss"
 
 
-@click.command("accept-loss")
+@click.command(KIND)
 @ledger_argument
 @click.option(
     "--entry",
@@ -31,10 +35,10 @@ from bookie.repair.mend.accept_loss import accept_loss
 )
 @click.option("--reason", required=True, help="Kept in the loss record.")
 @yes_option
+@grouped(answer=Answer)
 @metadata_option
-@output_option
 def accept(
-    metadata: str, output: str, ledger_id: int, entry: int | None, reason: str, yes: bool
+    metadata: str, ledger_id: int, entry: int | None, reason: str, yes: bool, answer: Answer
 ) -> None:
     """Close a ledger whose tail nobody can decide any more, accepting what may be lost.
 
@@ -43,18 +47,24 @@ def accept(
     """
     ask(f"Acknowledged entries of ledger {ledger_id} may be given up for good. Go on?", yes=yes)
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Document:
         async with open_cluster(metadata) as cluster:
-            try:
-                decision = await accept_loss(
-                    cluster,
-                    LedgerId(ledger_id),
-                    by=person(),
-                    reason=reason,
-                    first_entry_id=None if entry is None else EntryId(entry),
-                )
-            except (UndecidableError, BadRequestError) as error:
-                fail(error, Exit.REFUSED)
+            decision = await accept_loss(
+                cluster,
+                LedgerId(ledger_id),
+                by=person(),
+                reason=reason,
+                first_entry_id=None if entry is None else EntryId(entry),
+            )
         return decision.json()
 
-    show_fields(run(work()), output=output)
+    decision = outcome(KIND, work, answer, code=_code)
+    show_fields(decision, output=answer.output)
+    if answer.summary is not None:
+        write_answer(KIND, write_summary, decision, answer.summary, answer)
+
+
+def _code(error: BookieError) -> Exit:
+    """A decision that cannot be carried out now, or never, is refused."""
+    is_refusal = isinstance(error, UndecidableError | BadRequestError)
+    return Exit.REFUSED if is_refusal and not isinstance(error, SettingsError) else code_of(error)

@@ -14,14 +14,14 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
-from bookie.cli.control_plane import control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.client import Call, control_plane
+from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 
 COMMANDS: Final = {
@@ -75,13 +75,13 @@ async def _found(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]:
     return f"{endpoint.host}:{endpoint.port}", Identity(instance_id, bookie_id, found.boot_epoch)
 
 
-async def _health(target: str, meant: Identity) -> pb.Health:
-    async with control_plane(target, meant=meant) as plane:
-        return await plane.health(timeout_s=DEADLINE_S)
+async def _health(target: str, meant: Identity) -> Health:
+    async with control_plane(target) as bookie:
+        return await bookie.health(Call(meant, DEADLINE_S))
 
 
 async def _approve(target: str, meant: Identity, *, plan_id: str, by: str) -> str:
-    async with control_plane(target, meant=meant) as plane:
-        request = pb.ApproveCollectionRequest(plan_id=plan_id, approved_by=by)
-        reply = await plane.ask(request, timeout_s=DEADLINE_S)
-    return "" if reply.accepted else str(reply.message)
+    """Why it was not taken; empty = it was."""
+    async with control_plane(target) as bookie:
+        taken = await bookie.approve_collection(Call(meant, DEADLINE_S), plan_id=plan_id, by=by)
+    return "" if taken.accepted else taken.message

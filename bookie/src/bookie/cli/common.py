@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from bookie.cli.exit_codes import Exit
+from bookie.cli.output import FORMATS
 from bookie.errors import (
     BadRequestError,
     BookieError,
@@ -38,7 +39,7 @@ metadata_option = click.option(
 )
 output_option = click.option(
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=FORMATS,
     default="table",
     show_default=True,
     help="A table for people or JSON for programs.",
@@ -71,14 +72,14 @@ async def store_at(url: str) -> AsyncIterator[MetadataStore]:
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a command's coroutine; a known error ends the program with its sentence and code."""
-    _keep_libraries_quiet()
+    keep_libraries_quiet()
     try:
         return asyncio.run(work)
     except BookieError as error:
         fail(error)
 
 
-def _keep_libraries_quiet() -> None:
+def keep_libraries_quiet() -> None:
     """Our own warnings are for the person; a library's retries are not."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name.startswith("bookie.") and record.name not in TOLD)
@@ -88,10 +89,11 @@ def _keep_libraries_quiet() -> None:
 def fail(error: BookieError | str, code: Exit | None = None) -> NoReturn:
     """Say what went wrong on stderr and exit with this code, or with the one that fits."""
     click.echo(f"error: {error}", err=True)
-    raise click.exceptions.Exit(_code(error) if code is None else code)
+    raise click.exceptions.Exit(code_of(error) if code is None else code)
 
 
-def _code(error: BookieError | str) -> Exit:
+def code_of(error: BookieError | str) -> Exit:
+    """The exit code that fits an error; 1 for one that is only told of."""
     if isinstance(error, BadRequestError):
         return Exit.USAGE
     if isinstance(error, UndecidableError | UnavailableError):

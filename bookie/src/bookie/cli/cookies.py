@@ -26,7 +26,6 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
-from bookie.cli.control_plane import control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
@@ -35,7 +34,8 @@ from bookie.metadata.store import MetadataStore
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.client import Call, control_plane
+from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 
 COMMANDS: Final = {
@@ -103,15 +103,15 @@ def approve(
     if (admin is None) == (runtime is None):
         raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
     target = admin or _target_of(runtime)
-    health, meant = run(_health(target))
-    chosen = plan or health.cookie_fix.plan_id
+    health: Health = run(_health(target))
+    meant, fix = health.told_by, health.cookie_fix
+    chosen = plan or (fix.plan_id if fix is not None else "")
     if not chosen:
-        phase = pb.Phase.Name(health.phase)
-        fail(f"{health.bookie_id} is {phase} and waits for no approval", Exit.REFUSED)
-    if plan is None:
-        ask(f"{health.bookie_id}: {health.cookie_fix.description}. Approve?", yes=yes)
+        fail(f"{meant.bookie} is {health.phase.name} and waits for no approval", Exit.REFUSED)
+    if plan is None and fix is not None:
+        ask(f"{meant.bookie}: {fix.description}. Approve?", yes=yes)
     run(_approve(target, meant, plan_id=chosen, by=by))
-    approved = {"bookie": health.bookie_id, "plan": chosen, "approved_by": by}
+    approved = {"bookie": meant.bookie, "plan": chosen, "approved_by": by}
     show_fields(approved, output=output)
 
 
@@ -126,19 +126,17 @@ def _target_of(runtime: Path | None) -> str:
     return f"127.0.0.1:{port}"
 
 
-async def _health(target: str) -> tuple[pb.Health, Identity | None]:
-    """And who told it."""
+async def _health(target: str) -> Health:
     async with control_plane(target) as bookie:
-        return await bookie.health(timeout_s=DEADLINE_S), bookie.meant
+        return await bookie.health(Call(None, DEADLINE_S))
 
 
-async def _approve(target: str, meant: Identity | None, *, plan_id: str, by: str) -> None:
+async def _approve(target: str, meant: Identity, *, plan_id: str, by: str) -> None:
     """Of the bookie whose plan was looked at: another may be there by now."""
-    async with control_plane(target, meant=meant) as bookie:
-        request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
-        reply = await bookie.ask(request, timeout_s=DEADLINE_S)
-    if not reply.accepted:
-        raise BootRefusedError(reply.message)
+    async with control_plane(target) as bookie:
+        taken = await bookie.approve_cookie_fix(Call(meant, DEADLINE_S), plan_id=plan_id, by=by)
+    if not taken.accepted:
+        raise BootRefusedError(taken.message)
 
 
 @click.command("fix")

@@ -7,14 +7,12 @@ fits the grace period easily. A failed flush holds nothing up: the stop flushes 
 from typing import Final
 
 import click
-import grpc
 
 from bookie.cli.common import fail, output_option, run
-from bookie.cli.control_plane import ControlPlane, control_plane
 from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
-from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.client import Call, CallError, Failure, control_plane
 
 ANSWER_S: Final = 1.5
 """A bookie that hangs or is not there must not use up the time that its stop has."""
@@ -49,19 +47,17 @@ def flush(output: str, admin: str, timeout_s: float) -> None:
 
 async def _flush(target: str, timeout_s: float) -> tuple[int, str]:
     """(bytes of the logs that are on disk, "") or (0, why they are not)."""
-    try:
-        async with control_plane(target) as bookie:
-            await bookie.health(timeout_s=ANSWER_S)
-            return await _ask(bookie, timeout_s)
-    except UnavailableError as error:
-        return 0, str(error)
-
-
-async def _ask(bookie: ControlPlane, timeout_s: float) -> tuple[int, str]:
-    try:
-        reply = await bookie.ask(pb.FlushRequest(), timeout_s=timeout_s)
-    except grpc.aio.AioRpcError as error:
-        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return 0, f"the flush did not end within {timeout_s:g} s; the bookie goes on with it"
-        return 0, f"not flushed: {error.details()}"
-    return int(reply.log_bytes), ""
+    async with control_plane(target) as bookie:
+        try:
+            health = await bookie.health(Call(None, ANSWER_S))
+        except UnavailableError as error:
+            return 0, str(error)
+        try:
+            return await bookie.flush(Call(health.told_by, timeout_s)), ""
+        except CallError as error:
+            if error.failure is Failure.LATE:
+                late = f"the flush did not end within {timeout_s:g} s; the bookie goes on with it"
+                return 0, late
+            return 0, f"not flushed: {error.words}"
+        except UnavailableError as error:
+            return 0, str(error)

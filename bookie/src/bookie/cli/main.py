@@ -7,7 +7,7 @@ import click
 from bookie.cli.lazy import Program
 
 COMMANDS: Final = {
-    "audit": ("bookie.cli.checks:audit", "Compare what bookies hold with what they must hold."),
+    "audit": ("bookie.cli.audit:audit", "Compare what bookies hold with what they must hold."),
     "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
     "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
@@ -15,9 +15,9 @@ COMMANDS: Final = {
     "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
-    "limbo": ("bookie.cli.checks:limbo", "Ledgers of which a bookie may have forgotten entries."),
+    "limbo": ("bookie.cli.limbo:limbo", "Ledgers of which a bookie may have forgotten entries."),
     "metadata": ("bookie.cli.rollbacks:metadata_group", "Accept a store that was put back."),
-    "repair": ("bookie.cli.checks:repair", "Bring missing copies back and clear limbo."),
+    "repair": ("bookie.cli.repair:repair", "Bring missing copies back and clear limbo."),
     "rereplicate": (
         "bookie.cli.rereplicate:rereplicate",
         "New members for the ledgers of bookies that are gone for good.",

@@ -20,6 +20,7 @@ from bookie.rows import Rows, printable, record
 
 Row = Mapping[str, Any]
 
+FORMATS: Final = click.Choice(["table", "json"])
 WIDTH_UNBOUNDED: Final = 10_000
 """Without a terminal a row is one line, however long: programs and logs read it."""
 PAYLOAD_COLUMNS_MIN: Final = 20

@@ -1,17 +1,13 @@
 """`bookie rereplicate`: new members for the ledgers of bookies that are gone for good."""
 
-import sys
-from pathlib import Path
-
 import click
 
-from bookie.cli.checks import engine_option, finish, result_option
-from bookie.cli.common import ask, metadata_option, output_option, run, yes_option
+from bookie.cli.common import ask, metadata_option, yes_option
+from bookie.cli.jobs import Ending, engine_option, rate_option, run_job
+from bookie.cli.option_groups import grouped
 from bookie.ids import BookieId
 from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
-from bookie.repair.repair_options import rate_option
-from bookie.repair.reports.printing import Printer
 from bookie.repair.runs import rereplicate_cluster
 
 
@@ -21,18 +17,16 @@ from bookie.repair.runs import rereplicate_cluster
 @rate_option
 @engine_option
 @yes_option
-@result_option
+@grouped(ending=Ending)
 @metadata_option
-@output_option
 def rereplicate(
     metadata: str,
-    output: str,
     bookies: tuple[str, ...],
     force: bool,
     rate: int | None,
     engine: str,
     yes: bool,
-    result: Path | None,
+    ending: Ending,
 ) -> None:
     """Give every ledger of bookies that are gone for good new members, copied from the others.
 
@@ -48,5 +42,4 @@ def rereplicate(
         force=force,
         settings=EvacuationSettings.at_rate(rate),
     )
-    work = rereplicate_cluster(metadata, request, say=Printer(sys.stderr))
-    finish(run(work), result=result, output=output)
+    run_job("rereplication", lambda say: rereplicate_cluster(metadata, request, say=say), ending)

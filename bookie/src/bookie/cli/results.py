@@ -44,7 +44,7 @@ def show_result(document: Document) -> None:
     fields["engine"] = " ".join(
         filter(None, (document["engine"], f"({document['engine_reason']})", _spark(document)))
     )
-    fields["seconds"] = document["seconds"]
+    fields |= {"seconds": document["seconds"], "run": document["run_id"]}
     click.echo(fields_text(fields), nl=False)
     for title, rows, columns in _troubles(document):
         _show_trouble(title, rows, columns)
@@ -73,12 +73,17 @@ def _spark(document: Document) -> str:
 
 def _repaired(document: Document) -> dict[str, Any]:
     ledgers = document["ledgers"]
-    return {
+    fields = {
+        "looked after": f"{ledgers['considered']} ledgers",
         "recovered": f"{ledgers['recovered']} ledgers, {document['entries_recovered']} entries",
         "copied": f"{document['entries_copied']} entries, {document['bytes_copied']} bytes",
         "cleared": f"{ledgers['cleared']} ledgers",
         "blocked": f"{ledgers['blocked']} ledgers",
     }
+    if document["corrupt_found"]:
+        found, replaced = document["corrupt_found"], document["corrupt_replaced"]
+        fields["corrupt"] = f"{found} copies found, {replaced} replaced"
+    return fields
 
 
 def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tuple[str, ...]]]:

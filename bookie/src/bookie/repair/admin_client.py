@@ -1,17 +1,15 @@
-"""The bookies' gRPC control planes as a `BookieControl`: the only importer of grpc in repair.
+"""The bookies' control planes as a `BookieControl`: found by the ids that bookies registered with.
 
-One channel per bookie, found by its registered `bookie-admin` endpoint; at most CALLS_MAX calls at
-once to each; every call has a deadline. No answer is an answer (UNREACHABLE); only a settings
+One connection per bookie, found by its registered `bookie-admin` endpoint; at most CALLS_MAX calls
+at once to each; every call has a deadline. No answer is an answer (UNREACHABLE); only a settings
 mistake or a defect of ours raises.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
-
-import grpc
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from bookie.client.addresses import Address, AddressBook
 from bookie.errors import UnavailableError
@@ -22,24 +20,17 @@ from bookie.protocol.status import Status
 from bookie.repair.judge.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.judge.expect import Holding
 from bookie.repair.look.bookie_control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
-from bookie.wire.admin import bookie_admin_pb2 as pb
-from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
-from bookie.wire.admin.calls import CHANNEL_OPTIONS, ask
+from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, Marked, dial
+
+Reply = TypeVar("Reply")
 
 CALLS_MAX: Final = 4
 LEDGERS_PER_CALL: Final = 256
 MARKS_PER_PAGE: Final = 10_000
 MARK_PAGES_MAX: Final = 10_000
-MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    *CHANNEL_OPTIONS,
-)
-_STATUS_OF_CODE: Final = {
-    grpc.StatusCode.RESOURCE_EXHAUSTED: Status.OVERLOADED,
-    grpc.StatusCode.INVALID_ARGUMENT: Status.BAD_REQUEST,
-    grpc.StatusCode.UNIMPLEMENTED: Status.BAD_REQUEST,
+_STATUS_OF_FAILURE: Final = {
+    Failure.TOO_LARGE: Status.OVERLOADED,
+    Failure.MISTAKEN: Status.BAD_REQUEST,
 }
 
 
@@ -53,28 +44,19 @@ class AdminSettings:
     address_ttl_s: float = 2.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Line:
-    target: str
-    channel: Any
-    stub: Any
-    calls: asyncio.Semaphore
+    """A bookie's control plane, and who may ask it now."""
 
-
-Dial = Callable[[str], tuple[Any, Any]]
-"""From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
-
-
-def _dial(target: str) -> tuple[Any, Any]:
-    channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-    return channel, BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+    plane: ControlPlane
+    calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
 
 
 class AdminClient:
     """Implements `repair.control.BookieControl` over the network."""
 
     def __init__(
-        self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = _dial
+        self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = dial
     ) -> None:
         self._settings = settings or AdminSettings()
         self._dial = dial
@@ -87,22 +69,24 @@ class AdminClient:
     async def close(self) -> None:
         await self._addresses.close()
         lines, self._lines = list(self._lines.values()), {}
-        await asyncio.gather(*(line.channel.close(None) for line in lines))
+        await asyncio.gather(*(line.plane.close() for line in lines))
 
     async def list_marks(self, bookie_id: BookieId) -> Marks:
         marks: list[Mark] = []
         after = -1
+
+        def page(plane: ControlPlane, call: Call) -> Awaitable[tuple[list[Marked], bool]]:
+            return plane.marks(call, after=after, limit=MARKS_PER_PAGE)
+
         for _page in range(MARK_PAGES_MAX):
-            request = pb.ListLimboRequest(
-                after_ledger_id=after, limit=MARKS_PER_PAGE, include_unchecked=True
-            )
-            status, reply, message = await self._call(bookie_id, request)
+            status, reply, message = await self._call(bookie_id, page)
             if reply is None:
                 return Marks(bookie_id, status, tuple(marks), message)
-            marks.extend(Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers)
-            if not reply.more or not reply.ledgers:
+            found, more = reply
+            marks.extend(Mark(*one) for one in found)
+            if not more or not found:
                 break
-            after = reply.ledgers[-1].ledger_id
+            after = found[-1].ledger_id
         return Marks(bookie_id, Status.OK, tuple(marks))
 
     async def availability(
@@ -123,8 +107,9 @@ class AdminClient:
     async def _answers(
         self, bookie_id: BookieId, asked: Sequence[LedgerId]
     ) -> dict[LedgerId, Answer]:
-        request = pb.GetAvailabilityRequest(ledger_ids=asked)
-        status, reply, _message = await self._call(bookie_id, request, slow=True)
+        status, reply, _message = await self._call(
+            bookie_id, lambda plane, call: plane.held(call, asked), slow=True
+        )
         if status is Status.OVERLOADED and len(asked) > 1:
             # The answer was larger than a message may be: ask for half.
             middle = len(asked) // 2
@@ -133,7 +118,7 @@ class AdminClient:
         if reply is None:
             return dict.fromkeys(asked, Answer(int(status)))
         # A ledger left out of the answer was not spoken of: unknown.
-        return {LedgerId(a.ledger_id): _answer(a) for a in reply.ledgers}
+        return {one.ledger_id: Answer(*one[1:]) for one in reply}
 
     async def clear(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
@@ -141,14 +126,18 @@ class AdminClient:
         results: dict[LedgerId, Cleared] = {}
         for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
             asked = ledger_ids[start : start + LEDGERS_PER_CALL]
-            request = pb.ClearLimboRequest(ledger_ids=asked)
-            status, reply, message = await self._call(bookie_id, request, slow=True)
-            silent = f"no answer from {bookie_id}: {status.name} {message}".rstrip()
-            results.update({i: Cleared(i, False, "Unreachable", silent) for i in asked})
-            for one in reply.results if reply is not None else ():
-                ledger_id = LedgerId(one.ledger_id)
-                results[ledger_id] = Cleared(ledger_id, one.cleared, one.reason, one.message)
+            results.update(await self._clear(bookie_id, asked))
         return results
+
+    async def _clear(
+        self, bookie_id: BookieId, asked: Sequence[LedgerId]
+    ) -> dict[LedgerId, Cleared]:
+        status, reply, message = await self._call(
+            bookie_id, lambda plane, call: plane.clear(call, asked), slow=True
+        )
+        silent = f"no answer from {bookie_id}: {status.name} {message}".rstrip()
+        unanswered = {i: Cleared(i, False, "Unreachable", silent) for i in asked}
+        return unanswered | {one.ledger_id: Cleared(*one) for one in reply or ()}
 
     async def record_loss(
         self,
@@ -160,76 +149,83 @@ class AdminClient:
         by_person: bool,
         answered_by: Sequence[BookieId],
     ) -> LossAnswer:
-        request = pb.RecordLossRequest(
-            ledger_id=ledger_id,
-            ranges=[pb.EntryRange(first=first, last=last) for first, last in lost.ranges()],
-            by_person=by_person,
-            reason=reason,
-            answered_by=answered_by,
+        status, reply, message = await self._call(
+            bookie_id,
+            lambda plane, call: plane.record_loss(
+                call,
+                ledger_id,
+                lost.ranges(),
+                reason=reason,
+                by_person=by_person,
+                answered_by=answered_by,
+            ),
+            slow=True,
         )
-        status, reply, message = await self._call(bookie_id, request, slow=True)
         if reply is None:
             return LossAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
-        return LossAnswer(reply.recorded, reply.message)
+        return LossAnswer(*reply)
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
     ) -> EntrySet:
-        ranges = [pb.EntryRange(first=first, last=last) for first, last in entries.ranges()]
-        request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=ranges)
-        _status, reply, _message = await self._call(bookie_id, request, slow=True)
-        if reply is None:
-            return EMPTY
-        return EntrySet.from_ranges((item.first, item.last) for item in reply.rejected)
+        _status, reply, _message = await self._call(
+            bookie_id,
+            lambda plane, call: plane.recheck(call, ledger_id, entries.ranges()),
+            slow=True,
+        )
+        return EMPTY if reply is None else EntrySet.from_ranges(reply)
 
     async def flush(self, bookie_id: BookieId) -> Status:
-        status, _reply, _message = await self._call(bookie_id, pb.FlushRequest(), slow=True)
+        status, _reply, _message = await self._call(bookie_id, ControlPlane.flush, slow=True)
         return status
 
     async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
-        request = pb.DrainRequest(cancel=cancel)
-        status, reply, message = await self._call(bookie_id, request, slow=True)
-        if reply is None:
+        status, _reply, message = await self._call(
+            bookie_id, lambda plane, call: plane.drain(call, cancel=cancel), slow=True
+        )
+        if status is not Status.OK:
             return DrainAnswer(False, message or f"no answer from {bookie_id}: {status.name}")
         return DrainAnswer(True)
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:
-        _status, reply, _message = await self._call(bookie_id, pb.GetHealthRequest())
-        return None if reply is None else bool(reply.draining)
+        _status, health, _message = await self._call(bookie_id, ControlPlane.health)
+        return None if health is None else health.draining
 
     async def _call(
-        self, bookie_id: BookieId, request: Any, *, slow: bool = False
-    ) -> tuple[Status, Any, str]:
+        self,
+        bookie_id: BookieId,
+        ask: Callable[[ControlPlane, Call], Awaitable[Reply]],
+        *,
+        slow: bool = False,
+    ) -> tuple[Status, Reply | None, str]:
         """(OK, reply, "") or (why not, None, the bookie's words)."""
         deadline_s = self._settings.slow_deadline_s if slow else self._settings.deadline_s
         try:
             address = await self._addresses.find(bookie_id)
-            async with self._line(bookie_id, address) as line:
+            async with self._line(bookie_id, address) as plane:
                 # Another process at the address is found out there, or by its answer.
-                meant = self._addresses.meant(bookie_id)
-                reply, told = await ask(line.stub, request, meant=meant, timeout_s=deadline_s)
-        except grpc.aio.AioRpcError as error:
-            status = _STATUS_OF_CODE.get(error.code(), Status.UNREACHABLE)
-            return status, None, str(error.details() or error.code().name)
+                call = Call(self._addresses.meant(bookie_id), deadline_s)
+                return Status.OK, await ask(plane, call), ""
+        except CallError as error:
+            status = _STATUS_OF_FAILURE.get(error.failure, Status.UNREACHABLE)
+            return status, None, error.words
         except UnavailableError as error:
             return Status.UNREACHABLE, None, str(error)
-        self._addresses.saw(bookie_id, told.epoch)
-        return Status.OK, reply, ""
 
     @asynccontextmanager
-    async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[_Line]:
+    async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[ControlPlane]:
         target = f"{address.endpoint.host}:{address.endpoint.port}"
         line = self._lines.get(bookie_id)
-        if line is not None and line.target != target:
+        if line is not None and line.plane.target != target:
             del self._lines[bookie_id]
-            await line.channel.close(None)
+            await line.plane.close()
             line = None
         if line is None:
-            line = _Line(target, *self._dial(target), asyncio.Semaphore(CALLS_MAX))
-            self._lines[bookie_id] = line
+            plane = ControlPlane(
+                target,
+                dial=self._dial,
+                heard=lambda told: self._addresses.saw(bookie_id, told.epoch),
+            )
+            line = self._lines[bookie_id] = _Line(plane)
         async with line.calls:
-            yield line
-
-
-def _answer(said: pb.LedgerAvailability) -> Answer:
-    return Answer(said.status, said.entries, said.limbo, said.unchecked, said.lac, said.lost)
+            yield line.plane

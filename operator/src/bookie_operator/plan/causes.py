@@ -8,8 +8,10 @@ platform knows, clean as far as the bookie knows: the bookie is believed, and an
 from dataclasses import dataclass
 from typing import Final
 
+from bookie.wire.admin.health import BootRecord
+
 from bookie_operator.model.status import BookieStatus, EndStatus
-from bookie_operator.observed import BootRecord, Exit, Process
+from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.ends import is_kill, is_moved, is_rebooted
 from bookie_operator.plan.passes import Pass

@@ -16,11 +16,12 @@ from datetime import timedelta
 from typing import Final
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import CookieFix, Phase
 
 from bookie_operator.model.cluster import ClusterSpec, FixPolicy
 from bookie_operator.model.status import Incident
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import CookieFixRequest, Observed, Phase
+from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import ApproveCookieFix, Refusal
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.episodes import DISK_KINDS
@@ -78,7 +79,7 @@ def _held(pass_: Pass, *, changed: set[str]) -> dict[BookieId, str]:
     return held
 
 
-def pending_fix(one: Judged) -> CookieFixRequest | None:
+def pending_fix(one: Judged) -> CookieFix | None:
     health = one.bookie.health
     if health is None or health.phase is not Phase.AWAITING_APPROVAL or not health.is_fresh:
         return None
@@ -115,7 +116,7 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, held: str) -> Refusal |
     return _wait(one, "MultipleBookiesChanged", f"{held}; {approve}") if held else None
 
 
-def _how(request: CookieFixRequest) -> str:
+def _how(request: CookieFix) -> str:
     """What was found, and what a person may do: the id is what a task or the command needs."""
     return (
         f"{request.description}; approve plan {request.plan_id} if the old content is gone for good"
@@ -126,7 +127,7 @@ def _wait(one: Judged, predicate: str, message: str) -> Refusal:
     return Refusal(_ACTION, predicate, message, bookie=one.bookie.id)
 
 
-def _approved_by(observed: Observed, bookie_id: BookieId, request: CookieFixRequest) -> str:
+def _approved_by(observed: Observed, bookie_id: BookieId, request: CookieFix) -> str:
     """Who approved this very plan by a task; empty = nobody."""
     for task in observed.tasks:
         wanted = task.spec

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Health
 
 from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import DrainReport
@@ -20,7 +21,7 @@ from bookie_operator.model.status import (
     DrainStatus,
     whole_milliseconds,
 )
-from bookie_operator.observed import Health, Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     Action,
     DrainBookie,

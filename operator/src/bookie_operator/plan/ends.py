@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from bookie.wire.admin.health import BootRecord
+
 from bookie_operator.model.status import BookieStatus, EndStatus, whole_milliseconds
-from bookie_operator.observed import STEADY, Bookie, BootRecord, Exit, Process
+from bookie_operator.observed import STEADY, Bookie, Exit, Process
 
 
 @dataclass(frozen=True, slots=True)

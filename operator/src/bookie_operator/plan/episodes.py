@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import BootRecord
 
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import (
@@ -19,7 +20,7 @@ from bookie_operator.model.status import (
     IncidentOutcome,
     whole_milliseconds,
 )
-from bookie_operator.observed import BootRecord, Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.causes import cause_of
 from bookie_operator.plan.passes import Pass

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Health
 
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
-from bookie_operator.observed import Health, Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.states import Judged, judge_all
 
 

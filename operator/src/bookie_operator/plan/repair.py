@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import BootRecord
 
 from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import RepairStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import BootRecord, Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.losses import last_acceptance

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from bookie.wire.admin.health import DiskHealth, Health
+
 from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.status import (
     BLOCKED_MAX,
@@ -20,7 +22,6 @@ from bookie_operator.model.status import (
     RepairStatus,
     whole_milliseconds,
 )
-from bookie_operator.observed import DiskHealth, Health
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.passes import Pass

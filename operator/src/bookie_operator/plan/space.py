@@ -7,9 +7,10 @@ in the message: it changes with every entry, and a status should not.
 
 from typing import Final
 
+from bookie.wire.admin.health import DiskHealth
+
 from bookie_operator.model.cluster import DiskRole
 from bookie_operator.model.status import ConditionType
-from bookie_operator.observed import DiskHealth
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
 

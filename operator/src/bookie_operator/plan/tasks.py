@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
-from bookie_operator.observed import Job, JobKind, Observed, Phase
+from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     Action,
     ApproveCookieFix,

@@ -1,43 +1,45 @@
-"""What a job runs: the words behind the interpreter, the same on every platform. Pure.
+"""What a job runs: the words behind `bookie`, the same on every platform. Pure.
 
-The platform adds where the result goes. A loss is accepted, and an index built anew, by the command
-line that people use too; all else is done by the repair library's own (`python -m bookie.repair`).
+They are the commands that people use too (docs/cli.md). The platform adds where the result goes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.plan.actions import StartJob
 
-ENGINE_MODULE: Final = "bookie.repair"
-_SCRUB: Final = ("run", "--every-ledger", "--verify-digests")
 _WORDS: Final = {
-    JobKind.REPAIR: ("run",),
+    JobKind.REPAIR: ("repair",),
     JobKind.AUDIT: ("audit",),
-    JobKind.DRAIN: ("drain",),
-    JobKind.SCRUB: _SCRUB,
-    JobKind.MEND: ("run", "--every-ledger"),
-    JobKind.REREPLICATE: ("rereplicate",),
+    JobKind.DRAIN: ("drain", "--if-draining"),
+    JobKind.SCRUB: ("repair", "--every-ledger", "--verify-digests"),
+    JobKind.MEND: ("repair", "--every-ledger"),
+    JobKind.REREPLICATE: ("rereplicate", "--yes"),
 }
+_LEAVING: Final = (JobKind.DRAIN, JobKind.REREPLICATE)
+"""Kinds whose commands take the bookie as an argument."""
 
 
-def engine_words(job: StartJob, metadata_url: str) -> list[str]:
-    """Of every job but those that are commands of people."""
-    words = ["-m", ENGINE_MODULE, *_WORDS[job.kind], "--metadata", metadata_url]
-    if job.bookie_id is not None:
-        words += ["--bookie", job.bookie_id]
-    return [*words, *job.options, "--engine", job.engine]
+def reports_progress(job: StartJob) -> bool:
+    """Its command says how far it is, and writes a whole result object."""
+    return job.kind in _WORDS
 
 
-def accept_loss_words(wish: LossDecision, metadata_url: str) -> list[str]:
-    """Behind `bookie`; its answer, on stdout, is the result."""
-    # One argument with its value, so that no text of a person's is taken for an option.
-    reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
-    words = ["ledger", "accept-loss", str(wish.ledger_id), reason]
-    if wish.entry_id is not None:
-        words += ["--entry", str(wish.entry_id)]
-    return [*words, "--yes", "--output", "json", "--metadata", metadata_url]
+def job_words(job: StartJob, metadata_url: str, ending: Sequence[str]) -> list[str]:
+    """Of every job but an index rebuild; `ending`: options about what becomes of the result."""
+    if job.decision is not None:
+        wish = job.decision
+        # One argument with its value, so that no text of a person's is taken for an option.
+        reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
+        entry = () if wish.entry_id is None else ("--entry", str(wish.entry_id))
+        words = ["ledger", "accept-loss", str(wish.ledger_id), reason, *entry, "--yes"]
+        return [*words, "--metadata", metadata_url, *ending]
+    words = [*_WORDS[job.kind], "--metadata", metadata_url, *job.options, "--engine", job.engine]
+    words += ending
+    if job.bookie_id is None:
+        return words
+    return [*words, "--" if job.kind in _LEAVING else "--bookie", job.bookie_id]
 
 
 def rebuild_words(directories: Iterable[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Jobs of the local platform: child processes with a record, a log and a result file.
 
 A job outlives the operator that started it; the next one finds it by its record. The result file
-is written by the engine, or is the answer of the command; what is not there, or not readable, is no
-report, and never an error here: completion is for the bookies to tell.
+is written by the command; what is not there, or not readable, is no report, and never an error
+here: completion is for the bookies to tell.
 """
 
 import json
@@ -22,7 +22,7 @@ from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
-from bookie_operator.platform.job_command import accept_loss_words, engine_words, rebuild_words
+from bookie_operator.platform.job_command import job_words, rebuild_words, reports_progress
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
 from bookie_operator.reports import with_report
 
@@ -30,6 +30,7 @@ JOBS_MAX: Final = 100
 """Ended jobs beyond this are removed, oldest first."""
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
+BOOKIE: Final = (sys.executable, "-m", "bookie")
 PROGRESS: Final = "progress.txt"
 """Beside the result of a job: its last line of progress."""
 
@@ -38,10 +39,11 @@ JobCommand = Callable[[StartJob, str, Path], list[str]]
 
 
 def engine_command(job: StartJob, metadata_url: str, result: Path) -> list[str]:
-    if job.decision is not None:
-        return [sys.executable, "-m", "bookie", *accept_loss_words(job.decision, metadata_url)]
-    words = [*engine_words(job, metadata_url), "--result", str(result)]
-    return [sys.executable, *words, "--progress-file", str(result.with_name(PROGRESS))]
+    ending = ["--summary", str(result)]
+    if reports_progress(job):
+        progress = result.with_name(PROGRESS)
+        ending = ["--result", str(result), "--progress-file", str(progress)]
+    return [*BOOKIE, *job_words(job, metadata_url, ending)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,7 @@ class JobProcesses:
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
         command = self._rebuild(wanted) or self._command(wanted, metadata_url, result)
-        answer = result if wanted.kind is JobKind.ACCEPT_LOSS else None
-        process = self._children.spawn(
-            command, log=folder / "log.txt", folder=folder, answer=answer
-        )
+        process = self._children.spawn(command, log=folder / "log.txt", folder=folder)
         job = Job(
             name=wanted.name,
             kind=wanted.kind,
@@ -109,7 +108,7 @@ class JobProcesses:
         if wanted.kind is not JobKind.INDEX_REBUILD or wanted.bookie_id is None:
             return []
         folders = (str(self._folders.volume(wanted.bookie_id, disk)) for disk in wanted.disks)
-        return [sys.executable, "-m", "bookie", *rebuild_words(folders)]
+        return [*BOOKIE, *rebuild_words(folders)]
 
     def stop(self, name: str) -> None:
         """End it with all it started; its end shows in the next look at jobs."""

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -127,22 +127,19 @@ class Children:
         self._started: dict[ProcessId, subprocess.Popen[bytes]] = {}
         self._watched: dict[ProcessId, int] = {}
 
-    def spawn(
-        self, argv: Sequence[str], *, log: Path, folder: Path, answer: Path | None = None
-    ) -> ProcessId:
+    def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
         """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone.
 
-        Its output is appended to `log`, but with `answer` its stdout becomes that file.
+        What it says is appended to `log`.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as files:
-            errors = files.enter_context(log.open("ab"))
+        with log.open("ab") as said:
             child = subprocess.Popen(
                 argv,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=files.enter_context(answer.open("wb")) if answer else errors,
-                stderr=errors,
+                stdout=said,
+                stderr=subprocess.STDOUT,
                 env=own_environment(os.environ),
                 start_new_session=True,
             )

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from bookie.cli.summary import summary_bytes, summary_of
 from bookie.ids import BookieId, LedgerId
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
@@ -16,7 +17,6 @@ from bookie.repair.judge.last_copies import (
     LastCopies,
     sum_of,
 )
-from bookie.repair.summary import summary_bytes, summary_of
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 

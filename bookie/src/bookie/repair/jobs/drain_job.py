@@ -1,8 +1,8 @@
 """One drain from end to end: empties a bookie that is to leave, and says what stays on it.
 
-begin it, if asked for -> list what names it, choose an engine -> refuse? -> move what is finished ->
-give writers time to move on by themselves -> recover and close what is still written to it -> move
-that too -> list again -> audit -> result.
+begin it, if asked for -> list what names it, choose an engine -> refuse? -> move what is
+finished -> give writers time to move on by themselves -> recover and close what is still written to
+it -> move that too -> list again -> audit -> result.
 
 A busy writer moves on alone: its adds are answered READ_ONLY, which is a reason for an ensemble
 change. An idle one cannot notice; its ledger is fenced and closed, as by any recovery, and its next

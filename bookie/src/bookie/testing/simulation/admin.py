@@ -164,7 +164,7 @@ class _Call:
 
 
 def dial(network: Network) -> Callable[[str], tuple[Channel, Channel]]:
-    """See repair.admin_client.Dial."""
+    """See wire.admin.client.Dial."""
 
     def to(target: str) -> tuple[Channel, Channel]:
         channel = Channel(network, target)

@@ -19,7 +19,7 @@ from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.deadlines import deadline_s
-from bookie_operator.platform.job_command import accept_loss_words, engine_words, rebuild_words
+from bookie_operator.platform.job_command import job_words, rebuild_words, reports_progress
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
@@ -39,26 +39,18 @@ from bookie_operator.reports import with_report
 
 CONTAINER: Final = "repair"
 SUMMARY: Final = "/dev/termination-log"
-SUMMARY_BYTES: Final = 4096
 MESSAGE_MAX: Final = 1024
 TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
-_KEPT_ANSWER: Final = (
-    'out=$("$@" 2>/tmp/said); code=$?; said=$(cat /tmp/said); '
-    f'printf %s "${{out:-$said}}" | head -c {SUMMARY_BYTES} >{SUMMARY}; '
-    'printf "%s\\n%s\\n" "$said" "$out"; exit $code'
-)
-"""Runs a command whose answer on stdout is its result; one that refuses says why on stderr."""
 
 
 def command(job: StartJob, metadata_url: str) -> list[str]:
-    if job.decision is not None:
-        accept = accept_loss_words(job.decision, metadata_url)
-        return ["sh", "-c", _KEPT_ANSWER, "job", "bookie", *accept]
-    words = ["python", *engine_words(job, metadata_url)]
-    return [*words, "--output", "json", "--progress", "--summary", SUMMARY]
+    ending = ["--output", "json", "--summary", SUMMARY]
+    if reports_progress(job):
+        ending.append("--progress")
+    return ["bookie", *job_words(job, metadata_url, ending)]
 
 
 def job_manifest(

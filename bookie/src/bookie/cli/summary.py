@@ -1,8 +1,8 @@
 """The result object in a few thousand bytes: what a pod's termination message can carry.
 
-`python -m bookie.repair ... --summary PATH` writes it, also when the work fails; the operator reads
-it back. Counts stay, lists become numbers and first rows, texts are cut: it is always one whole
-JSON object. docs/repair-result.md lists the fields.
+`bookie repair`, `audit` and the other jobs write it with `--summary PATH`, also when they fail; the
+operator reads it back. Counts stay, lists become numbers and first rows, texts are cut: it is
+always one whole JSON object. docs/repair-result.md lists the fields.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`python -m bookie.repair` against real bookies: one is killed, its entries come back."""
+"""A job as the operator runs it, against real bookies: one is killed, its entries come back."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.cli.main import main
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.runs import build_run
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -16,9 +17,7 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.__main__ import main
-from bookie.repair.engine.opening import open_cluster
-from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.cluster import Cluster, open_cluster
 from bookie.repair.runs import audit_cluster
 from bookie_processes import START_WAIT_S, BookieProcess
 from click.testing import CliRunner
@@ -106,7 +105,7 @@ async def fleet(zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Fleet]:
 
 async def run(*arguments: str) -> tuple[int, dict[str, Any]]:
     """The command's exit code and result object."""
-    command = [sys.executable, "-m", "bookie.repair", *arguments, "--output", "json"]
+    command = [sys.executable, "-m", "bookie", *arguments, "--output", "json"]
     ended = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
     )
@@ -132,7 +131,7 @@ async def test_a_killed_bookie_is_repaired_to_a_clean_audit(fleet: Fleet, tmp_pa
 
     result = tmp_path / "result.json"
     code, repaired = await run(
-        "run", "--metadata", fleet.url, "--bookie", NAMES[1], "--engine", "inline",
+        "repair", "--metadata", fleet.url, "--bookie", NAMES[1], "--engine", "inline",
         "--result", str(result),
     )  # fmt: skip
     assert code == 0 and repaired["ledgers"]["cleared"] == repaired["ledgers"]["recovered"] == 2
@@ -146,10 +145,10 @@ async def test_a_killed_bookie_is_repaired_to_a_clean_audit(fleet: Fleet, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run", "--engine", "spark-kubernetes", "--metadata", "memory://x"), "spark-local"),
+        (("repair", "--engine", "spark-kubernetes", "--metadata", "memory://x"), "spark-local"),
         (("audit", "--engine", "sparkle", "--metadata", "memory://x"), "inline"),
         (("audit", "--metadata", "nowhere"), "expected zk://"),
-        (("run",), "--metadata"),
+        (("repair",), "--metadata"),
     ],
     ids=["kubernetes", "engine", "url", "missing"],
 )

@@ -1,0 +1,110 @@
+"""`bookie audit`: what bookies hold against what they must hold."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from bookie.cli.common import metadata_option
+from bookie.cli.jobs import FILE, Digests, Ending, engine_option, run_job
+from bookie.cli.option_groups import grouped, option
+from bookie.ids import LedgerId
+from bookie.protocol.placement import MIN_RACKS
+from bookie.repair.jobs.audit_job import Checks
+from bookie.repair.judge.adherence import read_racks
+from bookie.repair.look.audit import AuditSettings
+from bookie.repair.reports.history import METADATA
+from bookie.repair.reports.printing import Say
+from bookie.repair.reports.result import Document
+from bookie.repair.runs import audit_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What an audit looks at, and when it says what it found."""
+
+    ledgers: tuple[int, ...] = option(
+        "--ledger", type=click.IntRange(0), multiple=True, help="Only these ledgers."
+    )
+    recheck_s: float = option(
+        "--recheck-delay",
+        type=click.FloatRange(0),
+        default=AuditSettings().recheck_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="Before bookies that gave no answer are asked once more.",
+    )
+    grace_s: float = option(
+        "--underreplicated-grace",
+        type=click.FloatRange(0),
+        default=0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Say nothing of a ledger until BookKeeper's mark on it is so old.",
+    )
+    racks: Path | None = option(
+        "--racks",
+        type=FILE,
+        metavar="FILE",
+        help="YAML mapping from bookie to rack, before what the bookies say themselves.",
+    )
+    min_racks: int = option(
+        "--min-racks",
+        type=click.IntRange(1),
+        default=MIN_RACKS,
+        show_default=True,
+        help="Racks a write set has to span (minNumRacksPerWriteQuorum).",
+    )
+    ack_quorum: int | None = option(
+        "--ack-quorum",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Ledgers with a lower ack quorum are findings; 2 where acks come from memory.",
+    )
+    history: str | None = option(
+        "--history",
+        metavar=f"FILE|{METADATA}",
+        help=f"Remember findings here, or in the metadata store ({METADATA}).",
+    )
+
+    def checks(self) -> Checks:
+        """SettingsError for racks that cannot be read."""
+        racks = read_racks(self.racks) if self.racks is not None else {}
+        return Checks(self.grace_s, racks, self.min_racks, self.ack_quorum)
+
+
+@click.command("audit")
+@grouped(options=AuditOptions, digests=Digests, ending=Ending)
+@click.option(
+    "--parquet",
+    "tables",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="Write findings and copies by bookie as Parquet: a folder, or NAME.parquet.",
+)
+@engine_option
+@metadata_option
+def audit(
+    metadata: str,
+    engine: str,
+    options: AuditOptions,
+    digests: Digests,
+    ending: Ending,
+    tables: Path | None,
+) -> None:
+    """Compare what every bookie holds with what it must hold; changes nothing."""
+    settings = digests.settings()
+
+    async def work(say: Say) -> Document:
+        return await audit_cluster(
+            metadata,
+            ledger_ids=[LedgerId(ledger_id) for ledger_id in options.ledgers] or None,
+            engine=engine,
+            digests=settings,
+            settings=AuditSettings(recheck_s=options.recheck_s),
+            checks=options.checks(),
+            history=options.history,
+            say=say,
+        )
+
+    run_job("audit", work, ending, tables=tables)

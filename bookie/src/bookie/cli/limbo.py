@@ -1,0 +1,75 @@
+"""`bookie limbo`: ledgers of which a bookie may have forgotten entries."""
+
+from typing import Any
+
+import click
+
+from bookie.cli.common import fail, metadata_option, output_option, run, store_at
+from bookie.cli.exit_codes import Exit
+from bookie.cli.output import show_rows
+from bookie.errors import BadRequestError
+from bookie.ids import BookieId
+from bookie.protocol.status import Status
+from bookie.repair.admin_client import AdminClient
+
+
+@click.command("limbo")
+@click.option("--bookie", "bookies", multiple=True, metavar="ID", help="Only this bookie.")
+@click.option("--unchecked", is_flag=True, help="Also ledgers that only wait for their check.")
+@metadata_option
+@output_option
+def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool) -> None:
+    """Ledgers of which a bookie may have forgotten entries.
+
+    Exit code 4 when a bookie did not answer: what it has forgotten is not known then.
+    """
+
+    async def work() -> list[dict[str, Any]]:
+        async with store_at(metadata) as store:
+            known = {*await store.cookies(), *await store.bookies()}
+            chosen = sorted(known) if not bookies else _chosen(bookies, known)
+            control = AdminClient(store)
+            try:
+                return [row for bookie in chosen for row in await _marks_of(control, bookie)]
+            finally:
+                await control.close()
+
+    rows = run(work())
+    shown = [row for row in rows if unchecked or row["mark"] != "unchecked"]
+    waiting = len({row["ledger_id"] for row in rows if row["mark"] == "unchecked"})
+    nothing = "no ledger is in limbo"
+    if waiting:
+        nothing += f"; {waiting} wait for their check (--unchecked)"
+    columns = ("bookie", "ledger_id", "mark", "boot_epoch")
+    show_rows(shown, columns=columns, output=output, nothing=nothing)
+    silent = [row for row in rows if row["mark"] == "no answer"]
+    if silent:
+        said = "; ".join(f"{row['bookie']}: {row['message']}" for row in silent)
+        fail(f"no answer, so not everything is known ({said})", Exit.UNDECIDED)
+
+
+def _chosen(bookies: tuple[str, ...], known: set[BookieId]) -> list[BookieId]:
+    unknown = [bookie for bookie in bookies if bookie not in known]
+    if unknown:
+        raise BadRequestError(
+            f"there is no bookie {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+        )
+    return [BookieId(bookie) for bookie in bookies]
+
+
+async def _marks_of(control: AdminClient, bookie: BookieId) -> list[dict[str, Any]]:
+    found = await control.list_marks(bookie)
+    rows: list[dict[str, Any]] = [
+        {
+            "bookie": bookie,
+            "ledger_id": mark.ledger_id,
+            "mark": "limbo" if mark.limbo else "unchecked",
+            "boot_epoch": mark.boot_epoch,
+        }
+        for mark in found.marks
+    ]
+    if found.status is not Status.OK:
+        message = f"{found.status.name} {found.message}".rstrip()
+        silent = {"ledger_id": None, "mark": "no answer", "boot_epoch": None, "message": message}
+        rows.append({"bookie": bookie} | silent)
+    return rows

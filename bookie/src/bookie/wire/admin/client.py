@@ -1,0 +1,342 @@
+"""Asks bookies' control planes: the one client of the proto, for repair, operator and command line.
+
+Every call names the process that it means, and has a deadline; every answer has been checked
+against whom the caller meant. Callers get plain values and errors of `bookie.errors`, never
+protobuf or gRPC. Only a call for somebody's health may mean whoever is there.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+import grpc
+
+from bookie.errors import FrameError, UnavailableError
+from bookie.ids import BookieId, LedgerId
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
+from bookie.wire.identity import Identity, refusal
+
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.enable_http_proxy", 0),
+    # An address may be there before anything listens, and packets to it may vanish: by default one
+    # such attempt hangs for 20 s, and a name is looked up again after 30 s only.
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.dns_min_time_between_resolutions_ms", 1000),
+    ("grpc.service_config_disable_resolution", 1),
+)
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
+_METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
+_WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
+"""What a bookie that boots can answer, and decides nothing about anybody's entries."""
+_SHOWN_BY_HEALTH: Final = (pb.DrainRequest, pb.ApproveCookieFixRequest)
+"""What was asked for is done or not when the next health says so, whoever took it: here the word of
+an older version, which does not say who it is and yet looks at the id that is meant, is enough."""
+_PHASES: Final = {pb.Phase.Value(one.name): one for one in Phase if one is not Phase.UNKNOWN}
+
+Dial = Callable[[str], tuple[Any, Any]]
+"""From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
+Range = tuple[int, int]
+"""First and last entry."""
+
+
+class Failure(Enum):
+    """Why a call brought no answer."""
+
+    SILENT = auto()
+    """Nobody answers there, or a connection broke."""
+    LATE = auto()
+    REFUSED = auto()
+    """The bookie does not do it now, or is not the one meant."""
+    TOO_LARGE = auto()
+    """The answer would be larger than a message may be."""
+    MISTAKEN = auto()
+    """The bookie knows no such request."""
+
+
+_FAILURES: Final = {
+    grpc.StatusCode.DEADLINE_EXCEEDED: Failure.LATE,
+    grpc.StatusCode.FAILED_PRECONDITION: Failure.REFUSED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Failure.TOO_LARGE,
+    grpc.StatusCode.INVALID_ARGUMENT: Failure.MISTAKEN,
+    grpc.StatusCode.UNIMPLEMENTED: Failure.MISTAKEN,
+}
+
+
+class CallError(UnavailableError):
+    """A call brought no answer. `words`: the bookie's own, or the connection's."""
+
+    def __init__(self, target: str, code: grpc.StatusCode, words: str) -> None:
+        self.failure = _FAILURES.get(code, Failure.SILENT)
+        self.words = words or code.name
+        super().__init__(
+            f"refused at {target}: {words}"
+            if self.failure is Failure.REFUSED
+            else f"no bookie answers at {target} ({code.name}): check that it runs and that this "
+            "is its admin port"
+        )
+
+
+class Call(NamedTuple):
+    """Who must answer, None = whoever is there, and how long the answer may take."""
+
+    meant: Identity | None
+    timeout_s: float
+
+
+class Marked(NamedTuple):
+    """A ledger in limbo at a bookie, or only unchecked."""
+
+    ledger_id: LedgerId
+    limbo: bool
+    boot_epoch: int
+
+
+class Held(NamedTuple):
+    """What a bookie holds of a ledger; `status` and sets as they came (the proto says which)."""
+
+    ledger_id: LedgerId
+    status: int
+    entries: bytes
+    limbo: bool
+    unchecked: bool
+    lac: int
+    lost: bytes
+
+
+class ClearResult(NamedTuple):
+    """Whether a bookie cleared its marks of a ledger, and why not."""
+
+    ledger_id: LedgerId
+    cleared: bool
+    reason: str
+    message: str
+
+
+class Outcome(NamedTuple):
+    """Whether a bookie did what was asked, and why not."""
+
+    accepted: bool
+    message: str
+
+
+def dial(target: str) -> tuple[Any, Any]:
+    """See `Dial`: over gRPC, without TLS."""
+    channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+    return channel, BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+
+
+class ControlPlane:
+    """The control plane at one address, which may be another bookie's by now.
+
+    Every method raises UnavailableError when the process meant gave no answer: CallError with the
+    reason when nobody did, or it refused. `heard`: gets the identity behind each answer.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        dial: Dial = dial,
+        heard: Callable[[Identity], None] = lambda _told: None,
+    ) -> None:
+        self.target = target
+        self._channel, self._stub = dial(target)
+        self._heard = heard
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+    async def health(self, call: Call) -> Health:
+        """How the bookie is, in any phase of its boot."""
+        reply, told = await self._ask(call, pb.GetHealthRequest())
+        return _health(reply, told)
+
+    async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> Outcome:
+        """Let a bookie that waits take its replaced disks."""
+        request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
+        reply, _told = await self._ask(call, request)
+        return Outcome(reply.accepted, reply.message)
+
+    async def approve_collection(self, call: Call, *, plan_id: str, by: str) -> Outcome:
+        """Let a bookie collect the ledgers that its brake holds back."""
+        request = pb.ApproveCollectionRequest(plan_id=plan_id, approved_by=by)
+        reply, _told = await self._ask(call, request)
+        return Outcome(reply.accepted, reply.message)
+
+    async def drain(self, call: Call, *, cancel: bool) -> None:
+        """Have it take no new entries, over restarts; or take them again."""
+        await self._ask(call, pb.DrainRequest(cancel=cancel))
+
+    async def flush(self, call: Call) -> int:
+        """Have all that it has accepted on its disks; bytes of its logs."""
+        reply, _told = await self._ask(call, pb.FlushRequest())
+        return int(reply.log_bytes)
+
+    async def marks(self, call: Call, *, after: int, limit: int) -> tuple[list[Marked], bool]:
+        """A page of its marks, unchecked ones too, by rising id; whether there are more."""
+        request = pb.ListLimboRequest(after_ledger_id=after, limit=limit, include_unchecked=True)
+        reply, _told = await self._ask(call, request)
+        marks = [Marked(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers]
+        return marks, bool(reply.more)
+
+    async def held(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Held]:
+        """What it holds of these ledgers; one that is left out was not spoken of: unknown."""
+        reply, _told = await self._ask(call, pb.GetAvailabilityRequest(ledger_ids=ledger_ids))
+        return [
+            Held(LedgerId(a.ledger_id), a.status, a.entries, a.limbo, a.unchecked, a.lac, a.lost)
+            for a in reply.ledgers
+        ]
+
+    async def clear(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
+        """Have it look whether its marks of these ledgers may go (R27)."""
+        reply, _told = await self._ask(call, pb.ClearLimboRequest(ledger_ids=ledger_ids))
+        return [
+            ClearResult(LedgerId(one.ledger_id), one.cleared, one.reason, one.message)
+            for one in reply.results
+        ]
+
+    async def record_loss(
+        self,
+        call: Call,
+        ledger_id: LedgerId,
+        lost: Iterable[Range],
+        *,
+        reason: str,
+        by_person: bool,
+        answered_by: Sequence[BookieId],
+    ) -> Outcome:
+        """Have entries on record as lost for good; durable when it accepts."""
+        request = pb.RecordLossRequest(
+            ledger_id=ledger_id,
+            ranges=_ranges(lost),
+            by_person=by_person,
+            reason=reason,
+            answered_by=answered_by,
+        )
+        reply, _told = await self._ask(call, request)
+        return Outcome(reply.recorded, reply.message)
+
+    async def recheck(
+        self, call: Call, ledger_id: LedgerId, entries: Iterable[Range]
+    ) -> list[Range]:
+        """Have it verify its own copies; those that it rejected."""
+        request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=_ranges(entries))
+        reply, _told = await self._ask(call, request)
+        return [(item.first, item.last) for item in reply.rejected]
+
+    async def _ask(self, call: Call, request: Any) -> tuple[Any, Identity]:
+        """The reply to one request, and who made it."""
+        meant = call.meant
+        method = getattr(self._stub, _METHODS[type(request).__name__])
+        metadata = () if meant is None else meant.to_metadata()
+        under_way = method(request, timeout=call.timeout_s, metadata=metadata)
+        try:
+            reply = await under_way
+        except grpc.aio.AioRpcError as error:
+            raise CallError(self.target, error.code(), error.details() or "") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled the caller: the channel was closed, its bookie has another address.
+            raise UnavailableError(f"the call was cut off: {type(request).__name__}") from None
+        told = _told(await under_way.initial_metadata(), reply)
+        if told is None:
+            if meant is not None and isinstance(request, _SHOWN_BY_HEALTH):
+                return reply, meant
+            raise UnavailableError(
+                "a bookie does not say who it is: it is of an older version, upgrade it"
+            )
+        if meant is not None:
+            booting = isinstance(request, _WHILE_BOOTING)
+            why = refusal(meant, told, while_booting=booting)
+            if why:
+                raise UnavailableError(f"another answers at the address of {meant.bookie}: {why}")
+        self._heard(told)
+        return reply, told
+
+
+@asynccontextmanager
+async def control_plane(target: str) -> AsyncIterator[ControlPlane]:
+    """The control plane at host:port, closed at the end."""
+    plane = ControlPlane(target)
+    try:
+        yield plane
+    finally:
+        await plane.close()
+
+
+def _told(metadata: Any, reply: Any) -> Identity | None:
+    """Who made the reply; None = one of an older version, which says it in its health only."""
+    try:
+        told = Identity.from_metadata(metadata or ())
+    except FrameError as error:
+        raise UnavailableError(f"a bookie does not say who it is: {error}") from error
+    if told is None and isinstance(reply, pb.Health):
+        return Identity(reply.instance_id, reply.bookie_id, reply.boot.boot_epoch)
+    return told
+
+
+def _ranges(ranges: Iterable[Range]) -> list[pb.EntryRange]:
+    return [pb.EntryRange(first=first, last=last) for first, last in ranges]
+
+
+def _health(said: pb.Health, told: Identity) -> Health:
+    fix = said.cookie_fix
+    return Health(
+        phase=_PHASES.get(said.phase, Phase.UNKNOWN),
+        message=said.message,
+        boot=_boot_record(said.boot) if said.HasField("boot") and said.boot.boot_epoch else None,
+        disks=tuple(
+            DiskHealth(
+                role=disk.role,
+                index=disk.index,
+                disk_id=disk.disk_id,
+                verdict=disk.verdict,
+                volume_uid=disk.volume_uid,
+                total_bytes=disk.total_bytes,
+                free_bytes=disk.free_bytes,
+            )
+            for disk in said.disks
+        ),
+        limbo_ledgers=said.limbo_ledgers,
+        unchecked_ledgers=said.unchecked_ledgers,
+        losses_recorded=said.losses_recorded,
+        instance_id=said.instance_id,
+        cookie_fix=(
+            CookieFix(fix.plan_id, tuple(fix.disk_indexes), fix.description, fix.policy)
+            if said.HasField("cookie_fix") and fix.plan_id
+            else None
+        ),
+        draining=said.draining,
+        metadata_rolled_back=said.metadata_rolled_back,
+        collection_held=said.collection_held,
+        collection_plan_id=said.collection_plan_id,
+        ledgers_naming_it=said.ledgers_naming_it if said.ledgers_counted else None,
+        told_by=told,
+    )
+
+
+def _boot_record(said: pb.BootRecord) -> BootRecord:
+    return BootRecord(
+        epoch=said.boot_epoch,
+        clean=said.clean,
+        reason=said.reason,
+        started_at=datetime.fromtimestamp(said.started_at_ms / 1000, UTC),
+        mode=said.mode,
+        previous_mode=said.previous_mode,
+        ledgers_fenced=said.ledgers_fenced,
+        ledgers_in_limbo=said.ledgers_in_limbo,
+        ledgers_unchecked=said.ledgers_unchecked,
+        cookie_fixed=said.cookie_fixed,
+    )
