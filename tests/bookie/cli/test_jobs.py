@@ -17,7 +17,8 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.look.cluster import Cluster, open_cluster
+from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.repair.runs import audit_cluster
 from bookie_processes import START_WAIT_S, BookieProcess
 from click.testing import CliRunner
