@@ -110,13 +110,16 @@ class BootMarkers:
         self._directories = tuple(directories)
         self._holders = tuple(holders) or ("",) * len(self._directories)
         self.current: Marker | None = None
+        """What every directory has, but for its holder; None before the first write."""
 
     def write(self, marker: Marker) -> None:
         """Durable in every directory when it returns. Blocking."""
         for directory, holder in zip(self._directories, self._holders, strict=True):
             content = replace(marker, holder=holder).encode()
             write_file(self._disk, directory / MARKER_NAME, content)
-        self.current = marker
+        before, self.current = self.current, marker
+        assert marker.confirmed <= marker.generation
+        assert before is None or before.generation <= marker.generation
 
     def begin(self, *, confirmed: int) -> None:
         """From now on it serves: whatever ends it is an unclean stop. Blocking."""

@@ -26,6 +26,7 @@ class LedgerIds:
         self._session = session
         self._paths = paths
         self._uses_long = False
+        """The short counter has overflowed: never taken back, in no cluster."""
 
     async def take(self) -> LedgerId:
         """A new id; UnavailableError when ZooKeeper does not answer (an id may then be wasted)."""

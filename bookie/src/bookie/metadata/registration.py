@@ -47,6 +47,7 @@ class Registration:
     session: ZooKeeperSession
     paths: Paths
     info: BookieInfo
+    """What it should say now; of one bookie for ever."""
     _: KW_ONLY
     check_cluster: Callable[[], Awaitable[object]]
     """Raises when the cluster is gone or another one lies in its place."""
@@ -54,9 +55,13 @@ class Registration:
     def __post_init__(self) -> None:
         self._node_name = bookie_node(self.info.bookie_id)
         self._own_sessions: deque[int] = deque(maxlen=FORMER_SESSIONS_MAX)
+        """Ids of sessions that this process had: what they left behind is its own."""
         self._turn = asyncio.Lock()
+        """One look and change at a time."""
         self._news = asyncio.Event()
+        """Something may be not as it should be: look again."""
         self._keeper: asyncio.Task[None] | None = None
+        """Looks whenever there is news; from the first announcement that succeeded on."""
 
     async def announce(self, info: BookieInfo) -> None:
         """Announces, or moves and rewrites what is announced; kept up from then on.

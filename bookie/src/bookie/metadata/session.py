@@ -87,9 +87,13 @@ class ZooKeeperSession:
         self.on_connected: set[Callable[[], None]] = set()
         """Called in the event loop after each (re)connection."""
         self._loop = asyncio.get_running_loop()
+        """Where results and callbacks go; kazoo calls on threads of its own."""
         self._changed = asyncio.Event()
+        """The connection came or went, or the session was closed."""
         self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        """Bounds `_in_flight`."""
         self._in_flight: set[asyncio.Future[Any]] = set()
+        """Requests that kazoo has; failed at once when the session is closed."""
         self._closed = False
         self._client = KazooClient(
             hosts,

@@ -38,6 +38,21 @@ Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
 
+def _answering(
+    method: Callable[[Any, Any], Awaitable[Reply]],
+) -> Callable[[Any, Any, Any], Awaitable[Reply]]:
+    """Errors of ours become gRPC codes with their sentence; none is ever an empty answer."""
+
+    async def answer(self: Any, request: Any, context: Any) -> Reply:
+        try:
+            return await method(self, request)
+        except BookieError as error:
+            await context.abort(_code(error), str(error))
+            raise AssertionError("abort raises") from error
+
+    return answer
+
+
 class AdminServicer(rpc.BookieAdminServicer):
     """One method per rpc; each turns messages into values and back."""
 
@@ -47,50 +62,38 @@ class AdminServicer(rpc.BookieAdminServicer):
     async def GetHealth(self, request: Any, context: Any) -> pb.Health:
         return _health(await self._bookie.health())
 
-    async def ListLimbo(self, request: Any, context: Any) -> pb.ListLimboReply:
-        async def work() -> pb.ListLimboReply:
-            marked = self._bookie.serving.marks.marked(include_unchecked=request.include_unchecked)
-            after = [item for item in marked if item.ledger_id > request.after_ledger_id]
-            limit = min(request.limit or LIMBO_PAGE, LIMBO_PAGE)
-            ledgers = [
-                pb.LimboLedger(
-                    ledger_id=item.ledger_id, limbo=item.limbo, boot_epoch=item.boot_epoch
-                )
-                for item in after[:limit]
-            ]
-            return pb.ListLimboReply(ledgers=ledgers, more=len(after) > limit)
+    @_answering
+    async def ListLimbo(self, request: Any) -> pb.ListLimboReply:
+        marked = self._bookie.serving.marks.marked(include_unchecked=request.include_unchecked)
+        after = [item for item in marked if item.ledger_id > request.after_ledger_id]
+        limit = min(request.limit or LIMBO_PAGE, LIMBO_PAGE)
+        ledgers = [
+            pb.LimboLedger(ledger_id=item.ledger_id, limbo=item.limbo, boot_epoch=item.boot_epoch)
+            for item in after[:limit]
+        ]
+        return pb.ListLimboReply(ledgers=ledgers, more=len(after) > limit)
 
-        return await _answer(context, work)
+    @_answering
+    async def GetAvailability(self, request: Any) -> pb.GetAvailabilityReply:
+        found = await self._bookie.serving.marks.availability(_ledger_ids(request.ledger_ids))
+        return pb.GetAvailabilityReply(ledgers=[_availability(item) for item in found])
 
-    async def GetAvailability(self, request: Any, context: Any) -> pb.GetAvailabilityReply:
-        async def work() -> pb.GetAvailabilityReply:
-            found = await self._bookie.serving.marks.availability(_ledger_ids(request.ledger_ids))
-            return pb.GetAvailabilityReply(ledgers=[_availability(item) for item in found])
+    @_answering
+    async def ClearLimbo(self, request: Any) -> pb.ClearLimboReply:
+        results = await self._bookie.serving.marks.clear(_ledger_ids(request.ledger_ids))
+        return pb.ClearLimboReply(results=[_clear_result(item) for item in results])
 
-        return await _answer(context, work)
+    @_answering
+    async def RecordLoss(self, request: Any) -> pb.RecordLossReply:
+        refusal = await self._bookie.serving.marks.record_loss(_loss_request(request))
+        return pb.RecordLossReply(recorded=not refusal, message=refusal)
 
-    async def ClearLimbo(self, request: Any, context: Any) -> pb.ClearLimboReply:
-        async def work() -> pb.ClearLimboReply:
-            results = await self._bookie.serving.marks.clear(_ledger_ids(request.ledger_ids))
-            return pb.ClearLimboReply(results=[_clear_result(item) for item in results])
-
-        return await _answer(context, work)
-
-    async def RecordLoss(self, request: Any, context: Any) -> pb.RecordLossReply:
-        async def work() -> pb.RecordLossReply:
-            refusal = await self._bookie.serving.marks.record_loss(_loss_request(request))
-            return pb.RecordLossReply(recorded=not refusal, message=refusal)
-
-        return await _answer(context, work)
-
-    async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
-        async def work() -> pb.RecheckEntriesReply:
-            entries = _entries(request.ranges)
-            done = await self._bookie.serving.marks.recheck(LedgerId(request.ledger_id), entries)
-            ranges = [pb.EntryRange(first=a, last=b) for a, b in done.rejected.ranges()]
-            return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
-
-        return await _answer(context, work)
+    @_answering
+    async def RecheckEntries(self, request: Any) -> pb.RecheckEntriesReply:
+        entries = _entries(request.ranges)
+        done = await self._bookie.serving.marks.recheck(LedgerId(request.ledger_id), entries)
+        ranges = [pb.EntryRange(first=a, last=b) for a, b in done.rejected.ranges()]
+        return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
 
     async def ApproveCookieFix(self, request: Any, context: Any) -> pb.ApproveCookieFixReply:
         refusal = self._bookie.approve(request.plan_id, request.approved_by)
@@ -100,26 +103,20 @@ class AdminServicer(rpc.BookieAdminServicer):
         refusal = self._bookie.approve_collection(request.plan_id, request.approved_by)
         return pb.ApproveCollectionReply(accepted=not refusal, message=refusal)
 
-    async def SetReadOnly(self, request: Any, context: Any) -> pb.SetReadOnlyReply:
-        async def work() -> pb.SetReadOnlyReply:
-            return pb.SetReadOnlyReply(
-                phase=_phase(await self._bookie.set_read_only(request.read_only))
-            )
+    @_answering
+    async def SetReadOnly(self, request: Any) -> pb.SetReadOnlyReply:
+        return pb.SetReadOnlyReply(
+            phase=_phase(await self._bookie.set_read_only(request.read_only))
+        )
 
-        return await _answer(context, work)
+    @_answering
+    async def Drain(self, request: Any) -> pb.DrainReply:
+        phase, held = await self._bookie.drain(request.cancel)
+        return pb.DrainReply(phase=_phase(phase), ledgers_held=held)
 
-    async def Drain(self, request: Any, context: Any) -> pb.DrainReply:
-        async def work() -> pb.DrainReply:
-            phase, held = await self._bookie.drain(request.cancel)
-            return pb.DrainReply(phase=_phase(phase), ledgers_held=held)
-
-        return await _answer(context, work)
-
-    async def Flush(self, request: Any, context: Any) -> pb.FlushReply:
-        async def work() -> pb.FlushReply:
-            return pb.FlushReply(log_bytes=await self._bookie.serving.marks.flush())
-
-        return await _answer(context, work)
+    @_answering
+    async def Flush(self, request: Any) -> pb.FlushReply:
+        return pb.FlushReply(log_bytes=await self._bookie.serving.marks.flush())
 
 
 class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
@@ -197,15 +194,6 @@ class AdminServer:
     async def stop(self, grace_s: float = 1.0) -> None:
         if self._server is not None:
             await self._server.stop(grace_s)
-
-
-async def _answer(context: Any, work: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Errors of ours become gRPC codes with their sentence; none is ever an empty answer."""
-    try:
-        return await work()
-    except BookieError as error:
-        await context.abort(_code(error), str(error))
-        raise AssertionError("abort raises") from error
 
 
 def _code(error: BookieError) -> grpc.StatusCode:

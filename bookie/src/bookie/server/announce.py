@@ -55,6 +55,7 @@ class Announcer:
         if rack is not None:
             self._properties[RACK_PROPERTY] = rack
         self._turn = asyncio.Lock()
+        """One change of the registration at a time."""
         self._announced: BookieInfo | None = None
         """What the store confirmed last; None: nothing yet, or a change is unanswered."""
 

@@ -94,6 +94,12 @@ class Drain:
         self._life += 1
         self._due = self.count = None
         log.info("drain %s", "begins" if is_on else "ended")
+        self._check()
+
+    def _check(self) -> None:
+        """At the end of each switch and count: no count is there but of the drain of now."""
+        assert self.count is None or (self._due is not None and self.state.is_draining)
+        assert self.count is None or self.count.ledgers >= 0
 
     def _refuse_marks(self) -> None:
         limbo, unchecked = self.marks.limbo_count, self.marks.unchecked_count
@@ -128,6 +134,7 @@ class Drain:
         if life == self._life:
             self.count = found
             self._due = loop.time() + max(COUNT_PAUSE_S, REST_FACTOR * (loop.time() - began))
+        self._check()
 
     def _log_unreadable(self, unreadable: frozenset[LedgerId]) -> None:
         """Once for the same ones: they are counted, since they may name this bookie."""

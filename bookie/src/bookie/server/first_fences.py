@@ -47,7 +47,9 @@ class FirstFences:
     def __init__(self, exists: Exists) -> None:
         self._exists = exists
         self._lookups: set[asyncio.Task[None]] = set()
+        """Under way, `LOOKUPS_MAX` at most; each for one fence that waits."""
         self._passing: LedgerId | None = None
+        """The ledger whose `go` is running now; None outside of it."""
         self._unconfirmed: set[LedgerId] = set()
         """Fenced while the store could not be asked, until it could."""
 

@@ -40,6 +40,13 @@ class Lease:
         self._written = booted.storage.extent
         """How far the storage had come when the generation was raised last."""
         self._turn = asyncio.Lock()
+        """One confirmation at a time."""
+
+    def _check(self) -> None:
+        """At the end of each confirmation: the disks are never behind the store."""
+        assert self._markers.current is not None
+        assert self._markers.current.generation >= self._claim.stored.generation
+        assert not self._markers.current.is_clean
 
     async def confirm(self) -> bool:
         """Prolong the lease: always True. SupersededError: this process is the bookie no longer;
@@ -52,6 +59,7 @@ class Lease:
             await self._claim.write(replace(stored, generation=generation))
             self._state.extend_lease(began + self._seconds)
             self._publish_rollback(self._claim.stored.rolled_back)
+            self._check()
             return True
 
     async def _raise_generation(self, confirmed: int) -> int:

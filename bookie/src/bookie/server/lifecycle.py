@@ -126,12 +126,17 @@ class Bookie:
         self._host = host or Host()
         self.state = BookieState(settings.bookie_id, clock=self._host.clock)
         self._nonce = uuid.uuid4().hex
+        """Names this process in the claim, over all its attempts to boot."""
         self._stop = asyncio.Event()
+        """Somebody wants the end: a signal, a disk that failed, a rival. Never cleared."""
         self._failure: StorageError | None = None
+        """The first failure of a disk: then nothing is flushed at the end, the markers stay."""
         self._exit_code = ExitCode.CLEAN
+        """Of an orderly stop: ERROR when nobody asked for it."""
         self._loop = asyncio.get_running_loop()
         self.control = Control(settings, self.state, self._disk)
         self.ports: dict[str, int] = {}
+        """Where it listens, by name: `admin`, `http`, `run`, `stock`."""
         self._runtime = RuntimeFile(
             settings.runtime_file, settings.bookie_id, self.control.started_at_ms, self.ports
         )

@@ -34,8 +34,11 @@ class FileWriter:
         self._settings = settings
         self.is_direct: Final = _decide_direct(directory, disk=disk, settings=settings)
         self._file: DiskFile | None = None
+        """The file being written; None before the first."""
         self._spare: DiskFile | None = None
+        """Allocated, without a header yet; becomes the next file."""
         self._unsynced = False
+        """Bytes were written since the last sync."""
         # The tail block goes through here: in the ring its rest is not ours to fill with zeros,
         # since the next append may be writing there at this moment.
         self._tail = memoryview(mmap.mmap(-1, BLOCK_BYTES))

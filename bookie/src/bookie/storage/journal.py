@@ -64,11 +64,16 @@ class Journal:
         self._disk = disk
         found = survey(disk, directory)
         self._found = found
+        """What lay there at the open; its leftovers go with the first trim."""
         self._sync_tail()
         self._files = [_JournalFile(span.file_id, span.first_sequence) for span in found.spans]
+        """Rising; files whose records are all in the indexes go from the front."""
         self._first_needed = found.first_needed
+        """Lowest file id that a replay needs; below it nothing is missed."""
         self._base_sequence = found.last_sequence
+        """Numbers up to this one were given by processes before; records of this one follow."""
         self._trimming = threading.Lock()
+        """One trim at a time; taken before the stream's lock."""
         self.stream: Final = AppendStream(
             directory,
             disk=disk,

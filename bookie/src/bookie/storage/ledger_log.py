@@ -56,8 +56,11 @@ class LedgerLog:
         self._directory = directory
         self._disk = disk
         self._file_ids = list_files(disk, directory, kind=LOG_FILES)
+        """Rising; only grows at the end, in the appending thread, and shrinks by `delete_file`."""
         self._opened_ids = tuple(self._file_ids)
+        """Files from before this process: what a scan looks at."""
         self._tail: LogEnd | None = None
+        """Where the last of these ends, once a scan has reached it."""
         self._sync_tail()
         self._readers = ReaderPool(self._open_reader)
         self.stream: Final = AppendStream(
