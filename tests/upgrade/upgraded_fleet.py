@@ -17,8 +17,8 @@ import yaml
 from bookie.cli.control_plane import control_plane
 from bookie.client.ledgers import Client
 from bookie.client.log import LogSettings, ReplicatedLog
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.store import ADMIN_ENDPOINT

@@ -7,7 +7,7 @@ from bookie.errors import (
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.frames.runs import build_run
+from bookie.frames.build import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.reader import (

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from bookie.errors import FrameError
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER, Buffer
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import (

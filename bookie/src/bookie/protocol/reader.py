@@ -17,8 +17,8 @@ from bookie.errors import (
     UnauthorizedError,
     UndecidableError,
 )
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import EntryCodec
-from bookie.frames.verified import payloads_of
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.ledger import LedgerMetadata
@@ -150,7 +150,9 @@ class RangeRead:
         self._asked = None
         member = self._members.get(asked.bookie_id)
         if member is None:
-            member = self._members[asked.bookie_id] = MemberAnswers(self._codec, payloads_of)
+            member = self._members[asked.bookie_id] = MemberAnswers(
+                self._codec, VerifiedRun.payloads
+            )
         member.take(status, reply, first=asked.first, last=asked.last)
         self._note_corrupt(asked, member)
         return self._advance()

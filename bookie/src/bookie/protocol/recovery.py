@@ -25,8 +25,8 @@ from bookie.errors import (
     UnauthorizedError,
     UndecidableError,
 )
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import ENTRY_HEADER, EntryCodec, parse_header
-from bookie.frames.verified import entries_of
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.answers import (
     MemberAnswers,
@@ -228,7 +228,7 @@ class Recovery:
         self._proven = self._end = EntryId(max(self._lac, floor))
         self._next = EntryId(self._end + 1)
         self._writeback = WriteBack(self._metadata, lac=self._lac, ops=self._ops)
-        self._answers = [MemberAnswers(self._codec, entries_of) for _ in self._ensemble]
+        self._answers = [MemberAnswers(self._codec, VerifiedRun.entries) for _ in self._ensemble]
         size, quorum = self._metadata.ensemble_size, self._metadata.write_quorum
         self._write_sets = [
             write_set_positions(EntryId(residue), ensemble_size=size, write_quorum=quorum)
@@ -413,7 +413,7 @@ class Recovery:
         members = write_set(
             self._end, ensemble=fragment.ensemble, write_quorum=self._metadata.write_quorum
         )
-        self._answers = [MemberAnswers(self._codec, entries_of) for _ in members]
+        self._answers = [MemberAnswers(self._codec, VerifiedRun.entries) for _ in members]
         effects: list[Effect] = []
         for index, bookie_id in enumerate(members):
             op = next(self._ops)

@@ -16,19 +16,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from bookie.errors import DiskFullError, StorageError
-from bookie.frames.runs import LoneRun, RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.storage.acks import AckQueue, Done
+from bookie.storage.acks import AckQueue, Done, Taken
 from bookie.storage.background import Aside
 from bookie.storage.collect import CompactReport
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal, RecordKind
-from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.ledgers import Known, Ledgers
+from bookie.storage.ledgers import Ledgers
+from bookie.storage.log_scan import Position
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
+from bookie.storage.permits import AddPermits
 from bookie.storage.progress import CallSoon, Progress
 from bookie.storage.reading import StoredRead
 from bookie.storage.records import Boundary, LedgerRecord
@@ -43,6 +44,10 @@ __all__ = [
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
+
+_DONE: Final = Taken.DONE
+_PENDING: Final = Taken.PENDING
+_NO_ROOM: Final = Taken.NO_ROOM
 
 
 class Storage:
@@ -60,7 +65,7 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
-        # Asked at every add, and a member of an enum is dear to name.
+        # Asked at every add.
         self._acks_from_memory = settings.mode is DurabilityMode.MEMORY
         self._journals = settings.mode is DurabilityMode.JOURNAL
         self._disk = disk
@@ -69,10 +74,8 @@ class Storage:
         self._directories = directories
         self._journal = journal
         self._ledgers = Ledgers()
-        self.known: Final[Known] = self._ledgers
-        """Records and fence boundary, to be looked up without a call."""
-        self._lone_rows_max = settings.checkpoint_rows - 1
-        """Below it an add of one entry brings no checkpoint forward; 0 after a failure."""
+        self.permits: Final[AddPermits] = self._ledgers.permits
+        """Whose normal adds need no ruling."""
         self._log_acks: list[AckQueue[tuple[int, int]]] = [AckQueue() for _ in directories]
         self._journal_acks: AckQueue[int] = AckQueue()
         self._unwritten: dict[LedgerId, list[Done]] = {}
@@ -92,7 +95,11 @@ class Storage:
         )  # fmt: skip
         self.report = OpenReport()
         self.on_room: Callable[[], None] = lambda: None
+        self.failure: StorageError | None = None
+        """Sticky: a disk failed, this storage promises nothing any more. Asked before every answer,
+        so whoever finds a failure of any part notes it here, in its own thread, at once."""
         progress.on_progress = self._on_progress
+        progress.on_notify = self._note_failure
 
     @classmethod
     def open(
@@ -211,91 +218,75 @@ class Storage:
 
     # ---- entries --------------------------------------------------------------------------------
 
-    def add_run(self, frame: RunFrame, *, done: Done) -> bool:
-        """Takes a run: readable at once, `done` when it is as durable as the mode promises.
+    def add_run(self, frame: RunFrame, *, done: Done) -> Taken:
+        """Takes a run, readable at once; says whether it is as durable as the mode promises now,
+        or will be when `done` is called.
 
-        False: no room, nothing happened; `on_room` says when to try again. In memory mode `done`
-        may be called before this returns. FrameError when the frame is too long for the log.
+        NO_ROOM: `on_room` says when to try again. In memory mode a run is DONE in memory, whatever
+        has become of other disks: who answers asks `failure`. FrameError when the frame is too long
+        for the log.
         """
-        index = route(frame.ledger_id, len(self._directories))
+        directory = self._directories[route(frame.ledger_id, len(self._directories))]
+        settings, upkeep = self._settings, self._upkeep
         try:
             with self._lock:
-                taken = self._add(index, frame, done)
-                self._starved = self._starved or not taken
+                if upkeep.own_failure is not None:
+                    raise upkeep.own_failure  # those of the streams come from their appends
+                if frame.flags and frame.is_recovery and directory.keeps(frame):
+                    return self._acknowledge_kept(directory, done)
+                rows = directory.rows_in_memory
+                # All or nothing: room in the journal is made sure of before the log takes it.
+                has_room = rows < settings.rows_max and (
+                    not self._journals or self._journal.has_room(len(frame.buffer))
+                )
+                position = directory.add(frame) if has_room else None
+                if position is None:
+                    self._starved = True
+                    return _NO_ROOM
+                upkeep.unflushed_bytes += position.length
+                if not self._acks_from_memory:
+                    self._acknowledge_later(directory, position, frame, done)
         except StorageError as error:
-            self._upkeep.is_short |= isinstance(error, DiskFullError)
+            upkeep.is_short |= isinstance(error, DiskFullError)
             self._call_later([(done, error)])
-            return True
-        if (
-            self._directories[index].pending_rows >= self._settings.checkpoint_rows
-            or self._upkeep.unflushed_bytes >= self._settings.checkpoint_bytes
+            return _PENDING
+        is_long = rows + 1 >= settings.checkpoint_rows  # with those of a checkpoint under way
+        if (is_long and directory.pending_rows >= settings.checkpoint_rows) or (
+            upkeep.unflushed_bytes >= settings.checkpoint_bytes
         ):
             self._hasten()
-        if taken and self._acks_from_memory:
-            done(None)
-        return taken
+        return _DONE if self._acks_from_memory else _PENDING
 
-    def add_at_once(self, run: LoneRun) -> bool:
-        """Takes a run of one entry if it is as durable as the mode promises when this returns.
-
-        False: nothing happened; `add_run` takes it, refuses it or says what is wrong. So it always
-        is but in memory mode, and now and then there: when a file is full, a checkpoint is due.
-        """
-        upkeep, size = self._upkeep, len(run.frame)
-        if (
-            not self._acks_from_memory
-            or upkeep.own_failure is not None
-            or self._journal.failure() is not None
-            or upkeep.unflushed_bytes + size >= self._settings.checkpoint_bytes
-        ):
-            return False
-        directory = self._directory_of(run.ledger_id)
-        with self._lock:
-            if not directory.add_lone(
-                run, pending_max=self._lone_rows_max, rows_max=self._settings.rows_max
-            ):
-                return False
-            upkeep.unflushed_bytes += size
-        return True
-
-    def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
-        """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
-        directory, upkeep = self._directories[index], self._upkeep
-        if upkeep.own_failure is not None:
-            raise upkeep.own_failure  # those of the streams come from their appends
-        if frame.is_recovery and directory.keeps(frame):
-            self._acknowledge_kept(directory.log, index, done)
-            return True
-        if directory.rows_in_memory >= self._settings.rows_max:
-            return False
-        if self._journals and not self._journal.has_room(len(frame.buffer)):
-            return False
-        position = directory.add(frame)
-        if position is None:
-            return False
-        upkeep.unflushed_bytes += position.length
-        if self._acks_from_memory:
-            return True
+    def _acknowledge_later(
+        self, directory: LedgerDirectory, position: Position, frame: RunFrame, done: Done
+    ) -> None:
+        """Locked. When the journal has synced the frame, or the log, as the mode says."""
         if self._journals:
             sequence = self._journal.append(RecordKind.RUN, [frame.buffer])
             assert sequence is not None, "has_room said so, and this lock keeps others out"
             self._journal_acks.add(sequence, done)
         else:
-            self._log_acks[index].add((position.file_id, position.end), done)
+            self._acks_of(directory).add((position.file_id, position.end), done)
             directory.log.request_sync()
-        return True
 
-    def _acknowledge_kept(self, log: LedgerLog, index: int, done: Done) -> None:
+    def _acks_of(self, directory: LedgerDirectory) -> AckQueue[tuple[int, int]]:
+        return self._log_acks[self._directories.index(directory)]
+
+    def _acknowledge_kept(self, directory: LedgerDirectory, done: Done) -> Taken:
         """Locked. What was appended before is durable when all is that was appended until now."""
+        log = directory.log
         if (failure := log.failure()) is not None:
             raise failure
+        if self._acks_from_memory:
+            return _DONE
         if self._journals:
             self._journal_acks.add(self._journal.last_sequence(), done)
-        elif not self._acks_from_memory:
+        else:
             end = log.end()
-            self._log_acks[index].add((end.file_id, end.offset), done)
+            self._acks_of(directory).add((end.file_id, end.offset), done)
             log.request_sync()
         self._progress.notify()  # it may be durable already
+        return _PENDING
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
         """The highest id held; -1 = none. From memory."""
@@ -439,12 +430,12 @@ class Storage:
 
     # ---- failures and the end -------------------------------------------------------------------
 
-    @property
-    def failure(self) -> StorageError | None:
-        """Sticky: a disk failed, this storage promises nothing any more."""
-        return self._upkeep.failure
+    def _note_failure(self) -> None:
+        if self.failure is None:
+            self.failure = self._upkeep.failure
 
     def _call_later(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
+        self._note_failure()  # of an append, which raises it and notifies nobody
         for done, error in failed:
             self._progress.call_soon(lambda done=done, error=error: done(error))  # type: ignore[misc]
 
@@ -463,8 +454,6 @@ class Storage:
                 ready += [(done, failure) for done in self._journal_acks.take_all()]
             ready += self._write_records()
             starved, self._starved = self._starved, False
-        if self._upkeep.failure is not None:
-            self._lone_rows_max = 0
         for done, error in ready:
             done(error)
         if starved:
