@@ -100,7 +100,7 @@ class RunFrame(NamedTuple):
     first_entry_id: EntryId
     lac: EntryId
     """Last add confirmed that the writer knew when it built the frame; -1 = none."""
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks a frame for
     """Entries: 1..RUN_ENTRIES_MAX."""
     pattern: Pattern
     flags: int

@@ -223,7 +223,7 @@ class WriteBack:
             return ids
         return [entry_id for entry_id in ids if position in self._write_set(entry_id)]
 
-    def _frame(self, pattern: Pattern, run_ids: tuple[EntryId, ...]) -> bytearray:
+    def _frame(self, pattern: Pattern, run_ids: tuple[EntryId, ...]) -> Buffer:
         return build_run(
             self._metadata.ledger_id,
             run_ids[0],

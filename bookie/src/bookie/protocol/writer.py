@@ -17,7 +17,7 @@ Phases; whatever a row does not name changes nothing there:
 | OPEN, degraded | `retry_change` | a change begins |
 | OPEN | `close` | CLOSING: writes CLOSED, after a change whose write is under way |
 | OPEN, CLOSING | `store_answered`: as before our write | writes the same value again |
-| OPEN, CLOSING | `store_answered`: OPEN, an ensemble that can be ours | adopted; sends or closes on |
+| OPEN, CLOSING | `store_answered`: OPEN, an ensemble of ours | adopted; sends or closes on |
 | OPEN, CLOSING | `store_answered`: OPEN, another ensemble, or too often | STOPPED |
 | CLOSING | `store_answered`: CLOSED at our LAC | CLOSED |
 | OPEN, CLOSING | `store_answered`: not OPEN, otherwise | STOPPED: somebody recovers the ledger |

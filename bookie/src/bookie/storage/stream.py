@@ -324,12 +324,6 @@ class AppendStream:
             return (last.header.file_id, self._head - last.base)
 
     @property
-    def last_file_id(self) -> int | None:
-        """The file appended to; None when nothing was appended yet."""
-        with self._lock:
-            return self._files[-1].header.file_id if self._files else None
-
-    @property
     def synced_at(self) -> tuple[int, int]:
         return self._synced_at
 
