@@ -20,8 +20,8 @@ from typing import Final
 
 from bookie.client.ledgers import Client
 from bookie.client.writer import LedgerWriter
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 
 from benchmarks.fleet import BOOKIES, MODES, Fleet, store_of, workplace

@@ -18,8 +18,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import RunFrame, build_run, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import RealDisk
 from bookie.storage.index import Batch, Index

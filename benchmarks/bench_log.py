@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LedgerLog

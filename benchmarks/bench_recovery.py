@@ -17,8 +17,8 @@ from typing import Final
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
 from bookie.client.recovery import recover
+from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata

@@ -27,8 +27,8 @@ from typing import Final
 
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status

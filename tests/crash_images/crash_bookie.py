@@ -19,7 +19,8 @@ from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.stamps import read_stamp
 from bookie.boot.takeover import BootSettings
 from bookie.errors import BookieError, BootRefusedError, StorageError
-from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.frames.build import build_run
+from bookie.frames.frame import FLAG_RECOVERY, RunFrame, parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.availability import EntrySet

@@ -13,7 +13,7 @@ from bookie.boot.drain_marker import is_draining
 from bookie.boot.marker import read_marker
 from bookie.boot.stamps import read_stamp
 from bookie.boot.takeover import BootSettings
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.admission import LedgerFacts, absent_status, rule_add

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
 
-from bookie.frames.runs import RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.storage.modes import DurabilityMode
 

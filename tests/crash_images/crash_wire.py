@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER, Buffer
-from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.frames.frame import FLAG_RECOVERY, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import message_bytes, parse_envelope

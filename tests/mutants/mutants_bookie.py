@@ -8,6 +8,9 @@ ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 ASSIGNMENT: Final = "bookie/src/bookie/protocol/assignment.py"
 AVAILABILITY: Final = "bookie/src/bookie/protocol/availability.py"
 DURABLE: Final = "bookie/src/bookie/server/durable.py"
+LEDGERS: Final = "bookie/src/bookie/storage/ledgers.py"
+PERMITS: Final = "bookie/src/bookie/storage/permits.py"
+STATE: Final = "bookie/src/bookie/server/state.py"
 ENGINE: Final = "bookie/src/bookie/storage/engine.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 MEMTABLE: Final = "bookie/src/bookie/storage/memtable.py"
@@ -18,7 +21,7 @@ MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
 ASKED: Final = "tests/bookie/server/test_requests.py::"
-AT_ONCE: Final = "tests/bookie/server/test_adds_at_once.py::"
+ADDS: Final = "tests/bookie/server/test_operations.py::"
 SERVED: Final = "tests/scenarios/test_boot_served.py::"
 STORED: Final = "tests/bookie/storage/test_engine.py::"
 SETS: Final = "tests/bookie/protocol/test_availability.py::"
@@ -65,30 +68,52 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     planted(
-        "what a ledger's adds were taken on is not looked at again",
+        "a record that changes leaves what a ledger's adds were permitted on",
         stands_for=("fence not durable", "S1 fence in memory only"),
-        file=OPERATIONS,
-        old="            or stood[0] is not known.records.get(ledger_id)\n",
+        file=LEDGERS,
+        old="        self.permits.drop(record.ledger_id)\n",
         new="",
-        tests=(ASKED + "test_a_fence_ends_what_many_adds_were_taken_on",),
-    ),
-    planted(
-        "an add taken at once does not wait for a fact on its way to the disk",
-        stands_for=("fence answered before durable",),
-        file=OPERATIONS,
-        old="            or not self._facts.are_settled\n",
-        new="",
-        tests=(AT_ONCE + "test_they_wait_for_facts_of_the_ledger_that_are_on_their_way",),
-    ),
-    planted(
-        "where a sync is promised, adds are acknowledged from memory all the same",
-        stands_for=("limbo cleared before copies are synced",),
-        file=ENGINE,
-        old="            not self._acks_from_memory\n            or self.maintenance",
-        new="            self.maintenance",
         tests=(
-            "tests/bookie/storage/test_add_at_once.py::"
-            "test_where_a_sync_is_promised_nothing_is_done_at_once",
+            ASKED + "test_a_fence_ends_what_many_adds_were_taken_on",
+            ADDS + "test_after_a_change_the_next_add_is_ruled_on",
+        ),
+    ),
+    planted(
+        "a boundary that is put leaves what adds were permitted on",
+        stands_for=("fence not durable",),
+        file=LEDGERS,
+        old="        self._fence = boundary\n        self.permits.drop_all()\n",
+        new="        self._fence = boundary\n",
+        tests=(ADDS + "test_after_a_change_the_next_add_is_ruled_on",),
+    ),
+    planted(
+        "a phase or a lease that ends leaves what adds were permitted on",
+        stands_for=("fence not durable",),
+        file=STATE,
+        old="        object.__setattr__(self, name, value)\n        self.on_change()\n",
+        new="        object.__setattr__(self, name, value)\n",
+        tests=(ADDS + "test_after_a_change_the_next_add_is_ruled_on",),
+    ),
+    planted(
+        "an add that was ruled on before a change is a permit after it",
+        stands_for=("fence not durable",),
+        file=PERMITS,
+        old="            if as_of != self.version:\n                return\n",
+        new="",
+        tests=(
+            "tests/bookie/storage/test_permits.py::"
+            "test_whoever_changes_what_a_ruling_looks_at_drops_the_permit",
+        ),
+    ),
+    planted(
+        "an add does not wait for a fact on its way to the disk",
+        stands_for=("fence answered before durable",),
+        file=DURABLE,
+        old="            ledger_id not in self._under_way\n            and ledger_id",
+        new="            ledger_id",
+        tests=(
+            ADDS + "test_they_wait_for_facts_of_the_ledger_that_are_on_their_way",
+            ADDS + "test_an_add_waits_for_a_fact_on_its_way_to_the_disk",
         ),
     ),
     planted(
@@ -202,9 +227,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an add is acknowledged when it is taken, whatever the mode promises",
         stands_for=("limbo cleared before copies are synced",),
         file=ENGINE,
-        old="        if taken and self._acks_from_memory:\n",
-        new="        if taken:\n",
-        tests=(STORED + "test_no_add_is_acknowledged_before_its_sync_has_ended",),
+        old="        return _DONE if self._acks_from_memory else _PENDING\n",
+        new="        return _DONE\n",
+        tests=(
+            STORED + "test_no_add_is_acknowledged_before_its_sync_has_ended",
+            "tests/bookie/storage/test_engine_adds.py::"
+            "test_where_a_sync_is_promised_nothing_is_done_on_return",
+        ),
     ),
     planted(
         "the journal is trimmed before the indexes hold what it has",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mutant import Mutant, Patch, planted
+from mutant import Mutant, planted
 
 ANNOUNCE: Final = "bookie/src/bookie/server/announce.py"
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
@@ -149,13 +149,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=CONNECTIONS,
         old="        self._end += nbytes\n        self._on_bytes()\n",
         new="        self._end += nbytes\n",
-        also=(
-            Patch(
-                CONNECTIONS,
-                "            self._on_bytes()\n            reply = self._service.add_at_once",
-                "            reply = self._service.add_at_once",
-            ),
-        ),
         tests=(SERVES + "test_a2_a_process_that_slept_looks_at_its_lease_before_it_answers",),
     ),
     planted(

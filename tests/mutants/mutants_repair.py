@@ -5,8 +5,7 @@ from typing import Final
 from mutant import Mutant, planted
 
 AUDIT: Final = "bookie/src/bookie/repair/look/audit.py"
-CHECKED: Final = "bookie/src/bookie/frames/checked.py"
-JOINT: Final = "bookie/src/bookie/frames/joint_digests.py"
+DIGESTS: Final = "bookie/src/bookie/frames/digests.py"
 COPY: Final = "bookie/src/bookie/repair/mend/copy.py"
 EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
 LOSSES: Final = "bookie/src/bookie/repair/mend/losses.py"
@@ -47,9 +46,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "a run of which one entry verifies is copied whole",
         stands_for=("S10 corruption copied",),
-        file=CHECKED,
-        old="[:, 0] == found).all())",
-        new="[:, 0] == found).any())",
+        file=DIGESTS,
+        old="    return hmac.compare_digest(found, expected)\n",
+        new="    return any(map(operator.eq, found, expected))\n",
         tests=(
             "tests/bookie/frames/test_checked.py::"
             "test_any_flipped_bit_is_found_and_spoils_its_entry_only",
@@ -58,10 +57,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "digests of a long run count as right together whatever they say",
         stands_for=("S10 corruption copied",),
-        file=JOINT,
-        old="    entries = told ^ all_shifted(begun ^ heads, each - _HEAD_BYTES)\n"
-        "    return joined(entries, each=each) == entries_checksum(run)\n",
-        new="    return bool(told.size)\n",
+        file=DIGESTS,
+        old="    entries = said ^ all_shifted(begun ^ heads, each - head_bytes)\n"
+        "    return joined(entries, each=each) == _entries_checksum(run)\n",
+        new="    return bool(said.size)\n",
         tests=(
             "tests/bookie/frames/test_joint_digests.py::"
             "test_up_to_three_flipped_bits_are_always_found",

@@ -9,8 +9,8 @@ import asyncio
 import pytest
 from bookie.client.connection import BookiePool
 from bookie.client.ledgers import Client
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore

@@ -7,8 +7,8 @@ from dataclasses import astuple
 from pathlib import Path
 
 from bookie.errors import DigestError
+from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.ledger import DigestType
 from bookie.testing.simulation.drawing import KINDS, SECOND_FROM, plan_of

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata

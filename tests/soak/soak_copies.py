@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from bookie.client.peers import Peers
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.verified import payloads_of
 from bookie.ids import BookieId, EntryId
 from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.assignment import assigned
@@ -29,7 +29,7 @@ async def check_copies(promises: Promises, peers: Peers, metadata: LedgerMetadat
     codec = EntryCodec(metadata.ledger_id, metadata.digest_type, PASSWORD)
     copies = 0
     for bookie_id in members(metadata):
-        member = MemberAnswers(codec, payloads_of)
+        member = MemberAnswers(codec, VerifiedRun.payloads)
         await _ask(member, peers, metadata, bookie_id)
         for entry_id in _owed(metadata, bookie_id):
             status = member.answer(entry_id)

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final, Self
 
 from bookie.errors import FrameError
+from bookie.frames.build import build_run
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
-from bookie.frames.verified import payloads_of
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.status import Status
@@ -80,7 +80,7 @@ class Probe:
         request = ReadRequest(ledger_id, at, at, READ_BYTES, master_key(PASSWORD))
         status, body = await self._ask(Op.READ, request.encode())
         codec = EntryCodec(ledger_id, DigestType.CRC32C, PASSWORD)
-        member = MemberAnswers(codec, payloads_of)
+        member = MemberAnswers(codec, VerifiedRun.payloads)
         reply = ReadReply.decode(body) if status is Status.OK else None
         member.take(status, reply, first=at, last=at)
         said = member.answer(at)

@@ -1,7 +1,7 @@
 """The checks at the end of a soak find what a cluster does wrong: here one in memory that does."""
 
 import pytest
-from bookie.frames.runs import build_run
+from bookie.frames.build import build_run
 from bookie.ids import EntryId
 from fleet_ledgers import KEY, FleetLedgers
 from payload_rule import PayloadRule

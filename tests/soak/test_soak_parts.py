@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from bookie.frames.runs import checked_run
+from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, LedgerId
 from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
@@ -93,7 +93,7 @@ def test_payloads_differ_by_seed_ledger_and_entry(rule: PayloadRule) -> None:
 
 
 def test_what_one_bookie_alone_is_given_is_not_claimed_to_be_acknowledged() -> None:
-    run = checked_run(unacknowledged_run(LedgerId(LEDGER), 3, [b"a", b"b"]))
+    run = RunFrame.trusted(unacknowledged_run(LedgerId(LEDGER), 3, [b"a", b"b"]))
     assert (run.first_entry_id, run.count, run.lac) == (3, 2, NO_ENTRY)
 
 

@@ -21,6 +21,7 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.storage.acks import Taken
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
@@ -175,9 +176,11 @@ class BootLab:
         frame = run(ledger_id, first, count, recovery=recovery)
         room = asyncio.Event()
         storage.on_room = room.set
-        while not storage.add_run(frame, done=done.set_result):
+        while (taken := storage.add_run(frame, done=done.set_result)) is Taken.NO_ROOM:
             await room.wait()
             room.clear()
+        if taken is Taken.DONE:
+            done.set_result(None)
         assert await learned is None and await done is None
 
     def end(self) -> None:

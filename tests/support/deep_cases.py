@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from audit_cases import Case, entries, is_misplaced, named, oracle, plain, random_case, shares
+from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import LedgerMetadata

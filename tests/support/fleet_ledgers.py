@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoveryResult, RecoverySettings, recover
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore, Versioned

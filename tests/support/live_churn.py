@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bookie.errors import StorageError
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.disk import Disk
 from bookie.storage.ledger_log import LedgerLog

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.end_search import READ_WINDOW_ENTRIES
 from bookie.protocol.ledger import Fragment, LedgerMetadata

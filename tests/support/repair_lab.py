@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from bookie.client.recovery import RecoverySettings
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore

@@ -15,15 +15,16 @@ import grpc
 import pytest
 from bookie.boot.takeover import BootSettings
 from bookie.client.connection import BookiePool, PoolSettings
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import FLAG_RECOVERY, build_run, parse_run
+from bookie.frames.frame import FLAG_RECOVERY, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
+from bookie.protocol.admission import Ruling, rule_add
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
-from bookie.server.operations import Operations
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
 from bookie.storage.disk import Disk, RealDisk
@@ -311,16 +312,17 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerLab]:
 
 
 @pytest.fixture
-def taken_at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each add that is tried to be taken at once, whether it was."""
-    taken, add_at_once = list[bool](), Operations.add_at_once
+def ruled(monkeypatch: pytest.MonkeyPatch) -> list[Status]:
+    """What each ruling on an add said; none is made where a permit stands."""
+    found = list[Status]()
 
-    def noted(*args: Any, **more: Any) -> bool:
-        taken.append(add_at_once(*args, **more))
-        return taken[-1]
+    def noted(*args: Any, **more: Any) -> Ruling:
+        ruling = rule_add(*args, **more)
+        found.append(ruling.status)
+        return ruling
 
-    monkeypatch.setattr(Operations, "add_at_once", noted)
-    return taken
+    monkeypatch.setattr("bookie.server.operations.rule_add", noted)
+    return found
 
 
 @pytest.fixture

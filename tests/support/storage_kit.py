@@ -15,19 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from bookie.errors import StorageError
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
-from bookie.frames.runs import (
-    CONSECUTIVE,
-    FLAG_RECOVERY,
-    LoneRun,
-    Pattern,
-    RunFrame,
-    build_run,
-    parse_lone_run,
-    parse_run,
-)
+from bookie.frames.frame import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.storage.acks import Taken
 from bookie.storage.compaction import CompactReport
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
 from bookie.storage.engine import Storage
@@ -61,13 +54,6 @@ def run(
         LedgerId(ledger_id), EntryId(first), entries, lac=EntryId(lac), pattern=pattern, flags=flags
     )
     return parse_run(frame)
-
-
-def lone(ledger_id: int, entry_id: int, *, lac: int = -1, fill: bytes = b"x" * 20) -> LoneRun:
-    """The same of one entry."""
-    found = parse_lone_run(run(ledger_id, entry_id, lac=lac, fill=fill).buffer)
-    assert found is not None
-    return found
 
 
 def ids(*ranges: tuple[int, int]) -> EntrySet:
@@ -156,9 +142,11 @@ class StorageKit:
         answers: list[StorageError | None] = []
         room = [True]
         self.storage.on_room = lambda: room.append(True)
-        while not self.storage.add_run(frame, done=answers.append):
+        while (taken := self.storage.add_run(frame, done=answers.append)) is Taken.NO_ROOM:
             room.clear()
             self.pump(lambda: bool(room))
+        if taken is Taken.DONE:
+            answers.append(None)
         return answers
 
     def add(self, *frames: RunFrame) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bookie.frames.entry import Buffer, DigestType
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState

@@ -16,8 +16,8 @@ from typing import Any, Final
 import yaml
 from bookie.client.ledgers import Client
 from bookie.client.log import LogSettings, ReplicatedLog
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.store import ADMIN_ENDPOINT

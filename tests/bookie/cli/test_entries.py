@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pytest
 from bookie.cli.entries import PIECE_BYTES, batches
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.frame import FRAME_BYTES_MAX
 
 
 async def cut(source: BinaryIO, *, lines: bool) -> list[bytes]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from bookie.cli.main import main
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore

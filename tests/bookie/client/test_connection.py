@@ -10,7 +10,8 @@ import pytest
 import uvloop
 from bookie.client.connection import BookiePool, PoolSettings
 from bookie.errors import UnavailableError
-from bookie.frames.runs import FRAME_BYTES_MAX, build_run
+from bookie.frames.build import build_run
+from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.protocol.status import Status

@@ -3,14 +3,10 @@
 from collections.abc import Sequence
 
 import pytest
-from bookie.frames.checked import TOGETHER_BYTES_MIN, check_run, lac_of
-from bookie.frames.entry import (
-    DIGEST_BYTES,
-    ENTRY_HEADER_BYTES,
-    DigestType,
-    EntryCodec,
-)
-from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame, build_run, parse_run
+from bookie.frames.build import build_run
+from bookie.frames.digests import verify_run
+from bookie.frames.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, DigestType, EntryCodec
+from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +38,7 @@ def bodies_of(
 
 def run_of(bodies: Sequence[bytes], pattern: Pattern = CONSECUTIVE) -> RunFrame:
     frame = build_run(LEDGER, EntryId(2**33), bodies, lac=EntryId(-1), pattern=pattern)
-    assert len(frame) >= TOGETHER_BYTES_MIN
+    assert len(frame) >= 64 * 1024
     return parse_run(frame)
 
 
@@ -53,7 +49,7 @@ def test_a_run_that_is_right_is_found_right(
     kind: DigestType, sizes: list[int], pattern: Pattern
 ) -> None:
     run = run_of(bodies_of(codec_of(kind), sizes, pattern), pattern)
-    found = check_run(run, codec_of(kind), first=0, last=2**40)
+    found = verify_run(run, codec_of(kind), first=0, last=2**40)
     assert list(found.ids) == list(run.entry_ids()) and not found.corrupt
 
 
@@ -67,30 +63,30 @@ def test_any_flipped_bit_is_found_and_spoils_its_entry_only(
     bad = bytearray(bodies[at])
     bad[16 + place % (len(bad) - 16)] ^= 1 << bit  # the ids before are the frame's matter
     run = run_of([*bodies[:at], bytes(bad), *bodies[at + 1 :]])
-    found = check_run(run, codec_of(kind), first=0, last=2**40)
+    found = verify_run(run, codec_of(kind), first=0, last=2**40)
     assert list(found.corrupt) == [2**33 + at] and len(found.ids) == COUNT - 1
 
 
 def test_an_entry_too_short_for_its_digest_is_corrupt() -> None:
     bodies = bodies_of(codec_of(DigestType.CRC32C), SIZES[0])
     bodies[1] = bodies[1][: ENTRY_HEADER_BYTES + 1]
-    found = check_run(run_of(bodies), codec_of(DigestType.CRC32C), first=0, last=2**40)
+    found = verify_run(run_of(bodies), codec_of(DigestType.CRC32C), first=0, last=2**40)
     assert list(found.corrupt) == [2**33 + 1]
 
 
 def test_another_password_or_another_ledger_makes_no_entry_right() -> None:
     run = run_of(bodies_of(codec_of(DigestType.HMAC), SIZES[0]))
     stranger = EntryCodec(LEDGER, DigestType.HMAC, b"other")
-    assert len(check_run(run, stranger, first=0, last=2**40).corrupt) == COUNT
+    assert len(verify_run(run, stranger, first=0, last=2**40).corrupt) == COUNT
     run = run_of(bodies_of(codec_of(DigestType.CRC32C), SIZES[0]))
     stranger = EntryCodec(LedgerId(LEDGER + 1), DigestType.CRC32C, b"")
-    assert len(check_run(run, stranger, first=0, last=2**40).corrupt) == COUNT
+    assert len(verify_run(run, stranger, first=0, last=2**40).corrupt) == COUNT
 
 
 def test_only_ids_within_the_range_are_looked_at() -> None:
     bodies = bodies_of(codec_of(DigestType.CRC32C), SIZES[0])
     bodies[0] = bodies[0][:-1] + b"?"
-    found = check_run(run_of(bodies), codec_of(DigestType.CRC32C), first=2**33 + 1, last=2**33 + 9)
+    found = verify_run(run_of(bodies), codec_of(DigestType.CRC32C), first=2**33 + 1, last=2**33 + 9)
     assert list(found.ids) == list(range(2**33 + 1, 2**33 + 10)) and not found.corrupt
 
 
@@ -98,4 +94,4 @@ def test_only_ids_within_the_range_are_looked_at() -> None:
 def test_the_lac_of_a_run_is_what_its_last_entry_carries(count: int) -> None:
     bodies = bodies_of(codec_of(DigestType.CRC32C), SIZES[1])[-count:]
     run = parse_run(build_run(LEDGER, EntryId(2**33 + COUNT - count), bodies, lac=EntryId(2**50)))
-    assert lac_of(run) == (COUNT - 1) * 3**28
+    assert run.carried_lac() == (COUNT - 1) * 3**28

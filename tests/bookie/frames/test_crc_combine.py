@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from bookie.frames.crc_combine import all_shifted, joined, shifted
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.crc import all_shifted, joined, shifted
+from bookie.frames.frame import FRAME_BYTES_MAX
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
 """Buffers of frames: used again only when nobody looks at them, and never too many kept."""
 
-from bookie.frames.frame_buffers import KEPT_FRAME_BYTES_MIN, STEP_BYTES, FrameBuffers
+from bookie.frames.buffers import KEPT_FRAME_BYTES_MIN, STEP_BYTES, FrameBuffers
 
 BIG = 2 * STEP_BYTES
 

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 
 import pytest
+from bookie.frames.build import build_run
+from bookie.frames.digests import JOINT_ENTRIES_MIN, _are_right_jointly, _entries_checksum
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.joint_digests import MANY_ENTRIES_MIN, are_all_right
-from bookie.frames.runs import RunFrame, build_run, entries_checksum, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from recovery_lab import LEDGER
 
-COUNT = MANY_ENTRIES_MIN
+COUNT = JOINT_ENTRIES_MIN
 SIZE = 20
 places = st.tuples(st.integers(0, COUNT - 1), st.integers(16, 35 + SIZE), st.integers(0, 7))
 """An entry, a byte of it, a bit of that; the ids before are the frame's matter."""
@@ -31,7 +32,7 @@ def run_of(entries: Sequence[bytearray]) -> RunFrame:
 
 
 def are_right(run: RunFrame, kind: DigestType = DigestType.CRC32C) -> bool:
-    return are_all_right(run, EntryCodec(LEDGER, kind, b""))
+    return _are_right_jointly(run, EntryCodec(LEDGER, kind, b""))
 
 
 @pytest.mark.parametrize("count", [COUNT, COUNT + 1, 3 * COUNT + 7])
@@ -66,4 +67,4 @@ def test_nothing_is_said_of_other_digests_few_entries_or_several_lengths() -> No
 def test_the_checksum_of_all_entries_follows_from_the_frames(bodies: list[bytes]) -> None:
     entries = [LEDGER.to_bytes(8, "big") + i.to_bytes(8, "big") + bytes(16) + body
                for i, body in enumerate(bodies)]  # fmt: skip
-    assert entries_checksum(run_of(list(map(bytearray, entries)))) == crc32c(b"".join(entries))
+    assert _entries_checksum(run_of(list(map(bytearray, entries)))) == crc32c(b"".join(entries))

@@ -1,7 +1,7 @@
 """Checksums under another header: as if all had been read again, and no wrong one made right."""
 
-from bookie.frames.reseal import resealed
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.crc import resealed
+from bookie.frames.frame import FRAME_BYTES_MAX
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st

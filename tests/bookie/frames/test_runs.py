@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 from bookie.errors import FrameError
-from bookie.frames.entry import ENTRY_HEADER, ENTRY_HEADER_BYTES
-from bookie.frames.runs import (
+from bookie.frames.build import build_run
+from bookie.frames.entry import ENTRY_HEADER, ENTRY_HEADER_BYTES, FEW_ENTRIES_MAX
+from bookie.frames.frame import (
     CONSECUTIVE,
-    FEW_ENTRIES_MAX,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
     FRAME_HEADER,
@@ -17,9 +17,7 @@ from bookie.frames.runs import (
     FRAME_VERSION,
     RUN_ENTRIES_MAX,
     Pattern,
-    build_run,
     frame_bytes,
-    lone_run,
     parse_run,
 )
 from bookie.ids import EntryId, LedgerId
@@ -81,7 +79,7 @@ def test_a_parsed_run_says_what_was_built(
     built = build_run(
         LEDGER, EntryId(first), entries, lac=EntryId(-1), pattern=pattern, flags=flags
     )
-    run = parse_run(built + b"what follows on the wire")
+    run = parse_run(bytes(built) + b"what follows on the wire")
     assert (run.ledger_id, run.lac, run.count, run.pattern) == (LEDGER, -1, len(ids), pattern)
     assert list(run.entry_ids()) == ids and run.last_entry_id == ids[-1]
     assert [bytes(one) for one in run.entries()] == entries
@@ -197,8 +195,8 @@ def test_a_run_of_the_most_entries_is_fine() -> None:
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(70_000)])
 def test_a_run_of_one_entry_is_the_same_bytes_as_any_other(payload: bytes) -> None:
     head = ENTRY_HEADER.pack(7, 9, 5, 1000) + b"sum."
-    alone = lone_run(LedgerId(7), EntryId(9), head, payload, lac=EntryId(5))
-    assert alone == build_run(LedgerId(7), EntryId(9), [head + payload], lac=EntryId(5))
+    apart = build_run(LedgerId(7), EntryId(9), [payload], heads=[head], lac=EntryId(5))
+    assert apart == build_run(LedgerId(7), EntryId(9), [head + payload], lac=EntryId(5))
 
 
 def test_the_layout_of_the_header_does_not_drift() -> None:

@@ -1,9 +1,10 @@
 """Digests of whole runs: as strict as looking at one entry after the other."""
 
 import pytest
+from bookie.frames.build import build_run
+from bookie.frames.digests import VerifiedRun, verify_run
 from bookie.frames.entry import DIGEST_BYTES, ENTRY_HEADER_BYTES, DigestType, EntryCodec
-from bookie.frames.runs import CONSECUTIVE, Pattern, build_run, parse_run
-from bookie.frames.verified import VerifiedRun, verify_run
+from bookie.frames.frame import CONSECUTIVE, Pattern, parse_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +44,7 @@ def test_right_entries_come_as_they_were_written(kind: DigestType, count: int) -
     codec = EntryCodec(LEDGER, kind, b"secret")
     bodies = entries(codec, count)
     run = verified(bodies, codec)
-    assert (list(run.ids), list(run.payloads)) == (list(range(5, 5 + count)), payloads(count))
+    assert (list(run.ids), list(run.payloads())) == (list(range(5, 5 + count)), payloads(count))
     assert list(map(bytes, run.entries())) == bodies and not run.corrupt
 
 
@@ -85,4 +86,4 @@ def test_only_ids_within_the_range_are_looked_at() -> None:
 def test_a_striped_run_is_cut_at_its_own_ids() -> None:
     pattern = Pattern(2, 3)  # 5 6, 8 9, 11
     run = verified(entries(CODEC, 5, pattern), pattern=pattern, first=6, last=9)
-    assert (list(run.ids), list(run.payloads)) == ([6, 8, 9], payloads(5)[1:4])
+    assert (list(run.ids), list(run.payloads())) == ([6, 8, 9], payloads(5)[1:4])

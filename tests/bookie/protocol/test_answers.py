@@ -3,8 +3,8 @@
 from itertools import takewhile
 
 import pytest
-from bookie.frames.runs import build_run
-from bookie.frames.verified import payloads_of
+from bookie.frames.build import build_run
+from bookie.frames.digests import VerifiedRun
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.answers import (
     EntryVerdict,
@@ -73,7 +73,7 @@ def run_of(*ids: int, entries: list[bytes] | None = None) -> bytes:
 
 
 def member(taken: ReadReply | Status, *, first: int = 0, last: int = 9) -> MemberAnswers[bytes]:
-    answers = MemberAnswers(CODEC, payloads_of)
+    answers = MemberAnswers(CODEC, VerifiedRun.payloads)
     if isinstance(taken, Status):
         answers.take(taken, None, first=EntryId(first), last=EntryId(last))
     else:
@@ -165,7 +165,7 @@ def test_of_what_is_decided_nothing_is_taken_any_more() -> None:
 
 
 def test_an_answer_about_decided_entries_only_moves_on() -> None:
-    answers = MemberAnswers(CODEC, payloads_of)
+    answers = MemberAnswers(CODEC, VerifiedRun.payloads)
     answers.forget_below(EntryId(10))
     answers.take(OK, reply(run_of(2)), first=EntryId(0), last=EntryId(9))
     assert said(answers, 2) is None and answers.through == 9

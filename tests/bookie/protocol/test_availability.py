@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from bookie.errors import FrameError
-from bookie.frames.runs import CONSECUTIVE, Pattern
+from bookie.frames.frame import CONSECUTIVE, Pattern
 from bookie.protocol.availability import EMPTY, ENTRY_ID_MAX, EntrySet
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import pytest
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.runs import FRAME_BYTES_MAX, parse_run
+from bookie.frames.frame import FRAME_BYTES_MAX, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.batches import QUEUE_LIST_MAX, Batch, Gatherer
 from bookie.protocol.ledger import Fragment, LedgerMetadata

@@ -6,7 +6,7 @@ from bookie.errors import (
     NoSuchEntryError,
     UnauthorizedError,
 )
-from bookie.frames.runs import build_run
+from bookie.frames.build import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol import reader as module
 from bookie.protocol.answers import UndecidedError

@@ -10,7 +10,7 @@ from bookie.errors import (
     UnauthorizedError,
     UndecidableError,
 )
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.end_search import READ_WINDOW_ENTRIES

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from bookie.errors import NotEnoughBookiesError
-from bookie.frames.runs import RunFrame, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol import writeback
 from bookie.protocol.ledger import Fragment

@@ -11,7 +11,7 @@ from bookie.frames.entry import (
     DigestType,
     EntryCodec,
 )
-from bookie.frames.runs import RUN_ENTRIES_MAX, parse_run
+from bookie.frames.frame import RUN_ENTRIES_MAX, parse_run
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState

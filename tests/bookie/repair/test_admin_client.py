@@ -7,8 +7,8 @@ from typing import Any
 
 import grpc
 import pytest
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, MetadataStore

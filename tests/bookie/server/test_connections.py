@@ -56,10 +56,6 @@ class EchoService:
         connection.reply(envelope.op, Status.OK, envelope.request_id, (body,))
         return True
 
-    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
-        """All that says "at once"."""
-        return b"done" if bytes(buffer[:size]).endswith(b"at once") else None
-
     def opened(self, connection: RunConnection) -> None:
         self.connections.add(connection)
 
@@ -234,9 +230,6 @@ class Recorder:
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         self.bodies.append(bytes(envelope.body))
         return True
-
-    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
-        return None
 
     def opened(self, connection: RunConnection) -> None: ...
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import BadRequestError, UnavailableError
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.runs import FLAG_RECOVERY, RunFrame, build_run, parse_run
+from bookie.frames.frame import FLAG_RECOVERY, RunFrame, parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned

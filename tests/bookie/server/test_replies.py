@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.runs import build_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.replies import ReplyLimits, ReplyRoom, Unread

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from bookie.boot.marker import MARKER_NAME
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER
-from bookie.frames.runs import build_run, parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX

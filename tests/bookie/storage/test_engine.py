@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import CorruptError, FrameError, SettingsError, StorageError
-from bookie.frames.runs import Pattern, RunFrame
+from bookie.frames.frame import Pattern, RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.storage.acks import Taken
 from bookie.storage.engine import Storage
 from bookie.storage.index_rows import RunRow, row_of
 from bookie.storage.log_scan import Position
@@ -186,8 +187,10 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, mode: DurabilityMod
     kit = StorageKit(tmp_path / "bookie", mode)
     with kit.sim.held_syncs():
         first = 0
-        while kit.storage.add_run(run(7, first, fill=b"y" * 9000), done=lambda _error: None):
+        frame = run(7, first, fill=b"y" * 9000)
+        while kit.storage.add_run(frame, done=lambda _error: None) is not Taken.NO_ROOM:
             first += 1
+            frame = run(7, first, fill=b"y" * 9000)
         assert kit.storage.last_entry_id(L7) == first - 1 == kit.held(7).last
         assert kit.read(7, first, first) == (ids(), ids(), first)
     kit.add(run(7, first))
@@ -403,7 +406,7 @@ def test_directories_on_a_real_disk_hold_what_they_were_given(tmp_path: Path) ->
     calls: list[object] = []
     wanted = settings(tmp_path, DurabilityMode.SYNC, direct_io="auto")
     storage = Storage.open(wanted, call_soon=calls.append)
-    assert storage.add_run(run(7, 0, 5), done=calls.append)
+    assert storage.add_run(run(7, 0, 5), done=calls.append) is Taken.PENDING
     storage.close()
     storage = Storage.open(wanted, call_soon=calls.append)
     assert storage.held(L7) == ids((0, 4)) and not storage.report.is_suspect

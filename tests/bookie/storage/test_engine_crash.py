@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import CorruptError, StorageError
-from bookie.frames.runs import RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.disk import RealDisk

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import CorruptError, DiskFullError, StorageError
-from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame
+from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import RealDisk

@@ -1,6 +1,6 @@
 """What a read sends of the frames that it found."""
 
-from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame, parse_run
+from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame, parse_run
 from bookie.storage.reading import CUT_BYTES_MIN, cut
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import DiskFullError, SettingsError
-from bookie.frames.runs import RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import LedgerId
 from bookie.storage.disk import DiskSpace
 from bookie.storage.index import Index

@@ -2,8 +2,9 @@
 
 import asyncio
 
+from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
-from bookie.frames.runs import FLAG_RECOVERY, build_run
+from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from bookie.errors import FrameError
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER, Buffer
-from bookie.frames.runs import build_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
@@ -22,7 +22,6 @@ from bookie.wire.native import (
     message_bytes,
     parse_add,
     parse_envelope,
-    parse_lone_add,
     total_bytes,
 )
 from hypothesis import given
@@ -88,46 +87,6 @@ def test_an_add_is_key_and_run() -> None:
 def test_a_cut_add_is_refused(size: int) -> None:
     with pytest.raises(FrameError):
         parse_add(memoryview(KEY + run_of(4))[:size])
-
-
-def add_of(run: bytes, *, op: Op = Op.ADD_RUN) -> bytes:
-    return envelope_header(op, 0, 9, len(KEY) + len(run)) + KEY + run
-
-
-def test_an_add_of_one_entry_is_parsed_by_one_look() -> None:
-    message = add_of(run_of(4))
-    request_id, key, run = parse_lone_add(memoryview(message), len(message)) or (0, b"", None)
-    assert run is not None and (request_id, key) == (9, KEY)
-    assert run[:-1] == (1, 4, NO_ENTRY, 0) and run.frame == run_of(4)
-
-
-@pytest.mark.parametrize(
-    "stream",
-    [
-        add_of(run_of(4, 2)),
-        add_of(run_of(4)) + add_of(run_of(5)),
-        add_of(run_of(4)) + b"x",
-        add_of(run_of(4))[:-1],
-        add_of(run_of(4) + b"x"),
-        add_of(run_of(4)[:-1] + b"x"),
-        add_of(run_of(4), op=Op.READ),
-        add_of(b""),
-        b"",
-    ],
-    ids=[
-        "two entries",
-        "two",
-        "more",
-        "less",
-        "a tail",
-        "bad bytes",
-        "another op",
-        "no run",
-        "nil",
-    ],
-)
-def test_nothing_else_is_taken_for_an_add_of_one_entry(stream: bytes) -> None:
-    assert parse_lone_add(memoryview(stream.ljust(4096, b"y")), len(stream)) is None
 
 
 @given(ledger=ids, first=ids, more=st.integers(0, 1000), bytes_max=st.integers(0, 2**32 - 1))

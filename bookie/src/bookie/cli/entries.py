@@ -21,7 +21,7 @@ from bookie.cli.output import entry_rows, progress, show_fields
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
 from bookie.errors import BookieError, NoSuchEntryError
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
 PIECE_BYTES: Final = 64 * 1024

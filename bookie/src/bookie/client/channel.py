@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from bookie.errors import FrameError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
-from bookie.frames.frame_buffers import FrameBuffers
 from bookie.wire.native import ENVELOPE, ENVELOPE_BYTES, Op, next_message
 
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple, TypeVar
 from bookie.client.addresses import AddressBook
 from bookie.client.channel import LENT_BYTES_MIN, Channel
 from bookie.errors import FrameError, UnavailableError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
-from bookie.frames.frame_buffers import FrameBuffers
 from bookie.frames.from_fields import from_fields
 from bookie.ids import BookieId
 from bookie.metadata.store import MetadataStore

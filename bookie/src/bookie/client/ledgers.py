@@ -16,8 +16,8 @@ from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter, WriterSettings
 from bookie.errors import BadRequestError, MetadataConflictError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import DigestType
-from bookie.frames.frame_buffers import FrameBuffers
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.protocol.ledger import Fragment, LedgerMetadata

@@ -24,8 +24,8 @@ from bookie.errors import (
     NotEnoughBookiesError,
     UnavailableError,
 )
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import master_key
-from bookie.frames.frame_buffers import FrameBuffers
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore, Versioned
 from bookie.points import passing
@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 LacFuture = asyncio.Future[EntryId]
 
 _OK: Final = Status.OK
-"""A member of an enum is dear to name, and this one is asked for at every answer."""
 NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
 """Refusals that say nothing against the bookie that gave them."""
 
@@ -142,18 +141,12 @@ class LedgerWriter:
         """
         if self._is_closing:
             self._check_open()
-        future: LacFuture = self._loop.create_future()
-        if alone := self._core.append_alone(payload):
-            entry_id, sends = alone
-            self._waiting.append((entry_id, future))
-            try:
-                for run in sends:
-                    self._send(run)
-            except Exception as error:
-                self._broke(error)
-        else:
-            self._waiting.append((self._core.append_one(payload), future))
-            if not self._pump_due:
+        core, future = self._core, self._loop.create_future()
+        self._waiting.append((core.append_one(payload), future))
+        if not self._pump_due:
+            if core.goes_at_once:
+                self._pump()
+            else:
                 self._pump_soon()
         return future
 

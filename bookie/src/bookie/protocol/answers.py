@@ -14,9 +14,9 @@ from itertools import takewhile
 from typing import Final, Generic, Protocol, TypeVar
 
 from bookie.errors import FrameError, UndecidableError
+from bookie.frames.digests import VerifiedRun, verify_run
 from bookie.frames.entry import Buffer, EntryCodec
-from bookie.frames.runs import parse_run
-from bookie.frames.verified import VerifiedRun, verify_run
+from bookie.frames.frame import parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.quorum import covers
 from bookie.protocol.status import Status

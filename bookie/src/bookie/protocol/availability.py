@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import CONSECUTIVE, Pattern
+from bookie.frames.frame import CONSECUTIVE, Pattern
 from bookie.ids import EntryId
 
 Ids = NDArray[np.int64]

@@ -8,35 +8,22 @@ size, which no single pattern describes.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate, takewhile
-from operator import add
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from bookie.errors import BadRequestError
-from bookie.frames.entry import (
-    DIGEST_BYTES,
-    ENTRY_BYTES_MAX,
-    ENTRY_HEADER_BYTES,
-    Buffer,
-    EntryCodec,
-)
-from bookie.frames.frame_buffers import FrameBuffers
-from bookie.frames.heads import EntryHeads
-from bookie.frames.runs import (
+from bookie.frames.buffers import FrameBuffers
+from bookie.frames.build import build_run
+from bookie.frames.entry import ENTRY_BYTES_MAX, Buffer, EntryCodec
+from bookie.frames.frame import (
     CONSECUTIVE,
-    FEW_ENTRIES_MAX,
     FRAME_BYTES_MAX,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
     Pattern,
-    fill_run,
-    join_run,
-    lone_run,
 )
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.ledger import LedgerMetadata
@@ -63,24 +50,35 @@ class WriterLimits:
 
 @dataclass(slots=True, eq=False)
 class PendingRun:
-    """One frame, and the positions (bits) that should store it, did, and have yet to answer."""
+    """One frame on its way. `members`, `waiting`, `stored`: positions of the ensemble as bits."""
 
     run_id: int
+    """Of this writer, rising; no two runs have the same."""
     frame: Buffer
+    """What is sent; empty once the run is acknowledged."""
     frame_bytes: int
+    """Length of the frame as it was sent."""
     members: int
+    """The write set: who should store it."""
     waiting: int = 0
+    """To whom it was sent and who has yet to answer; within `members`."""
     stored: int = 0
+    """Who has stored it, of the committed ensemble; within `members`, apart from `waiting`."""
     is_acked: bool = False
+    """Its batch is acknowledged; the writer waits for the members that are left."""
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Entries up to `last`; `length`: payload bytes of the ledger up to there."""
+    """Entries that were taken from the queue together."""
 
     last: EntryId
+    """Its highest entry id."""
+    count: int
     length: int
+    """Payload bytes of the ledger up to and including `last`."""
     runs: list[PendingRun]
+    """One for each write set: one, or at most as many as the ensemble has members."""
 
     def is_stored(self, ack_quorum: int) -> bool:
         if len(self.runs) == 1:  # mostly, and asked at every reply
@@ -95,25 +93,27 @@ class Gatherer:
         self, metadata: LedgerMetadata, *, batch_bytes: int, buffers: FrameBuffers | None = None
     ) -> None:
         self.last_pushed = NO_ENTRY
+        """Id of the last entry that a batch has taken."""
         self.length_pushed = 0
-        self.queued_bytes = 0
-        self.was_lone = False
-        """The last batch taken was one entry."""
+        """Payload bytes of the ledger up to and including `last_pushed`."""
         self.queued = 0
         """Payloads that no batch has taken yet."""
+        self.queued_bytes = 0
+        """Their bytes."""
+        self._queue: deque[list[bytes]] = deque()
+        """These payloads in the order of their ids, in lists of 1 to QUEUE_LIST_MAX."""
         self._ledger_id = metadata.ledger_id
         self._batch_bytes = batch_bytes
         self._buffers = buffers or FrameBuffers()
         self._codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
-        self._heads = EntryHeads(metadata.ledger_id, metadata.digest_type, metadata.password)
-        self._overhead = ENTRY_HEADER_BYTES + DIGEST_BYTES[metadata.digest_type]
-        self.payload_bytes_max = ENTRY_BYTES_MAX - self._overhead
+        self._head_bytes = self._codec.head_bytes
+        self.payload_bytes_max = ENTRY_BYTES_MAX - self._head_bytes
         """The largest payload one entry of this ledger can carry."""
-        self._queue: deque[list[bytes]] = deque()
-        """Payloads in the order of their ids, in lists of at most QUEUE_LIST_MAX."""
         self._next_run_id = 0
+        """Of the run made last."""
         is_striped = metadata.ensemble_size > metadata.write_quorum
         self._stride = metadata.ensemble_size if is_striped else 1
+        """Entries whose ids are so far apart have the same write set."""
         self._write_sets = tuple(
             bits(
                 write_set_positions(
@@ -124,6 +124,14 @@ class Gatherer:
             )
             for residue in range(self._stride)
         )
+        """As bits, by entry id modulo `_stride`."""
+
+    def _check(self) -> None:
+        """The queue and its counters agree. For tests: it looks at each payload."""
+        assert self.queued == sum(map(len, self._queue))
+        assert self.queued_bytes == sum(len(one) for some in self._queue for one in some)
+        assert all(0 < len(some) <= QUEUE_LIST_MAX for some in self._queue)
+        assert self.last_pushed >= NO_ENTRY and self.length_pushed >= 0
 
     @property
     def last_appended(self) -> EntryId:
@@ -156,7 +164,7 @@ class Gatherer:
         self.queued_bytes += sum(lengths)
 
     def append_one(self, payload: bytes) -> EntryId:
-        """The same of one, and its id: most of what a future for each entry costs is here."""
+        """Queue one payload and return its id. Hot: called for each entry that has a future."""
         if type(payload) is not bytes or (size := len(payload)) > self.payload_bytes_max:
             self.append((payload,))
             return self.last_appended
@@ -175,33 +183,40 @@ class Gatherer:
 
     def take(self, *, lac: EntryId) -> Batch:
         """The next batch, its entries carrying this LAC. The queue must not be empty."""
-        first = EntryId(self.last_pushed + 1)
-        self.was_lone = self.queued == 1
-        if self.was_lone:
-            (payload,) = self._queue.popleft()
+        first, length_before = EntryId(self.last_pushed + 1), self.length_pushed
+        taken_bytes = self.queued_bytes
+        if self.queued == 1:
+            payloads = self._queue.popleft()
             self.queued = self.queued_bytes = 0
-            return self.take_alone(payload, lac=lac)
-        payload_bytes = self.queued_bytes
-        payloads = self._take_payloads()
-        payload_bytes -= self.queued_bytes
-        few = len(payloads) <= FEW_ENTRIES_MAX
-        runs = (self._few if few else self._many)(first, payloads, lac)
-        self.length_pushed += payload_bytes
-        self.last_pushed = EntryId(first + len(payloads) - 1)
-        return Batch(self.last_pushed, self.length_pushed, runs)
-
-    def has_room_alone(self, payload: bytes) -> bool:
-        """True when `take_alone` may have it: nothing is queued before, and it fits an entry."""
-        return not self.queued and type(payload) is bytes and len(payload) <= self.payload_bytes_max
-
-    def take_alone(self, payload: bytes, *, lac: EntryId) -> Batch:
-        """The batch of this payload alone, which was not queued."""
-        entry_id = EntryId(self.last_pushed + 1)
-        length = self.length_pushed + len(payload)
-        head = self._codec.head(entry_id, payload, lac=lac, length=length)
-        frame = lone_run(self._ledger_id, entry_id, head, payload, lac=lac)
-        self.last_pushed, self.length_pushed = entry_id, length
-        return Batch(entry_id, length, [self._run(entry_id, frame)])
+        else:
+            payloads = self._take_payloads()
+            taken_bytes -= self.queued_bytes
+        count = len(payloads)
+        heads = self._codec.heads(first, payloads, lac=lac, length_before=length_before)
+        self.last_pushed, self.length_pushed = (
+            EntryId(first + count - 1),
+            length_before + taken_bytes,
+        )
+        if count == 1:
+            frame = build_run(self._ledger_id, first, payloads, heads=heads, lac=lac)
+            return Batch(first, 1, self.length_pushed, [self._run(first, frame)])
+        stride = self._stride
+        runs = [
+            self._run(
+                first + at,
+                build_run(
+                    self._ledger_id,
+                    EntryId(first + at),
+                    payloads[at::stride],
+                    heads=heads[at::stride],
+                    lac=lac,
+                    pattern=self._pattern(count - at),
+                    buffers=self._buffers,
+                ),
+            )
+            for at in range(min(stride, count))
+        ]
+        return Batch(self.last_pushed, count, self.length_pushed, runs)
 
     def _take_payloads(self) -> list[bytes]:
         """Until they fill a batch, or the next one would not fit the frame."""
@@ -229,7 +244,7 @@ class Gatherer:
         return len(list(takewhile(self._batch_bytes.__gt__, before)))
 
     def _put_back_what_does_not_fit(self, payloads: list[bytes], taken: int) -> None:
-        per_entry = self._overhead + 4
+        per_entry = self._head_bytes + 4
         while FRAME_HEADER_BYTES + taken + len(payloads) * per_entry > FRAME_BYTES_MAX:
             last = payloads.pop()
             taken -= len(last)
@@ -237,37 +252,6 @@ class Gatherer:
             self.queued += 1
             self.queued_bytes += len(last)
         assert payloads, "one entry always fits a frame"
-
-    def _few(self, first: EntryId, payloads: list[bytes], lac: EntryId) -> list[PendingRun]:
-        headers, digests = self._codec.encode_many(
-            first, payloads, lac=lac, length_before=self.length_pushed
-        )
-        columns = (list(map(add, headers, digests)), payloads)
-        return self._runs(first, columns, partial(join_run, lac=lac))
-
-    def _many(self, first: EntryId, payloads: list[bytes], lac: EntryId) -> list[PendingRun]:
-        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
-        heads = self._heads.of(first, payloads, lengths, lac=lac, length_before=self.length_pushed)
-        return self._runs(first, (heads, payloads, lengths), partial(fill_run, lac=lac))
-
-    def _runs(
-        self, first: EntryId, columns: Sequence[Any], build: Callable[..., memoryview]
-    ) -> list[PendingRun]:
-        """One run per write set; `columns`: what `build` takes of each entry, for all of them."""
-        count, stride, buffers = len(columns[0]), self._stride, self._buffers
-        return [
-            self._run(
-                first + at,
-                build(
-                    self._ledger_id,
-                    EntryId(first + at),
-                    *(column[at::stride] for column in columns),
-                    pattern=self._pattern(count - at),
-                    buffers=buffers,
-                ),
-            )
-            for at in range(min(stride, count))
-        ]
 
     def _pattern(self, reach: int) -> Pattern:
         """Of the run that has every `stride`-th of the next `reach` entries."""

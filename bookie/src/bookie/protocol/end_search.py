@@ -8,8 +8,8 @@ is denied, or that cannot be decided; `recovery` writes back what it finds on th
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import ENTRY_HEADER, EntryCodec
-from bookie.frames.verified import entries_of
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.answers import (
     EntryVerdict,
@@ -36,7 +36,7 @@ class MemberReads:
     ) -> None:
         self._members = members
         """Whom to ask; other methods name them by their index here."""
-        self.answers = [MemberAnswers(codec, entries_of) for _ in members]
+        self.answers = [MemberAnswers(codec, VerifiedRun.entries) for _ in members]
         """All that each member has said, by index."""
         self._ops = ops
         """Numbers of questions; shared by a whole attempt, so that none is used twice."""

@@ -24,8 +24,8 @@ from bookie.errors import (
     NoSuchEntryError,
     UnauthorizedError,
 )
+from bookie.frames.digests import VerifiedRun
 from bookie.frames.entry import EntryCodec
-from bookie.frames.verified import payloads_of
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers, RangeReply, UndecidedError, share_ahead
 from bookie.protocol.ledger import LedgerMetadata
@@ -175,7 +175,9 @@ class RangeRead:
         self._asked = None
         member = self._members.get(asked.bookie_id)
         if member is None:
-            member = self._members[asked.bookie_id] = MemberAnswers(self._codec, payloads_of)
+            member = self._members[asked.bookie_id] = MemberAnswers(
+                self._codec, VerifiedRun.payloads
+            )
         member.take(status, reply, first=asked.first, last=asked.last)
         self._note_corrupt(asked, member)
         step = self._advance()

@@ -13,14 +13,9 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from bookie.errors import BookieError, NotEnoughBookiesError
+from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import (
-    CONSECUTIVE,
-    FLAG_RECOVERY,
-    RUN_ENTRIES_MAX,
-    Pattern,
-    build_run,
-)
+from bookie.frames.frame import CONSECUTIVE, FLAG_RECOVERY, RUN_ENTRIES_MAX, Pattern
 from bookie.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, changed_ensemble
 from bookie.protocol.quorum import write_set_positions
@@ -256,7 +251,7 @@ class WriteBack:
             return ids
         return [entry_id for entry_id in ids if position in self._write_set(entry_id)]
 
-    def _frame(self, pattern: Pattern, run_ids: tuple[EntryId, ...]) -> bytearray:
+    def _frame(self, pattern: Pattern, run_ids: tuple[EntryId, ...]) -> Buffer:
         return build_run(
             self._metadata.ledger_id,
             run_ids[0],

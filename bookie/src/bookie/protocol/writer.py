@@ -4,6 +4,26 @@ A state object without I/O, driven by the shell in `client.writer`: every event 
 returns effects, to be carried out in the order given. Work is per run, never per entry, except
 for building the entries themselves.
 
+Phases; whatever a row does not name changes nothing there:
+
+| phase | event | then |
+|---|---|---|
+| OPEN | `append`, `append_one`, `pump` | queues, sends as far as the limits let it |
+| OPEN | `replied` OK | counts; acknowledges in order unless changing; sends more |
+| OPEN | `replied` FENCED, UNAUTHORIZED or BAD_REQUEST | STOPPED |
+| OPEN | `replied` with any other status | the member is down; a change begins or goes on |
+| OPEN, changing | `replace` | writes the changed ensemble, or sends again to the same members |
+| OPEN, changing | `no_replacement` | the change is given up, acknowledging goes on |
+| OPEN, degraded | `retry_change` | a change begins |
+| OPEN | `close` | CLOSING: writes CLOSED, after a change whose write is under way |
+| OPEN, CLOSING | `store_answered`: as before our write | writes the same value again |
+| OPEN, CLOSING | `store_answered`: OPEN, an ensemble of ours | adopted; sends or closes on |
+| OPEN, CLOSING | `store_answered`: OPEN, another ensemble, or too often | STOPPED |
+| CLOSING | `store_answered`: CLOSED at our LAC | CLOSED |
+| OPEN, CLOSING | `store_answered`: not OPEN, otherwise | STOPPED: somebody recovers the ledger |
+| OPEN, CLOSING | `fail` | STOPPED |
+| CLOSED, STOPPED | all | nothing any more |
+
 Acks. A batch is acknowledged when each of its runs is stored by Qa distinct members of the
 *committed* ensemble and every earlier batch is (R3). Replies are matched to the run, the position
 and the generation of that position they were sent for (R17): once a member has failed, nothing it
@@ -29,7 +49,7 @@ from bookie.errors import (
     MetadataConflictError,
     UnauthorizedError,
 )
-from bookie.frames.frame_buffers import FrameBuffers
+from bookie.frames.buffers import FrameBuffers
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.batches import (
     Batch,
@@ -65,7 +85,6 @@ class Phase(Enum):
 
 
 _OPEN: Final = Phase.OPEN
-"""A member of an enum is dear to name, and these are asked for at every answer."""
 _OK: Final = Status.OK
 
 
@@ -95,24 +114,48 @@ class Writer:
         if metadata.state is not LedgerState.OPEN:
             raise LedgerClosedError(metadata.ledger_id)
         self.metadata = metadata
-        self._ensemble = metadata.last_fragment.ensemble
-        """Of the committed metadata."""
+        """Committed: what the store holds, as far as this writer knows. OPEN until it is CLOSED."""
         self.version = version
+        """Of `metadata` in the store."""
+        self._ensemble = metadata.last_fragment.ensemble
+        """Of `metadata`; positions are places in it."""
         self.phase = Phase.OPEN
         self.error: BookieError | None = None
+        """What ended the writer; not None exactly when STOPPED."""
         self.lac = NO_ENTRY
+        """Every id up to it is stored by its ack quorum; only grows, frozen during a change."""
         self._limits = limits or WriterLimits()
         self._gathered = Gatherer(metadata, batch_bytes=self._limits.batch_bytes, buffers=buffers)
+        """Numbers and encodes what is appended; holds what was not sent yet."""
+        self._was_single = False
+        """What went last was one entry: whoever appends waits for each one."""
         self._length_acked = 0
+        """Payload bytes up to and including `lac`."""
         self._batches: deque[Batch] = deque()
+        """Sent and not acknowledged, by rising id; in_flight_batches of the limits at most."""
         self._runs: dict[int, PendingRun] = {}
+        """By run id: those of `_batches`, and acknowledged ones that a member has yet to answer."""
         self._lag_bytes = 0
+        """Frames of `_runs`; beyond lag_bytes_max of the limits nothing more is sent."""
         self._generations = [0] * metadata.ensemble_size
+        """Of each position: how often it has failed or was replaced (R17)."""
         self._recipients: dict[int, tuple[Recipient, ...]] = {}
-        """By positions, of this ensemble and these generations."""
+        """By positions as bits, of this ensemble and these generations."""
         self._down = 0
+        """Positions whose member has failed and is not replaced, as bits."""
         self._change: _Change | None = None
+        """The ensemble change under way; only while OPEN or CLOSING."""
         self._conflicts = 0
+        """Compare-and-sets lost in a row; CONFLICTS_MAX at most while OPEN or CLOSING."""
+
+    def _check(self) -> None:
+        """What holds between events. Hot: the tests call it (`writer_sim`), the shell does not."""
+        assert NO_ENTRY <= self.lac <= self._gathered.last_pushed <= self.last_appended
+        assert (self.error is not None) == (self.phase is Phase.STOPPED)
+        assert self._lag_bytes == sum(run.frame_bytes for run in self._runs.values())
+        assert all(run.run_id in self._runs for batch in self._batches for run in batch.runs)
+        assert all(not run.waiting & run.stored for run in self._runs.values())
+        assert self._change is None or self.phase in (Phase.OPEN, Phase.CLOSING)
 
     # What a shell may ask
 
@@ -164,27 +207,16 @@ class Writer:
         return self._gathered.last_appended
 
     def append_one(self, payload: bytes) -> EntryId:
-        """The same of one payload."""
+        """Queue one payload and return its id; see `append`."""
         if self.phase is not _OPEN or self.error is not None:
             self._check_open()
         return self._gathered.append_one(payload)
 
-    def append_alone(self, payload: bytes) -> tuple[EntryId, list[SendRun]] | None:
-        """Send one payload at once where its caller waits for each; its id and what is to be sent.
-
-        That is so when nothing is under way and what went last was one entry alone: nothing would
-        be gathered by waiting for more. None when it is not, or not now: then nothing happened.
-        """
-        gathered = self._gathered
-        if (
-            self._batches
-            or not gathered.was_lone
-            or not gathered.has_room_alone(payload)
-            or not self._may_push()
-        ):
-            return None
-        batch = gathered.take_alone(payload, lac=self.lac)
-        return batch.last, self._push(batch)
+    @property
+    def goes_at_once(self) -> bool:
+        """True when `pump` should not wait for more payloads: nothing is under way, and what went
+        last was one entry, so that its writer waits for each."""
+        return self._was_single and not self._batches
 
     def _check_open(self) -> None:
         if self.error is not None:
@@ -202,6 +234,7 @@ class Writer:
     def _push(self, batch: Batch) -> list[SendRun]:
         sends: list[SendRun] = []
         self._batches.append(batch)
+        self._was_single = batch.count == 1
         for run in batch.runs:
             self._runs[run.run_id] = run
             self._lag_bytes += run.frame_bytes

@@ -36,8 +36,6 @@ BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
 """Longest message of any wire."""
 TLS_GOODBYE_S: Final = 5.0
 """How long a connection that was closed waits for its client's last word under TLS."""
-LONE_BYTES_MAX: Final = 64 * 1024
-"""Beyond it a message is more than its functions cost; a part of a longer one is read again."""
 READ_BYTES_MIN: Final = 256 * 1024
 """Free room below which unparsed bytes move to the front before the next read."""
 
@@ -329,10 +327,6 @@ class Service(Protocol):
     def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
         """False: no room now, nothing happened; the service will call `connection.resume`."""
 
-    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
-        """The reply to so many bytes if they are one add that is done at once; None: nothing
-        happened. Of greeted clients only."""
-
     def opened(self, connection: "RunConnection") -> None: ...
 
     def closed(self, connection: "RunConnection") -> None: ...
@@ -357,22 +351,8 @@ class RunConnection(DataConnection):
         self._send((envelope_header(op, status, request_id, total_bytes(buffers)), *buffers))
 
     def reply_ok(self, op: Op, request_id: int) -> None:
-        """The same of what has nothing to say but that it is done."""
+        """Queue an OK reply with an empty body."""
         self._send((ENVELOPE.pack(0, op, 0, 0, request_id),))
-
-    def buffer_updated(self, nbytes: int) -> None:
-        # Who appends entry by entry sends a whole message at a time, and waits for its answer.
-        if (
-            self.is_greeted and nbytes <= LONE_BYTES_MAX and not self._end
-            and not (self._replies or self._blocked or self._write_paused or self._is_closing)
-        ):  # fmt: skip
-            self._on_bytes()
-            reply = self._service.add_at_once(self._buffer, nbytes)
-            if reply is not None:
-                assert self._transport is not None
-                self._transport.write(reply)
-                return
-        super().buffer_updated(nbytes)
 
     def _opened(self) -> None:
         self._service.opened(self)

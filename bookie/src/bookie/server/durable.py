@@ -27,16 +27,14 @@ class DurableFacts:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._under_way: dict[LedgerId, list[Waiting]] = {}
+        """Of each ledger that has any, in the order in which they were begun; no list is empty."""
         self._undurable: set[LedgerId] = set()
         """Ledgers of which a write failed and none was begun since."""
-        self.are_settled = True
-        """No fact of any ledger is under way, and none has failed."""
 
     def persist(self, record: LedgerRecord) -> None:
         """Count the record at once, write it, and make later `when_durable` calls wait for it."""
         ledger_id = record.ledger_id
         waiting: Waiting = []
-        self.are_settled = False
         self._under_way.setdefault(ledger_id, []).append(waiting)
         self._undurable.discard(ledger_id)
         self._storage.put_record(record, done=partial(self._written, ledger_id, waiting))
@@ -46,7 +44,7 @@ class DurableFacts:
         return (
             ledger_id not in self._under_way
             and ledger_id not in self._undurable
-            and self._storage.maintenance.failure is None
+            and self._storage.failure is None
         )
 
     def when_durable(self, ledger_id: LedgerId, then: Done) -> None:
@@ -57,7 +55,7 @@ class DurableFacts:
         if writes:
             writes[-1].append(then)
         else:
-            then(self._storage.maintenance.failure)
+            then(self._storage.failure)
 
     def _written(self, ledger_id: LedgerId, waiting: Waiting, error: StorageError | None) -> None:
         # By identity: a write that finds no room may end before one that waits for its sync.
@@ -67,6 +65,5 @@ class DurableFacts:
             del self._under_way[ledger_id]
         if error is not None:
             self._undurable.add(ledger_id)
-        self.are_settled = not (self._under_way or self._undurable)
         for then in waiting:
             then(error)

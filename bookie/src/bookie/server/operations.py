@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from bookie.errors import DiskFullError, StorageError
-from bookie.frames.runs import LoneRun, RunFrame
-from bookie.ids import EntryId, LedgerId
+from bookie.frames.frame import RunFrame
+from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.protocol.admission import (
     TAKEN,
@@ -38,19 +38,17 @@ from bookie.server.later import Later
 from bookie.server.ledger_facts import add_facts, facts_of
 from bookie.server.pacing import Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import BookieState
 from bookie.server.waits import LacWaits
+from bookie.storage.acks import Taken
 from bookie.storage.engine import Storage
 from bookie.storage.reading import StoredRead
-from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.records import LedgerRecord
 from bookie.storage.space import DirectoryUsage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
-STANDING_MAX: Final = 4096
-"""Ledgers whose last ruling on an add is kept."""
-
-_SERVING: Final = Phase.SERVING
-"""Nothing makes the bookie read-only. A member of an enum is dear to name."""
+_DONE: Final = Taken.DONE
+_NO_ROOM: Final = Taken.NO_ROOM
 
 Then = Callable[[Status, Any, str], None]
 """Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
@@ -90,11 +88,10 @@ class Operations:
         )
         self._pacing = pacing
         self._later = Later()
-        self._known = storage.known
         self._facts = DurableFacts(storage)
         self._waits = LacWaits(state.traffic)
-        self._standing: dict[LedgerId, tuple[LedgerRecord | None, Boundary | None, bytes]] = {}
-        """What a normal add was taken on, of each ledger: all that its ruling looked at."""
+        self._permits = storage.permits.keys
+        """Under which key a ledger's normal adds need no ruling. To be looked up only."""
         self._waiting: dict[Asker, None] = {}
         """Connections whose next message found no room, in the order in which they came."""
         self._loop = asyncio.get_running_loop()
@@ -102,6 +99,7 @@ class Operations:
         """`_resume_waiting` will be called."""
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
         storage.on_room = self._resume_waiting
+        state.on_change = storage.permits.drop_all
 
     def forget(self, asker: Asker) -> None:
         """The connection is gone: nobody to resume or to answer."""
@@ -153,62 +151,57 @@ class Operations:
 
     # Adds
     def add(self, asker: Asker, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
-        """Store a run. FrameError when it is too long for the log."""
-        ledger_id, is_recovery = frame.ledger_id, frame.is_recovery
-        ruling = self._rule_add(ledger_id, master_key, is_recovery)
-        if not ruling.is_ok:
-            self._refuse(then, ruling.status, ledger_id)
-            return True
-        self._apply(ledger_id, ruling, master_key)
-        bulk_bytes = len(frame.buffer) if is_recovery else 0
-        stored = partial(self._added, then, ledger_id, bulk_bytes)
-        if not self._storage.add_run(frame, done=stored):
+        """Store a run. FrameError when it is too long for the log.
+
+        Where memory is what the mode promises `then` has been called when this returns, but while
+        facts of the ledger are on their way to the disk.
+        """
+        ledger_id, size = frame.ledger_id, len(frame.buffer)
+        is_recovery = bool(frame.flags and frame.is_recovery)
+        if is_recovery or self._permits.get(ledger_id) != master_key:
+            ruling = self._rule_add(ledger_id, master_key, is_recovery)
+            if not ruling.is_ok:
+                self._refuse(then, ruling.status, ledger_id)
+                return True
+            self._apply(ledger_id, ruling, master_key)
+        added = partial(self._added, then, ledger_id, size if is_recovery else 0)
+        taken = self._storage.add_run(frame, done=added)
+        if taken is _NO_ROOM:
             self._waiting[asker] = None
             return False
         if not is_recovery:
             self._pacing.normal_add()
-        self._taken(ledger_id, lac=frame.lac, entries=frame.count, size=len(frame.buffer))
-        return True
-
-    def add_at_once(self, run: LoneRun, *, master_key: bytes) -> bool:
-        """Take a client's add of one entry if it is stored, and may be answered, on return.
-
-        That is so where memory is what the mode promises, nothing that the ruling on the ledger's
-        last add saw has changed (records and boundaries are values, put anew when they change: the
-        same ones rule the same), and no fact is on its way to a disk. False of any other: nothing
-        happened, and `add` is to be asked.
-        """
-        ledger_id, _entry_id, lac, flags, frame = run
-        state, known, stood = self.state, self._known, self._standing.get(ledger_id)
-        if (
-            flags
-            or stood is None
-            or stood[0] is not known.records.get(ledger_id)
-            or stood[1] is not known.fence
-            or stood[2] != master_key
-            or state.phase is not _SERVING
-            or not self._facts.are_settled
-            or not self._storage.add_at_once(run)
-        ):
-            return False
-        passing("add: stored, not answered")
-        self._pacing.normal_add()
-        self._taken(ledger_id, lac=lac, entries=1, size=len(frame))
+        traffic = self.state.traffic
+        traffic.runs_added += 1
+        traffic.entries_added += frame.count
+        traffic.bytes_added += size
+        if traffic.long_polls:
+            self._waits.lac_moved(ledger_id, frame.lac)
+        if taken is _DONE:
+            if is_recovery:
+                added(None)
+            else:
+                self._stored(then, ledger_id)
         return True
 
     def _rule_add(self, ledger_id: LedgerId, master_key: bytes, is_recovery: bool) -> Ruling:
-        # Looked up once: other threads change them, and what is kept must be what was ruled on.
-        record, boundary = self._storage.record(ledger_id), self._storage.boundary()
+        """Ask the rule. The next normal add needs no ruling if this one is taken as it is."""
+        permits, storage = self._storage.permits, self._storage
+        as_of = permits.version  # before anything is looked at: see `permits`
+        facts = add_facts(
+            ledger_id,
+            storage.record(ledger_id),
+            storage.boundary(),
+            is_leased=self.state.is_leased,
+        )
         ruling = rule_add(
-            add_facts(ledger_id, record, boundary, is_leased=self.state.is_leased),
+            facts,
             master_key=master_key,
             is_recovery=is_recovery,
             is_writable=self.state.is_writable,
         )
         if ruling is TAKEN and not is_recovery:
-            if len(self._standing) >= STANDING_MAX:
-                self._standing.clear()
-            self._standing[ledger_id] = (record, boundary, master_key)
+            permits.grant(ledger_id, master_key, as_of=as_of)
         return ruling
 
     def _added(
@@ -230,14 +223,6 @@ class Operations:
             then(Status.OK, None, "")
         else:
             self._facts.when_durable(ledger_id, partial(self._answer, then))
-
-    def _taken(self, ledger_id: LedgerId, *, lac: EntryId, entries: int, size: int) -> None:
-        """Count a run, and tell those who wait for its LAC."""
-        traffic = self.state.traffic
-        traffic.runs_added += 1
-        traffic.entries_added += entries
-        traffic.bytes_added += size
-        self._waits.lac_moved(ledger_id, lac)
 
     # Reads
     def read(self, asker: Asker, request: ReadRequest, *, fence: bool, then: Then) -> bool:
@@ -462,7 +447,7 @@ class Operations:
         """A disk's error is an unknown outcome to the client, and the end of this bookie (R7)."""
         status = Status.READ_ONLY if isinstance(error, DiskFullError) else Status.IO_ERROR
         self._refuse_for(then, status, str(error))
-        if isinstance(error, StorageError) and self._storage.maintenance.failure is not None:
+        if isinstance(error, StorageError) and self._storage.failure is not None:
             self.on_storage_failure(error)
 
     def _refuse(self, then: Then, status: Status, ledger_id: LedgerId) -> None:

@@ -20,9 +20,9 @@ from bookie.errors import (
     MetadataFormatError,
     NoSuchLedgerError,
 )
-from bookie.frames.checked import check_run
+from bookie.frames.digests import verify_run
 from bookie.frames.entry import Buffer, EntryCodec
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -89,7 +89,7 @@ def _corrupt(runs: tuple[Buffer, ...], codec: EntryCodec, *, first: int, last: i
     right, wrong = list[int](), list[int]()
     for buffer in runs:
         try:
-            verified = check_run(parse_run(buffer), codec, first=first, last=last)
+            verified = verify_run(parse_run(buffer), codec, first=first, last=last)
         except FrameError:
             continue  # not readable, so there is nothing to reject
         right += verified.ids

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.server.state import Traffic
 
 MIB: Final = 1024 * 1024

@@ -15,7 +15,6 @@ from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
 from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
-    ENVELOPE,
     FLAG_FENCE,
     Envelope,
     LacReply,
@@ -24,13 +23,11 @@ from bookie.wire.native import (
     ReadReply,
     ReadRequest,
     parse_add,
-    parse_lone_add,
 )
 
 log = logging.getLogger(__name__)
 
 _HELLO: Final = Op.HELLO
-"""A member of an enum is dear to name, and these are asked for at every message."""
 _ADD_RUN: Final = Op.ADD_RUN
 _OK: Final = Status.OK
 
@@ -75,19 +72,6 @@ class RunService:
         except FrameError as error:
             self._refuse(connection, envelope, Status.BAD_REQUEST, str(error))
             return True
-
-    def add_at_once(self, buffer: memoryview, size: int) -> bytes | None:
-        """The reply to the first `size` bytes if they are one add that can be answered right now.
-
-        None of anything else: then nothing has happened, and `handle` is for them.
-        """
-        found = parse_lone_add(buffer, size)
-        if found is None:
-            return None
-        request_id, master_key, run = found
-        if not self._operations.add_at_once(run, master_key=master_key):
-            return None
-        return ENVELOPE.pack(0, _ADD_RUN, 0, 0, request_id)
 
     def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
         """Whoever means another process, or does not say, must not take our answers for its."""

@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
@@ -92,6 +92,9 @@ class Traffic:
 class BookieState:
     """The one mutable record of a running bookie."""
 
+    on_change: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    """Called after every change of any of these, so that nobody has to know which ones a ruling on
+    a request looks at. Counters (`traffic`) are no part of it. First, as `__init__` changes all."""
     bookie_id: str
     phase: Phase = Phase.BOOTING
     message: str = ""
@@ -113,15 +116,19 @@ class BookieState:
     tombstones: int = 0
     """Collected ledgers, by the last look."""
     traffic: Traffic = field(default_factory=Traffic)
-    read_only_reasons: dict[ReadOnlyReason, str] = field(default_factory=dict)
-    """Why adds are refused now, each with a sentence for people; empty = writable. Changed by
-    `switch_read_only` alone."""
+    read_only_reasons: Mapping[ReadOnlyReason, str] = field(default_factory=dict)
+    """Why adds are refused now, each with a sentence for people; empty = writable. Replaced, never
+    changed, by `switch_read_only` alone."""
     clock: Callable[[], float] = boot_time
     """Seconds of this machine alone; runs on while it sleeps."""
     lease_until: float = math.inf
     """By that clock: until then nobody else answers as this bookie."""
     is_leased: bool = True
     """As of the last `look_at_lease`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        self.on_change()
 
     @property
     def is_writable(self) -> bool:
@@ -171,10 +178,10 @@ class BookieState:
 
     def switch_read_only(self, reason: ReadOnlyReason, is_on: bool, words: str = "") -> None:
         """Set or drop one reason to refuse normal adds; `words`: it, as people should read it."""
+        reasons = {key: why for key, why in self.read_only_reasons.items() if key != reason}
         if is_on:
-            self.read_only_reasons[reason] = words or reason.value
-        else:
-            self.read_only_reasons.pop(reason, None)
+            reasons[reason] = words or reason.value
+        self.read_only_reasons = reasons
         self.settle_phase()
 
     def settle_phase(self) -> None:

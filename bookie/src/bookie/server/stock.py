@@ -14,14 +14,14 @@ from functools import partial
 from typing import Any
 
 from bookie.errors import FrameError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
-from bookie.frames.frame_buffers import FrameBuffers
-from bookie.ids import ENTRY_ID_MAX
+from bookie.frames.frame import CONSECUTIVE
 from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations
 from bookie.server.sessions import Sessions
-from bookie.server.stock_adds import AddGather, Answers, Run, lone_of
+from bookie.server.stock_adds import AddGather, Answers, Run, run_of
 from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
@@ -101,8 +101,6 @@ class StockConnection(DataConnection):
         self._service.left(self, size)
 
     def _take_next(self, view: memoryview) -> int:
-        if self._takes_lone(view):
-            return len(view)
         try:
             wire, requests, consumed = self._parse(view)
         except FrameError:
@@ -119,13 +117,6 @@ class StockConnection(DataConnection):
         elif len(view) >= FRAME_LENGTH_BYTES:
             self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
         return consumed
-
-    def _takes_lone(self, view: memoryview) -> bool:
-        """One add is all there is, nothing is before it, and there is room for it."""
-        if self._work or self._origin is None:
-            return False
-        add = self._wires.wire.lone_add(view)
-        return add is not None and self._service.add_lone(self._origin, add)
 
     def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
         """As many blocks of adds as there are, else single requests."""
@@ -245,6 +236,12 @@ class StockService:
     def plan(self, origin: Origin, requests: Sequence[Request | AddBlock]) -> Iterator[Work]:
         """What to do for these requests. Whatever is no add or plain read divides them: what came
         before it is begun before it."""
+        if len(requests) == 1 and isinstance(only := requests[0], Add):
+            # Of a client that waits for each answer: there is nothing to gather.
+            yield partial(
+                self._add, origin, run_of([only], only.entry_id, CONSECUTIVE, origin.wire)
+            )
+            return
         adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
         for request in requests:
             if isinstance(request, Add):
@@ -264,18 +261,6 @@ class StockService:
             yield partial(self._add, origin, run)
         for requests in reads.groups():
             yield partial(self._read, origin, requests)
-
-    def add_lone(self, origin: Origin, add: Add) -> bool:
-        """Store an add that came alone, now. False: no room, nothing happened."""
-        run, answers = lone_of(add), partial(origin.wire.answer_add, add)
-        if (
-            add.entry_id <= ENTRY_ID_MAX
-            and self._refusal(origin) is None
-            and self._operations.add_at_once(run, master_key=add.master_key)
-        ):
-            _answer_adds(origin, answers, Status.OK, None, "")
-            return True
-        return self._add(origin, Run(run.as_frame(), add.master_key, answers))
 
     # Work
     def _add(self, origin: Origin, run: Run) -> bool:

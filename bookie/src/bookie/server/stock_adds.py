@@ -14,20 +14,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bookie.frames.buffers import FrameBuffers
+from bookie.frames.build import build_run
+from bookie.frames.crc import Octets
 from bookie.frames.entry import Buffer
-from bookie.frames.frame_buffers import FrameBuffers
-from bookie.frames.runs import (
+from bookie.frames.frame import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
     FRAME_HEADER_BYTES,
     RUN_ENTRIES_MAX,
-    LoneRun,
     Pattern,
     RunFrame,
-    build_run,
-    gather_run,
-    lone_run,
+    run_frame,
 )
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import ENTRY_ID_MAX, EntrySet
@@ -57,15 +56,6 @@ class Run(NamedTuple):
     def is_storable(self) -> bool:
         """False: there are no such entry ids."""
         return self.frame.last_entry_id <= ENTRY_ID_MAX
-
-
-def lone_of(add: Add) -> LoneRun:
-    """The run of an add that came alone: nothing is gathered."""
-    ledger_id, entry_id, _master_key, entry, is_recovery, _deferred, _tag = add
-    lac = EntryId(max(NO_ENTRY, _LAC.unpack_from(entry)[0]))
-    flags = FLAG_RECOVERY if is_recovery else 0
-    frame = memoryview(lone_run(ledger_id, entry_id, b"", entry, lac=lac, flags=flags))
-    return LoneRun(ledger_id, entry_id, lac, flags, frame)
 
 
 class AddGather:
@@ -133,9 +123,7 @@ class _Group:
     def runs(self, wire: Wire) -> Iterator[Run]:
         at = 0
         for first, count, pattern in self._spans():
-            requests = self.requests[at : at + count]
-            answers = partial(wire.answer_adds, requests)
-            yield Run(self._frame(requests, first, pattern), self.master_key, answers)
+            yield run_of(self.requests[at : at + count], first, pattern, wire)
             at += count
 
     def _spans(self) -> Sequence[tuple[EntryId, int, Pattern]]:
@@ -144,14 +132,16 @@ class _Group:
             return [(first, count, CONSECUTIVE)]
         return _spans(np.fromiter(map(_entry_id, self.requests), np.int64, count))
 
-    def _frame(self, requests: Sequence[Add], first: EntryId, pattern: Pattern) -> RunFrame:
-        entries = [request.entry for request in requests]
-        # Also the newest entry of a resent run may carry an older LAC than one before it.
-        lac = EntryId(max(NO_ENTRY, max(_LAC.unpack_from(entry)[0] for entry in entries)))
-        flags = FLAG_RECOVERY if self.is_recovery else 0
-        ledger_id = requests[0].ledger_id
-        frame = build_run(ledger_id, first, entries, lac=lac, pattern=pattern, flags=flags)
-        return RunFrame(ledger_id, first, lac, len(entries), pattern, flags, memoryview(frame))
+
+def run_of(requests: Sequence[Add], first: EntryId, pattern: Pattern, wire: Wire) -> Run:
+    """The run of adds of one ledger with one key and one right, whose ids follow the pattern."""
+    ledger_id, _first, master_key, entry, is_recovery, _deferred, _tag = requests[0]
+    entries = [entry] if len(requests) == 1 else [request.entry for request in requests]
+    # Also the newest entry of a resent run may carry an older LAC than one before it.
+    lac = EntryId(max(NO_ENTRY, *[_LAC.unpack_from(entry)[0] for entry in entries]))
+    flags = FLAG_RECOVERY if is_recovery else 0
+    frame = _built(ledger_id, first, entries, lac, pattern, flags, None)
+    return Run(frame, master_key, partial(wire.answer_adds, requests))
 
 
 def _spans(ids: NDArray[np.int64]) -> Sequence[tuple[EntryId, int, Pattern]]:
@@ -206,13 +196,29 @@ def _stepped(rows: NDArray[np.intp]) -> Rows:
 def _block_run(
     block: AddBlock, rows: Rows, first: EntryId, pattern: Pattern, buffers: FrameBuffers
 ) -> Run:
-    frame = gather_run(
+    frame = _built(
         LedgerId(int(block.ledgers[rows][0])),
         first,
         block.entries[rows],
-        lac=EntryId(max(NO_ENTRY, int(block.lacs[rows].max()))),
-        pattern=pattern,
-        flags=FLAG_RECOVERY if block.layout.is_recovery else 0,
-        buffers=buffers,
+        EntryId(max(NO_ENTRY, int(block.lacs[rows].max()))),
+        pattern,
+        FLAG_RECOVERY if block.layout.is_recovery else 0,
+        buffers,
     )
     return Run(frame, block.keys[rows][0].tobytes(), partial(block.answers, rows))
+
+
+def _built(
+    ledger_id: LedgerId,
+    first: EntryId,
+    entries: Sequence[Buffer] | Octets,
+    lac: EntryId,
+    pattern: Pattern,
+    flags: int,
+    buffers: FrameBuffers | None,
+) -> RunFrame:
+    frame = build_run(
+        ledger_id, first, entries, lac=lac, pattern=pattern, flags=flags, buffers=buffers
+    )
+    fields = ledger_id, first, lac, len(entries), pattern, flags, memoryview(frame)
+    return run_frame(fields)

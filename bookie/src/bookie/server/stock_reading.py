@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bookie.frames.entry import ENTRY_HEADER_BYTES, Buffer
-from bookie.frames.runs import FRAME_HEADER_BYTES
+from bookie.frames.frame import FRAME_HEADER_BYTES
 from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.admission import absent_status
 from bookie.protocol.availability import ENTRY_ID_MAX

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import RunFrame, checked_run
+from bookie.frames.frame import RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import ReadReply
@@ -51,7 +51,7 @@ class FoundEntries:
         self._reply = reply
         self._entries: dict[int, Buffer] = {}
         for run in reply.runs:
-            self._cut(checked_run(run), wanted)
+            self._cut(RunFrame.trusted(run), wanted)
 
     def _cut(self, frame: RunFrame, wanted: Sequence[int]) -> None:
         low = bisect_left(wanted, frame.first_entry_id)

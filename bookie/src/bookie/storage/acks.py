@@ -2,12 +2,25 @@
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import Generic, TypeVar
 
 from bookie.errors import StorageError
 
 Done = Callable[[StorageError | None], None]
 """Called once: None when durable as promised, otherwise why not (the outcome is then unknown)."""
+
+
+class Taken(Enum):
+    """What has become of a run that was handed to the storage."""
+
+    DONE = "done"
+    """It is as durable as the mode promises."""
+    PENDING = "pending"
+    """Its `Done` is called, once, when it is, or when that has failed."""
+    NO_ROOM = "no room"
+    """Nothing happened."""
+
 
 Point = TypeVar("Point", int, tuple[int, int])
 

@@ -17,14 +17,14 @@ from typing import Final
 
 from bookie.errors import CorruptError, StorageError
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import LoneRun, RunFrame, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, LedgerEnd, Loss
-from bookie.storage.index_rows import RunRow, entries_of, row_from, row_of, rows_to_read
+from bookie.storage.index_rows import RunRow, entries_of, row_of, rows_to_read
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.log_files import LogSettings
 from bookie.storage.log_scan import Position
@@ -137,25 +137,6 @@ class LedgerDirectory:
             self.note(frame, position)
         return position
 
-    def add_lone(self, run: LoneRun, *, pending_max: int, rows_max: int) -> bool:
-        """Locked. The same of one entry, if that takes no more than a copy and a row in memory.
-
-        False: nothing happened. So it is when so many rows wait for the next checkpoint, or are in
-        memory with those of the one under way, and at a ledger's first entry since a checkpoint.
-        """
-        ledger_id, entry_id, lac, flags, frame = run
-        active = self._active
-        if ledger_id not in active.ledgers or active.count >= pending_max:
-            return False
-        if self._frozen is not None and active.count + self._frozen.count >= rows_max:
-            return False
-        place = self.log.append_easily(frame)
-        if place is None:
-            return False
-        row = row_from((entry_id, entry_id, 1, 0, 0, *place, len(frame), flags))
-        self._put(ledger_id, row, lac)
-        return True
-
     def keeps(self, frame: RunFrame) -> bool:
         """Locked. True when the memory has all of the frame, waiting for the next checkpoint.
 
@@ -172,9 +153,7 @@ class LedgerDirectory:
 
     def note(self, frame: RunFrame, position: Position) -> None:
         """Locked. A frame lies at `position`."""
-        self._put(frame.ledger_id, row_of(frame, position), frame.lac)
-
-    def _put(self, ledger_id: LedgerId, row: RunRow, lac: EntryId) -> None:
+        ledger_id, lac, row = frame.ledger_id, frame.lac, row_of(frame, position)
         self._active.put(ledger_id, row, lac)
         end = self._ends.get(ledger_id)
         if end is None:

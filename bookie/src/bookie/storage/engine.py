@@ -18,19 +18,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from bookie.errors import DiskFullError, StorageError
-from bookie.frames.runs import LoneRun, RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.storage.acks import AckQueue, Done
+from bookie.storage.acks import AckQueue, Done, Taken
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal
 from bookie.storage.journal_records import RecordKind
-from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.ledgers import Known, Ledgers
+from bookie.storage.ledgers import Ledgers
+from bookie.storage.log_scan import Position
 from bookie.storage.maintenance import Captured, Maintenance, close_all
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
+from bookie.storage.permits import AddPermits
 from bookie.storage.progress import CallSoon, Progress
 from bookie.storage.reading import StoredRead
 from bookie.storage.records import Boundary, LedgerRecord
@@ -38,6 +39,10 @@ from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
 
 log = logging.getLogger(__name__)
+
+_DONE: Final = Taken.DONE
+_PENDING: Final = Taken.PENDING
+_NO_ROOM: Final = Taken.NO_ROOM
 
 
 class Storage:
@@ -55,7 +60,7 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
-        # Asked at every add: looking up a member of an enum costs a dict access.
+        # Asked at every add.
         self._acks_from_memory = settings.mode is DurabilityMode.MEMORY
         """An add is acknowledged as soon as it is in memory."""
         self._journals = settings.mode is DurabilityMode.JOURNAL
@@ -66,10 +71,8 @@ class Storage:
         self._directories = directories
         self._journal = journal
         self._ledgers = Ledgers()
-        self.known: Final[Known] = self._ledgers
-        """Records and fence boundary, to be looked up without a call."""
-        self._lone_rows_max = settings.checkpoint_rows - 1
-        """Below it an add of one entry brings no checkpoint forward; 0 after a failure."""
+        self.permits: Final[AddPermits] = self._ledgers.permits
+        """Whose normal adds need no ruling."""
         self._log_acks: list[AckQueue[tuple[int, int]]] = [AckQueue() for _ in directories]
         """By directory, adds that wait until their log is synced to (file id, offset)."""
         self._journal_acks: AckQueue[int] = AckQueue()
@@ -88,7 +91,11 @@ class Storage:
         """What the open found; never changes."""
         self.on_room: Callable[[], None] = lambda: None
         """Called in the event loop when a refused add may be tried again."""
+        self.failure: StorageError | None = None
+        """Sticky: a disk failed, this storage promises nothing any more. Asked before every answer,
+        so whoever finds a failure of any part notes it here, in its own thread, at once."""
         progress.on_progress = self._on_progress
+        progress.on_notify = self._note_failure
 
     @classmethod
     def open(
@@ -191,92 +198,76 @@ class Storage:
 
     # ---- entries --------------------------------------------------------------------------------
 
-    def add_run(self, frame: RunFrame, *, done: Done) -> bool:
-        """Takes a run: readable at once, `done` when it is as durable as the mode promises.
+    def add_run(self, frame: RunFrame, *, done: Done) -> Taken:
+        """Takes a run, readable at once; says whether it is as durable as the mode promises now,
+        or will be when `done` is called.
 
-        False: no room, nothing happened; `on_room` says when to try again. In memory mode `done`
-        may be called before this returns. FrameError when the frame is too long for the log.
+        NO_ROOM: `on_room` says when to try again. In memory mode a run is DONE in memory, whatever
+        has become of other disks: who answers asks `failure`. FrameError when the frame is too long
+        for the log.
         """
-        index = route(frame.ledger_id, len(self._directories))
+        directory = self._directories[route(frame.ledger_id, len(self._directories))]
+        settings, maintenance = self._settings, self.maintenance
         try:
             with self._lock:
-                taken = self._add(index, frame, done)
-                self._starved = self._starved or not taken
+                if maintenance.own_failure is not None:
+                    raise maintenance.own_failure  # those of the streams come from their appends
+                if frame.flags and frame.is_recovery and directory.keeps(frame):
+                    return self._acknowledge_kept(directory, done)
+                rows = directory.rows_in_memory
+                # All or nothing: room in the journal is made sure of before the log takes it.
+                has_room = rows < settings.rows_max and (
+                    not self._journals or self._journal.has_room(len(frame.buffer))
+                )
+                position = directory.add(frame) if has_room else None
+                if position is None:
+                    self._starved = True
+                    return _NO_ROOM
+                self.unflushed_bytes += position.length
+                if not self._acks_from_memory:
+                    self._acknowledge_later(directory, position, frame, done)
         except StorageError as error:
             if isinstance(error, DiskFullError):
-                self.maintenance.note(error)
+                maintenance.note(error)
             self._call_later([(done, error)])
-            return True
-        if (
-            self._directories[index].pending_rows >= self._settings.checkpoint_rows
-            or self.unflushed_bytes >= self._settings.checkpoint_bytes
+            return _PENDING
+        is_long = rows + 1 >= settings.checkpoint_rows  # with those of a checkpoint under way
+        if (is_long and directory.pending_rows >= settings.checkpoint_rows) or (
+            self.unflushed_bytes >= settings.checkpoint_bytes
         ):
-            self.maintenance.hasten()
-        if taken and self._acks_from_memory:
-            done(None)
-        return taken
+            maintenance.hasten()
+        return _DONE if self._acks_from_memory else _PENDING
 
-    def add_at_once(self, run: LoneRun) -> bool:
-        """Takes a run of one entry if it is as durable as the mode promises when this returns.
-
-        False: nothing happened; `add_run` takes it, refuses it or says what is wrong. So it always
-        is but in memory mode, and now and then there: when a file is full, a checkpoint is due.
-        """
-        size = len(run.frame)
-        if (
-            not self._acks_from_memory
-            or self.maintenance.own_failure is not None
-            or self._journal.stream.failure is not None
-            or self.unflushed_bytes + size >= self._settings.checkpoint_bytes
-        ):
-            return False
-        directory = self._directory_of(run.ledger_id)
-        with self._lock:
-            if not directory.add_lone(
-                run, pending_max=self._lone_rows_max, rows_max=self._settings.rows_max
-            ):
-                return False
-            self.unflushed_bytes += size
-        return True
-
-    def _add(self, index: int, frame: RunFrame, done: Done) -> bool:
-        """Locked. All or nothing: room in the journal is made sure of before the log takes it."""
-        directory = self._directories[index]
-        if (failure := self.maintenance.own_failure) is not None:
-            raise failure  # those of the streams come from their appends
-        if frame.is_recovery and directory.keeps(frame):
-            self._acknowledge_kept(directory.log, index, done)
-            return True
-        if directory.rows_in_memory >= self._settings.rows_max:
-            return False
-        if self._journals and not self._journal.has_room(len(frame.buffer)):
-            return False
-        position = directory.add(frame)
-        if position is None:
-            return False
-        self.unflushed_bytes += position.length
-        if self._acks_from_memory:
-            return True
+    def _acknowledge_later(
+        self, directory: LedgerDirectory, position: Position, frame: RunFrame, done: Done
+    ) -> None:
+        """Locked. When the journal has synced the frame, or the log, as the mode says."""
         if self._journals:
             sequence = self._journal.append(RecordKind.RUN, [frame.buffer])
             assert sequence is not None, "has_room said so, and this lock keeps others out"
             self._journal_acks.add(sequence, done)
         else:
-            self._log_acks[index].add((position.file_id, position.end), done)
+            self._acks_of(directory).add((position.file_id, position.end), done)
             directory.log.stream.request_sync()
-        return True
 
-    def _acknowledge_kept(self, log: LedgerLog, index: int, done: Done) -> None:
+    def _acks_of(self, directory: LedgerDirectory) -> AckQueue[tuple[int, int]]:
+        return self._log_acks[self._directories.index(directory)]
+
+    def _acknowledge_kept(self, directory: LedgerDirectory, done: Done) -> Taken:
         """Locked. What was appended before is durable when all is that was appended until now."""
+        log = directory.log
         if (failure := log.stream.failure) is not None:
             raise failure
+        if self._acks_from_memory:
+            return _DONE
         if self._journals:
             self._journal_acks.add(self._journal.last_sequence(), done)
-        elif not self._acks_from_memory:
+        else:
             end = log.end()
-            self._log_acks[index].add((end.file_id, end.offset), done)
+            self._acks_of(directory).add((end.file_id, end.offset), done)
             log.stream.request_sync()
         self._progress.notify()  # it may be durable already
+        return _PENDING
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
         """The highest id held; -1 = none. From memory."""
@@ -342,7 +333,12 @@ class Storage:
                 [directory.capture() for directory in self._directories],
             )
 
+    def _note_failure(self) -> None:
+        if self.failure is None:
+            self.failure = self.maintenance.failure
+
     def _call_later(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
+        self._note_failure()  # of an append, which raises it and notifies nobody
         for done, error in failed:
             self._progress.call_soon(lambda done=done, error=error: done(error))  # type: ignore[misc]
 
@@ -361,8 +357,6 @@ class Storage:
                 ready += [(done, failure) for done in self._journal_acks.take_all()]
             ready += self._write_records()
             starved, self._starved = self._starved, False
-        if self.maintenance.failure is not None:
-            self._lone_rows_max = 0
         for done, error in ready:
             done(error)
         if starved:

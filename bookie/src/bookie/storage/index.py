@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.errors import CorruptError, FrameError
-from bookie.frames.runs import FLAG_RECOVERY
+from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.storage.disk import Disk

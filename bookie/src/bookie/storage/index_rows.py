@@ -7,8 +7,8 @@ keep their first copy, so the rows of one ledger are cut until none overlaps ano
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame
 from bookie.frames.from_fields import from_fields
-from bookie.frames.runs import CONSECUTIVE, Pattern, RunFrame
 from bookie.protocol.availability import EntrySet
 from bookie.storage.log_scan import Position
 
@@ -80,23 +80,14 @@ class RunRow(NamedTuple):
         )
 
 
-row_from: Final = from_fields(RunRow)
+_row: Final = from_fields(RunRow)
 
 
 def row_of(frame: RunFrame, position: Position) -> RunRow:
     """The row of a whole frame."""
-    pattern = frame.pattern
-    return RunRow(
-        frame.first_entry_id,
-        frame.last_entry_id,
-        frame.count,
-        pattern.size,
-        pattern.period,
-        position.file_id,
-        position.offset,
-        position.length,
-        frame.flags,
-    )
+    _ledger_id, first, _lac, count, pattern, flags, _buffer = frame
+    last = first if count == 1 else frame.last_entry_id
+    return _row((first, last, count, pattern.size, pattern.period, *position, flags))
 
 
 def rows_of(entries: EntrySet, origin: RunRow) -> list[RunRow]:

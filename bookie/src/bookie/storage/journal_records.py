@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from bookie.errors import StorageError
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import FRAME_BYTES_MAX
+from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.storage.disk import DiskFile
 
 RECORD_MAGIC: Final = b"\xb0\x0cJ\x01"

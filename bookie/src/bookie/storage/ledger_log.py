@@ -17,6 +17,7 @@ from typing import Final
 
 from bookie.errors import CorruptError, StorageError
 from bookie.frames.entry import Buffer
+from bookie.frames.from_fields import from_fields
 from bookie.storage.disk import Disk, DiskFile
 from bookie.storage.log_files import (
     HEADER_BYTES,
@@ -33,6 +34,7 @@ from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream
 log = logging.getLogger(__name__)
 
 LOG_DIRECTORY: Final = "log"
+_position: Final = from_fields(Position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,6 @@ class LedgerLog:
             notify=notify,
         )
         """Syncs, fails and gets full; whoever wants to know asks it."""
-        self.append_easily: Final = self.stream.append_easily
-        """See AppendStream: file id and offset, or None when it takes more than a copy."""
 
     @classmethod
     def open(
@@ -116,7 +116,7 @@ class LedgerLog:
         helps), FrameError when the frame is longer than half the ring or than a file.
         """
         place = self.stream.append_verbatim(frame)
-        return None if place is None else Position(*place, len(frame))
+        return None if place is None else _position((*place, len(frame)))
 
     def _begin_file(self, file_id: int, ended: tuple[int, int] | None) -> Begin:
         if ended is None:

@@ -6,36 +6,31 @@ storage with its lock held.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final
 
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.index import Loss
+from bookie.storage.permits import AddPermits
 from bookie.storage.records import Boundary, LedgerRecord, union
-
-
-class Known(Protocol):
-    """What any thread may look at. Records and boundaries never change, they are replaced."""
-
-    @property
-    def records(self) -> Mapping[LedgerId, LedgerRecord]: ...
-
-    @property
-    def fence(self) -> Boundary | None: ...
 
 
 class Ledgers:
     """The state that the indexes, the journal and this boot's marks add up to."""
 
     def __init__(self) -> None:
-        self.records: dict[LedgerId, LedgerRecord] = {}
-        """The current state, durable or not; tombstones included."""
+        self.permits: Final = AddPermits()
+        """Dropped by all that puts a record or the boundary: `_put` and the setter of `fence`."""
+        self._records: dict[LedgerId, LedgerRecord] = {}
+        self.records: Final[Mapping[LedgerId, LedgerRecord]] = MappingProxyType(self._records)
+        """The current state, durable or not, tombstones included: values, replaced and never
+        changed, by `_put` alone."""
         self.losses: dict[LedgerId, EntrySet] = {}
         """Entries recorded as lost, durably; none of a tombstone."""
-        self.fence: Boundary | None = None
-        """Union of the boundaries of all unclean boots; never lowered."""
+        self._fence: Boundary | None = None
         self.unchecked: Boundary | None = None
-        """The same, until everything under it is checked: then None."""
+        """The fence boundary until everything under it is checked: then None."""
         self.dirty: set[LedgerId] = set()
         """Records that no index has in their present state."""
         self._limbo: set[LedgerId] = set()
@@ -64,8 +59,19 @@ class Ledgers:
         self._put(marked)
         return marked
 
+    @property
+    def fence(self) -> Boundary | None:
+        """Union of the boundaries of all unclean boots, never lowered; None when there was none."""
+        return self._fence
+
+    @fence.setter
+    def fence(self, boundary: Boundary | None) -> None:
+        self._fence = boundary
+        self.permits.drop_all()
+
     def _put(self, record: LedgerRecord) -> None:
-        self.records[record.ledger_id] = record
+        self._records[record.ledger_id] = record
+        self.permits.drop(record.ledger_id)
         if record.limbo:
             self._limbo.add(record.ledger_id)
         else:

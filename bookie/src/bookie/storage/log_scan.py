@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bookie.errors import CorruptError, FrameError
-from bookie.frames.runs import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RunFrame, parse_run
+from bookie.frames.frame import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RunFrame, parse_run
 from bookie.storage.disk import Disk, DiskFile
 from bookie.storage.log_files import HEADER_BYTES, LOG_FILES, decode_header, read_header
 

@@ -7,7 +7,7 @@ lock around every call, and every call is short.
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
-from bookie.frames.runs import RunFrame
+from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.storage.index_rows import RunRow, row_of
 from bookie.storage.log_scan import Position

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from bookie.errors import CorruptError, FrameError
-from bookie.frames.runs import RunFrame, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion

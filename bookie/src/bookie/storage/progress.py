@@ -16,10 +16,15 @@ class Progress:
     def __init__(self, call_soon: CallSoon) -> None:
         self.call_soon: Final = call_soon
         self.on_progress: Callable[[], None] = lambda: None
+        """Called in the event loop's thread, once for all notifications that came before."""
+        self.on_notify: Callable[[], None] = lambda: None
+        """Called at each notification, in the thread that notifies."""
         self._posted = False
+        """`on_progress` will be called."""
 
     def notify(self) -> None:
         """Any thread. Nothing is lost when a call is under way: it looks at the state afresh."""
+        self.on_notify()
         if self._posted:
             return
         self._posted = True

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bookie.errors import FrameError, StorageError
+from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import RunFrame, build_run, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.index_rows import RunRow

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.errors import BadRequestError, CorruptError, FrameError, StorageError
-from bookie.frames.runs import RunFrame, parse_run
+from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import LedgerId
 from bookie.storage.directory import ASIDE_SUFFIX, FRESH_SUFFIX
 from bookie.storage.disk import Disk

@@ -66,39 +66,66 @@ class AppendStream:
     ) -> None:
         self._settings = settings
         self._append_bytes_max = settings.append_bytes_max
+        """Longest record: what half the ring and one file hold."""
         self._hasty_bytes = settings.ring_bytes // 2
         """So much that is not written yet is written without waiting for a sync."""
         self._next_id = next_id
+        """Of the file that will be begun next; only grows."""
         self._begin = begin
         self._notify = notify
         self._writer = FileWriter(directory, disk=disk, kind=kind, settings=settings)
+        """The flusher's alone, but for the first spare file."""
         self._ring = Ring(settings.ring_bytes)
         self._lock = threading.Lock()
+        """Guards all that follows; never held over the disk."""
         self._files: deque[StreamFile] = deque()
         """Files whose bytes may still be in the ring; the last one is appended to."""
         self._current: StreamFile | None = None
-        """The file the flusher writes; the flusher's alone."""
+        """The file the flusher writes, None before its first; changed by the flusher alone."""
+        # Positions of the stream, in bytes. Invariant: written <= head <= reserved.
         self._head = 0
-        """End of what was appended. Invariant: synced <= written <= head <= reserved."""
-        self._easy_end = 0
-        """Up to here the last file and the ring have room, as they were when last looked at; 0 when
-        the next append must look, above all after a failure and at the end."""
+        """End of what was appended."""
         self._reserved = 0
         """End of what appends may have overwritten in the ring; readers check against it."""
         self._written = 0
+        """End of what the flusher has handed to the files."""
+        self._room_end = 0
+        """Up to here the last file and the ring have room, as they had when last looked at (it only
+        becomes more); 0 when the next append must look: in the beginning, and after the end."""
+        # Records, counted. Invariant: synced <= appends.
         self._appends = 0
         self._synced_appends = 0
+        """So many records are durable."""
         self._synced_at = (next_id, HEADER_BYTES)
+        """(file id, offset) up to which all is durable; only grows."""
         self._sync_wanted = False
+        """Somebody waits for a sync of what was appended before now."""
         self._starved = False
+        """An append was refused for want of room, and `notify` has not said since that there is."""
         self._closing = False
+        """`close` was called; never taken back."""
         self.failure: StorageError | None = None
-        """Sticky; for others to read."""
+        """Sticky; for others to read. Changed by `_end_appends` alone."""
+        # Whether the file after the last one is there: the flusher makes it ahead of time.
         self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
         self._flusher = disk.flusher(
             f"flush {directory}", lock=self._lock, has_work=self._has_work, step=self._step
         )
         self._flusher.start()
+
+    def _check(self) -> None:
+        """Positions in their order: synced <= written <= head <= reserved. For tests and crash
+        images (`log_kit`); it takes the lock."""
+        with self._lock:
+            assert self._written <= self._head <= self._reserved
+            assert self._head - block_floor(self._written) <= self._ring.capacity
+            assert self._synced_appends <= self._appends
+            assert not self._room_end or (self.failure is None and not self._closing)
+            current = self._current
+            if current is not None and current.header.file_id == self._synced_at[0]:
+                assert current.base + self._synced_at[1] <= max(
+                    self._written, current.base + HEADER_BYTES
+                )
 
     # ---- appending side -------------------------------------------------------------------------
 
@@ -124,28 +151,18 @@ class AppendStream:
             return place
 
     def append_verbatim(self, record: Buffer) -> tuple[int, int] | None:
-        """The same of a record that is made already; file id and offset of where it went."""
-        if (place := self.append_easily(record)) is not None:
-            return place
-        with self._lock:
-            start = self._find_place(len(record))
-            if start is None:
-                return None
-            self._fill(start, len(record), (record,))
-            file = self._files[-1]
-            return file.header.file_id, start - file.base
-
-    def append_easily(self, record: Buffer) -> tuple[int, int] | None:
-        """The same where last file and ring are known to have room; None: nothing happened."""
+        """Takes a record that is made already; file id and offset of its place. See `append`."""
         length = len(record)
         with self._lock:
-            start = self._head
-            end = start + length
-            if end > self._easy_end or length > self._append_bytes_max:
-                return None
-            self._reserved = end
+            start: int | None = self._head
+            if self._head + length > self._room_end or length > self._append_bytes_max:
+                start = self._find_place(length)
+                if start is None:
+                    return None
+            assert start is not None
+            self._reserved = start + length
             self._ring.put(start, record)
-            self._appended(end)
+            self._appended(start + length)
             file = self._files[-1]
             return file.header.file_id, start - file.base
 
@@ -168,15 +185,15 @@ class AppendStream:
     def _find_place(self, length: int) -> int | None:
         """Stream position for a record, in a new file where it needs one; None = no room now."""
         self._refuse_oversize(length)
-        start = self._find_room(length)
-        if start is not None:
+        found = self._find_room(length)
+        if found is not None:
             if self._needs_file(length):
-                self._roll(start)
-            self._easy_end = min(
+                self._roll(found)
+            self._room_end = min(
                 self._files[-1].base + self._settings.file_bytes,
                 block_floor(self._written) + self._ring.capacity,
             )
-        return start
+        return found
 
     def _needs_file(self, length: int) -> bool:
         """True when the last file cannot take a record of that length."""
@@ -216,8 +233,7 @@ class AppendStream:
             begin = self._begin(self._next_id, ended)
         except StorageError as error:
             # Nothing may follow an end that cannot be told: every append would fail, for ever.
-            self.failure, self._easy_end = error, 0
-            self._flusher.tell()
+            self._end_appends(error)
             raise
         header = FileHeader(
             file_id=self._next_id,
@@ -231,6 +247,11 @@ class AppendStream:
         self._next_id += 1
         self._spare = _Spare.WANTED
         self._forget_files(start)
+
+    def _end_appends(self, failure: StorageError | None) -> None:
+        """Locked. From now on every append is refused: after a failure, or at the end."""
+        self.failure, self._room_end = failure, 0
+        self._flusher.tell()
 
     def _forget_files(self, start: int) -> None:
         # Only the flusher's file and what the ring may still hold are needed.
@@ -463,8 +484,7 @@ class AppendStream:
     def _fail(self, error: StorageError, cause: Exception | None = None) -> None:
         error.__cause__ = cause or error.__cause__
         with self._lock:
-            self.failure, self._easy_end = error, 0
-            self._flusher.tell()
+            self._end_appends(error)
         with contextlib.suppress(Exception):  # the failure is kept, whatever `notify` makes of it
             self._notify()
 
@@ -474,9 +494,9 @@ class AppendStream:
         Closing again does nothing more than raising again.
         """
         with self._lock:
-            self._closing, self._easy_end = True, 0
+            self._closing = True
+            self._end_appends(self.failure)
             self._flusher.wake()
-            self._flusher.tell()
         self._flusher.join()
         if self.failure is not None:
             with contextlib.suppress(StorageError):  # the first failure is the one to report

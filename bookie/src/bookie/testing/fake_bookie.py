@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from bookie.errors import DigestError, FrameError
+from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer, EntryCodec, parse_header
-from bookie.frames.runs import RUN_ENTRIES_MAX, build_run, parse_run
+from bookie.frames.frame import RUN_ENTRIES_MAX, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import BOOT_EPOCH_PROPERTY, MetadataStore
 from bookie.protocol.admission import (

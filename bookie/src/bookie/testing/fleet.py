@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.store import BookieInfo, Endpoint, MetadataStore
 from bookie.protocol.status import Status

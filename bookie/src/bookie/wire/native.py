@@ -15,15 +15,8 @@ from typing import Final, NamedTuple
 
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
+from bookie.frames.frame import FRAME_BYTES_MAX, RunFrame, frame_bytes, parse_run
 from bookie.frames.from_fields import from_fields
-from bookie.frames.runs import (
-    FRAME_BYTES_MAX,
-    LoneRun,
-    RunFrame,
-    frame_bytes,
-    parse_lone_run,
-    parse_run,
-)
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 
@@ -121,26 +114,6 @@ def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
     if len(body) < MASTER_KEY_BYTES:
         raise FrameError(f"an add needs a {MASTER_KEY_BYTES}-byte master key, found {len(body)}")
     return bytes(body[:MASTER_KEY_BYTES]), parse_run(body[MASTER_KEY_BYTES:])
-
-
-_ADD_HEAD: Final = struct.Struct(f"{ENVELOPE.format}{MASTER_KEY_BYTES}s")
-_ADD_OP: Final = int(Op.ADD_RUN)
-
-
-def parse_lone_add(buffer: memoryview, size: int) -> tuple[int, bytes, LoneRun] | None:
-    """Request id, master key and checked run if the first `size` bytes are one add of one entry.
-
-    None of anything else, good or not: `next_message` and `parse_add` find what it is.
-    """
-    if size < _ADD_HEAD.size:
-        return None
-    body_bytes, op, _flags, _zero, request_id, key = _ADD_HEAD.unpack_from(buffer)
-    if op != _ADD_OP or body_bytes != size - ENVELOPE_BYTES:
-        return None
-    run = parse_lone_run(buffer[_ADD_HEAD.size : size])
-    if run is None or len(run.frame) != size - _ADD_HEAD.size:
-        return None
-    return request_id, key, run
 
 
 _READ: Final = struct.Struct(">20sqqqI")

@@ -5,16 +5,9 @@ import random
 
 import pytest
 from bookie.errors import FrameError
+from bookie.frames.build import build_run, recovery_add
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.runs import (
-    CONSECUTIVE,
-    FRAME_BYTES_MAX,
-    Pattern,
-    RunFrame,
-    build_run,
-    parse_run,
-    recovery_add,
-)
+from bookie.frames.frame import CONSECUTIVE, FRAME_BYTES_MAX, Pattern, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status

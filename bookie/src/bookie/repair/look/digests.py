@@ -16,9 +16,9 @@ import numpy as np
 
 from bookie.client.peers import Peers
 from bookie.errors import FrameError
-from bookie.frames.checked import check_run
+from bookie.frames.digests import verify_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
@@ -134,7 +134,7 @@ def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesR
         except FrameError:
             continue  # garbled on its way: its bookie has verified this frame
         if asked:
-            entries = check_run(run, codec, first=asked.first, last=asked.last)
+            entries = verify_run(run, codec, first=asked.first, last=asked.last)
             right += entries.ids
             wrong += entries.corrupt
     good = _set_of(right) & asked

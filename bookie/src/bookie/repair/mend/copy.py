@@ -17,9 +17,10 @@ import numpy as np
 
 from bookie.client.peers import Peers
 from bookie.errors import DigestError, FrameError
-from bookie.frames.checked import check_run, lac_of
+from bookie.frames.build import build_run, recovery_add
+from bookie.frames.digests import verify_run
 from bookie.frames.entry import Buffer, EntryCodec, EntryHeader, master_key
-from bookie.frames.runs import (
+from bookie.frames.frame import (
     CONSECUTIVE,
     FLAG_RECOVERY,
     FRAME_BYTES_MAX,
@@ -27,9 +28,7 @@ from bookie.frames.runs import (
     RUN_ENTRIES_MAX,
     Pattern,
     RunFrame,
-    build_run,
     parse_run,
-    recovery_add,
 )
 from bookie.ids import BookieId, EntryId
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -280,9 +279,9 @@ def whole(run: RunFrame, wanted: EntrySet, codec: EntryCodec) -> memoryview | No
     first, last = run.first_entry_id, run.last_entry_id
     if len(run.buffer) < WHOLE_BYTES_MIN or not _is_wanted(run, wanted):
         return None
-    if check_run(run, codec, first=first, last=last).corrupt:
+    if verify_run(run, codec, first=first, last=last).corrupt:
         return None
-    return recovery_add(run, lac=lac_of(run))  # never more than its own entries carry (R16)
+    return recovery_add(run, lac=run.carried_lac())  # never more than its own entries carry (R16)
 
 
 def verified(

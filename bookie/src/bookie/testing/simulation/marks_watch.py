@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from bookie.errors import FrameError
-from bookie.frames.runs import (
+from bookie.frames.frame import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     FRAME_VERSION,

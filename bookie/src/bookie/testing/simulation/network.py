@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from bookie.errors import FrameError
-from bookie.frames.runs import build_run
+from bookie.frames.build import build_run
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.testing.simulation.identity_watch import IdentityWatch

@@ -12,7 +12,7 @@ from bookie.client.connection import BookiePool
 from bookie.client.peers import Peers
 from bookie.errors import BookieError, DigestError, FrameError
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.runs import parse_run
+from bookie.frames.frame import parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.assignment import assigned

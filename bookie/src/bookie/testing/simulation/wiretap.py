@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bookie.errors import FrameError
-from bookie.frames.runs import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
+from bookie.frames.frame import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerState

@@ -110,6 +110,11 @@ class BlockFinder:
 
     def find(self, wire: Wire, view: memoryview) -> AddBlock | None:
         """The adds at the start of `view` as a block; None when they are few or differ."""
+        if len(view) < FRAME_LENGTH_BYTES:
+            return None
+        (length,) = FRAME_LENGTH.unpack_from(view)
+        if (FRAME_LENGTH_BYTES + length) * BLOCK_ENTRIES_MIN > len(view):
+            return None
         layout = self._layout
         block = _block(wire, layout, view) if layout is not None else None
         if block is not None:

@@ -96,19 +96,6 @@ class V2(Wire):
                 raise
             return requests, at
 
-    def lone_add(self, view: memoryview) -> Add | None:
-        length = len(view) - FRAME_LENGTH_BYTES
-        if not _ADD_LENGTH_MIN <= length <= _ADD_LENGTH_MAX:
-            return None
-        told, word, key, ledger, entry = _ADD_FRAME.unpack_from(view)
-        if told != length or word & ~_FLAGS != _ADD_TAG or ledger | entry < 0:
-            return None
-        recovery = word & FLAG_RECOVERY_ADD != 0
-        return Add(
-            LedgerId(ledger), EntryId(entry), key, view[_ADD_FRAME_ENTRY_AT:], recovery, False,
-            _ADD_TAG,
-        )  # fmt: skip
-
     def parse(self, frame: memoryview) -> Request:
         _expect(frame, _WORD.size, "frame")
         (word,) = _WORD.unpack_from(frame)

@@ -77,12 +77,6 @@ class V3(Wire):
             return _refused(message, Outcome.BAD_REQUEST, f"no operation {header.operation} here")
         return parse(message, header.txnId)
 
-    def lone_add(self, view: memoryview) -> Add | None:
-        size = len(view) - FRAME_LENGTH_BYTES
-        if size < ENTRY_HEADER_BYTES or FRAME_LENGTH.unpack_from(view)[0] != size:
-            return None
-        return plain_add(view[FRAME_LENGTH_BYTES:])
-
     def answer_add(self, request: Add, outcome: Outcome) -> bytes:
         answer, part = self._added, self._added_part
         answer.status = part.status = _code(outcome)

@@ -53,11 +53,6 @@ class Wire(ABC):
         return requests, at
 
     @abstractmethod
-    def lone_add(self, view: memoryview) -> Add | None:
-        """The good add that is all of `view`, its length included; None: see what `parse_all`
-        finds there. For clients that wait for each answer: in as few steps as Python can."""
-
-    @abstractmethod
     def answer_add(self, request: Add, outcome: Outcome) -> bytes: ...
 
     @abstractmethod

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 KEPT_FRAME_BYTES_MIN: Final = 64 * 1024
-"""Smaller frames are cheap to make anew."""
+"""Smaller frames are cheap to allocate each time."""
 STEP_BYTES: Final = 256 * 1024
 """Buffers are multiples of it, so that frames of about one size fit each other's."""
 LOOKED_AT_MAX: Final = 2
@@ -23,7 +23,9 @@ class FrameBuffers:
     def __init__(self, *, bytes_max: int = 48 * 1024 * 1024) -> None:
         self._bytes_max = bytes_max
         self._kept: deque[bytearray] = deque()
+        """In use or not, the one that was tried longest ago in front."""
         self._kept_bytes = 0
+        """Of `_kept`; at most `_bytes_max`."""
 
     @property
     def kept_bytes(self) -> int:

@@ -1,0 +1,173 @@
+"""The one builder of run frames, and the frame of a recovery copy. The layout is in `frame`."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+from crc32c import crc32c
+
+from bookie.errors import FrameError
+from bookie.frames.buffers import FrameBuffers
+from bookie.frames.crc import Octets, resealed
+from bookie.frames.entry import FEW_ENTRIES_MAX, Buffer, Heads
+from bookie.frames.frame import (
+    CHECKSUM_AT,
+    CONSECUTIVE,
+    FLAG_RECOVERY,
+    FRAME_BYTES_MAX,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    FRAME_START,
+    FRAME_VERSION,
+    LENGTHS,
+    RUN_ENTRIES_MAX,
+    SEALED_AT,
+    START_CHECKSUMS,
+    Pattern,
+    RunFrame,
+)
+from bookie.ids import EntryId, LedgerId
+
+_SINGLE_TAIL: Final = struct.Struct(">qqqIHHIII")
+"""What follows the checksum in the header of a run of one entry, and the entry's length."""
+_SINGLE_ENTRY_AT: Final = FRAME_START.size + _SINGLE_TAIL.size
+_PART_BYTES_MIN: Final = 4096
+"""Parts that are longer, on average, are put into the frame one by one: joining copies twice."""
+
+
+def build_run(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    entries: Sequence[Buffer] | Octets,
+    *,
+    heads: Heads | None = None,
+    lac: EntryId,
+    pattern: Pattern = CONSECUTIVE,
+    flags: int = 0,
+    buffers: FrameBuffers | None = None,
+) -> Buffer:
+    """The frame of these entries, whose ids follow `pattern` from `first_entry_id`.
+
+    `entries`: each verbatim, as a buffer or as a row of an array; with `heads` (of one width) only
+    what follows its head. `buffers`: where the frame's memory comes from. FrameError when the frame
+    would be too long.
+    """
+    count = len(entries)
+    if count == 1:
+        # Whoever waits for each entry sends one of these for each: nothing is made for a column.
+        head = b"" if heads is None else bytes(heads[0])
+        entry = entries[0] if isinstance(entries, Sequence) else entries[0].tobytes()
+        size = len(head) + len(entry)
+        _check_size(_SINGLE_ENTRY_AT + size)
+        tail = _SINGLE_TAIL.pack(
+            ledger_id, first_entry_id, lac, 1, pattern.size, pattern.period, size, 0, size
+        )
+        found = crc32c(entry, crc32c(head, crc32c(tail, START_CHECKSUMS[flags])))
+        start = FRAME_START.pack(FRAME_MAGIC, FRAME_VERSION, flags, found)
+        return b"".join((start, tail, head, entry))
+    width = 0 if heads is None else len(heads[0])
+    column, body_bytes, is_even = _column(entries, width)
+    header = _header(ledger_id, first_entry_id, count, body_bytes, lac, pattern, flags)
+    body_at = FRAME_HEADER_BYTES + len(column)
+    if buffers is None:
+        frame = memoryview(bytearray(body_at + body_bytes))
+    else:
+        frame = buffers.take(body_at + body_bytes)
+    frame[:FRAME_HEADER_BYTES] = header
+    frame[FRAME_HEADER_BYTES:body_at] = column
+    _fill(frame[body_at:], entries, heads, is_even=is_even)
+    found = crc32c(frame[SEALED_AT:], START_CHECKSUMS[flags])
+    frame[CHECKSUM_AT:SEALED_AT] = found.to_bytes(4, "big")
+    return frame
+
+
+def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
+    """The same entries as a recovery's; the checksum follows from the one that the frame had.
+
+    In the frame's own memory where that can be written: a MiB takes long to copy, and whoever asked
+    a bookie for a frame has it to themselves. `run` is not to be used any more.
+    """
+    frame = memoryview(bytearray(run.buffer)) if run.buffer.readonly else run.buffer
+    old, entries_at = bytes(frame[:FRAME_HEADER_BYTES]), FRAME_HEADER_BYTES + 4 * run.count
+    new = _header(
+        run.ledger_id, run.first_entry_id, run.count, len(frame) - entries_at, lac, run.pattern,
+        FLAG_RECOVERY,
+    )  # fmt: skip
+    found = resealed(
+        int.from_bytes(old[CHECKSUM_AT:SEALED_AT], "big"),
+        old[:CHECKSUM_AT] + old[SEALED_AT:],
+        new[:CHECKSUM_AT] + new[SEALED_AT:],
+        behind=len(frame) - FRAME_HEADER_BYTES,
+    )
+    frame[:FRAME_HEADER_BYTES] = new
+    frame[CHECKSUM_AT:SEALED_AT] = found.to_bytes(4, "big")
+    return frame
+
+
+def _column(entries: Sequence[Buffer] | Octets, width: int) -> tuple[bytes, int, bool]:
+    """The column of lengths, their sum, and whether all are the same; each head has `width`."""
+    count = len(entries)
+    if not isinstance(entries, Sequence):
+        length = entries.shape[1] + width
+        return length.to_bytes(4, "big") * count, length * count, True
+    if count > FEW_ENTRIES_MAX:
+        lengths = np.fromiter(map(len, entries), np.int64, count) + width
+        is_even = bool((lengths == lengths[0]).all())
+        return lengths.astype(LENGTHS).tobytes(), int(lengths.sum()), is_even
+    few = [width + len(entry) for entry in entries]
+    return struct.pack(f">{count}I", *few), sum(few), False
+
+
+def _fill(
+    body: memoryview, entries: Sequence[Buffer] | Octets, heads: Heads | None, *, is_even: bool
+) -> None:
+    """Put the entries behind each other, each behind its head."""
+    if is_even and not (heads is None and isinstance(entries, Sequence)):
+        # Of one length: a rectangle, whose columns are copied as a whole.
+        rows = np.frombuffer(body, np.uint8).reshape(len(entries), -1)
+        width = 0
+        if heads is not None:
+            width = len(heads[0])
+            rows[:, :width] = heads
+        if isinstance(entries, Sequence):
+            entries = np.frombuffer(b"".join(entries), np.uint8).reshape(len(entries), -1)
+        rows[:, width:] = entries
+        return
+    assert isinstance(entries, Sequence)
+    parts: Iterable[Buffer] = entries
+    if heads is not None:
+        each = heads if isinstance(heads, Sequence) else map(bytes, heads)
+        parts = chain.from_iterable(zip(each, entries, strict=True))
+    if len(body) < _PART_BYTES_MIN * len(entries):
+        body[:] = b"".join(parts)
+        return
+    at = 0
+    for part in parts:
+        body[at : at + len(part)] = part
+        at += len(part)
+
+
+def _header(
+    ledger_id: LedgerId,
+    first_entry_id: EntryId,
+    count: int,
+    body_bytes: int,
+    lac: EntryId,
+    pattern: Pattern,
+    flags: int,
+) -> bytes:
+    """Without the checksum; FrameError when the frame would be too long."""
+    assert 0 < count <= RUN_ENTRIES_MAX
+    _check_size(FRAME_HEADER_BYTES + 4 * count + body_bytes)
+    return FRAME_HEADER.pack(
+        FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, first_entry_id, lac,
+        count, pattern.size, pattern.period, body_bytes, 0,
+    )  # fmt: skip
+
+
+def _check_size(frame_bytes: int) -> None:
+    if frame_bytes > FRAME_BYTES_MAX:
+        raise FrameError(f"a run of {frame_bytes} bytes exceeds {FRAME_BYTES_MAX}")

@@ -1,0 +1,166 @@
+"""The one verifier of digests: which entries of a parsed run are right, and which are not (R8).
+
+`parse_run` has checked that every entry says the ledger and the id that its frame claims for it.
+What is left: the frame is of the ledger asked for, and each digest is right. Three ways, tried in
+this order by what there is:
+
+1. A whole run of many entries of one length with crc32c digests: by one sum, no payload is read.
+2. Anything else: all digests at once, loops over entries run in C.
+3. When one of these says no: entry by entry, to learn which one is wrong.
+"""
+
+import hmac
+import operator
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from crc32c import crc32c
+
+from bookie.errors import DigestError
+from bookie.frames.crc import all_shifted, header_checksums, joined, shifted
+from bookie.frames.entry import ENTRY_HEADER_BYTES, DigestType, EntryCodec
+from bookie.frames.frame import (
+    CHECKSUM_AT,
+    FRAME_HEADER_BYTES,
+    SEALED_AT,
+    START_CHECKSUMS,
+    RunFrame,
+)
+from bookie.ids import EntryId
+
+JOINT_ENTRIES_MIN: Final = 256
+"""Fewer are sooner looked at one by one, and each length of entry has tables of its own."""
+_CRC32C: Final = DigestType.CRC32C
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRun:
+    """What was found of the entries of a run within a range of ids."""
+
+    ids: Sequence[int]
+    """Of those that are right, rising."""
+    corrupt: Sequence[int]
+    """Ids of the others, rising."""
+    _run: RunFrame = field(repr=False)
+    _places: Sequence[int] = field(repr=False)
+    """Which entries of the run the right ones are: as many as `ids`."""
+    _head_bytes: int = field(repr=False)
+
+    def entries(self) -> Sequence[memoryview]:
+        """The right entries verbatim, as long as the frame's buffer is there."""
+        offsets = self._run.offsets()
+        starts, ends = self._bounds(offsets)
+        return list(map(self._run.buffer.__getitem__, map(slice, starts, ends)))
+
+    def payloads(self) -> Sequence[bytes]:
+        """Copies of the payloads of the right entries."""
+        starts, ends = self._bounds(self._run.offsets())
+        head, buffer = self._head_bytes, self._run.buffer
+        sizes = set(map(operator.sub, ends, starts))
+        if len(sizes) == 1 and isinstance(self._places, range):  # one call cuts them all
+            return struct.unpack_from(
+                f"{head}x{sizes.pop() - head}s" * len(ends), buffer, starts[0]
+            )
+        return [bytes(buffer[start + head : end]) for start, end in zip(starts, ends, strict=True)]
+
+    def _bounds(self, offsets: list[int]) -> tuple[Sequence[int], Sequence[int]]:
+        places = self._places
+        if isinstance(places, range):
+            low, high = places.start, places.stop
+            return offsets[low:high], offsets[low + 1 : high + 1]
+        return [offsets[place] for place in places], [offsets[place + 1] for place in places]
+
+
+def verify_run(run: RunFrame, codec: EntryCodec, *, first: int, last: int) -> VerifiedRun:
+    """The run's entries with ids `first`..`last`, each digest looked at."""
+    ids = _ids_of(run)
+    low, high = bisect_left(ids, first), bisect_right(ids, last)
+    ids = ids[low:high]
+    places, head_bytes = range(low, high), codec.head_bytes
+    if not ids or run.ledger_id != codec.ledger_id:
+        return VerifiedRun((), ids, run, range(0), head_bytes)
+    if (len(ids) == run.count and _are_right_jointly(run, codec)) or _are_right(run, codec, places):
+        return VerifiedRun(ids, (), run, places, head_bytes)
+    corrupt = _wrong(run, codec, ids, places)
+    right = [(i, place) for i, place in zip(ids, places, strict=True) if i not in corrupt]
+    return VerifiedRun(
+        [i for i, _place in right], sorted(corrupt), run, [place for _i, place in right], head_bytes
+    )
+
+
+def _ids_of(run: RunFrame) -> Sequence[int]:
+    """All ids of a run, rising."""
+    first = run.first_entry_id
+    return list(run.entry_ids()) if run.pattern.period else range(first, first + run.count)
+
+
+def _are_right_jointly(run: RunFrame, codec: EntryCodec) -> bool:
+    """True when each entry of a run has the digest that it says; False tells nothing.
+
+    The digest of an entry and its header tell the checksum of the entry if that digest is right;
+    joined, these tell that of all entries, which the frame's own tells as well. One wrong digest
+    always makes a difference. Several wrong ones make up for each other only as one wrong digest
+    passes for right: by chance, once in 2^32. The frame of an entry of 32 + 4 + n bytes:
+
+        ledger, id, LAC, length   | digest   | payload
+        `begun`: crc32c of these  | `said`   |
+        `heads`: crc32c of these 36 bytes    |
+        `entries`: crc32c of all, if `said` is that of header and payload
+
+    Of many entries of one length, with crc32c digests, it says True; of nothing else.
+    """
+    if codec.digest_type is not _CRC32C or run.count < JOINT_ENTRIES_MIN:
+        return False
+    head_bytes, offsets = codec.head_bytes, run.offset_vector()
+    lengths = offsets[1:] - offsets[:-1]
+    each = int(lengths[0])
+    if each < head_bytes or (lengths != each).any():
+        return False
+    rows = np.frombuffer(run.buffer, np.uint8, offset=int(offsets[0])).reshape(run.count, each)
+    begun = header_checksums(rows[:, :ENTRY_HEADER_BYTES], crc32c)
+    digests = np.ascontiguousarray(rows[:, ENTRY_HEADER_BYTES:head_bytes])
+    # A checksum goes on over four bytes as over zeros, with these bytes in it beforehand.
+    heads = ~all_shifted(~begun ^ digests.view("<u4")[:, 0], len(digests[0]))
+    said = digests.view(">u4")[:, 0].astype(np.uint32)
+    entries = said ^ all_shifted(begun ^ heads, each - head_bytes)
+    return joined(entries, each=each) == _entries_checksum(run)
+
+
+def _entries_checksum(run: RunFrame) -> int:
+    """The checksum of all entries together, from that of the frame: they are not read."""
+    entries_at = FRAME_HEADER_BYTES + 4 * run.count
+    ahead = crc32c(run.buffer[SEALED_AT:entries_at], START_CHECKSUMS[run.flags])
+    whole = int.from_bytes(run.buffer[CHECKSUM_AT:SEALED_AT], "big")
+    return whole ^ shifted(ahead, len(run.buffer) - entries_at)
+
+
+def _are_right(run: RunFrame, codec: EntryCodec, places: range) -> bool:
+    """True when each of these entries has the digest that it says; False tells nothing of any."""
+    buffer, head_bytes = run.buffer, codec.head_bytes
+    bounds = run.offsets()[places.start : places.stop + 1]
+    payloads_at = [start + head_bytes for start in bounds[:-1]]
+    if any(map(operator.gt, payloads_at, bounds[1:])):
+        return False
+    heads = [bytes(buffer[start:end]) for start, end in zip(bounds, payloads_at, strict=False)]
+    payloads = map(buffer.__getitem__, map(slice, payloads_at, bounds[1:]))
+    found = b"".join([head[ENTRY_HEADER_BYTES:] for head in heads])
+    headers = [head[:ENTRY_HEADER_BYTES] for head in heads]
+    expected = b"".join(codec.digests(headers, payloads))
+    return hmac.compare_digest(found, expected)
+
+
+def _wrong(run: RunFrame, codec: EntryCodec, ids: Sequence[int], places: range) -> set[int]:
+    """The ids of those entries whose digest is wrong."""
+    corrupt: set[int] = set()
+    bounds = run.offsets()[places.start : places.stop + 1]
+    for entry_id, (start, end) in zip(ids, pairwise(bounds), strict=True):
+        try:
+            codec.decode(run.buffer[start:end], entry_id=EntryId(entry_id))
+        except DigestError:
+            corrupt.add(entry_id)
+    return corrupt

@@ -1,0 +1,68 @@
+"""Which ledgers' normal adds need no ruling: `rule_add` took the last one, nothing changed since.
+
+A permit is the master key under which a ledger's last normal add was ruled TAKEN. Nobody compares
+whether the ruling would still be the same: whoever changes anything that it looked at drops the
+permit, in the one function through which that can be changed at all:
+
+| what the ruling looks at | changed by | which drops |
+|---|---|---|
+| the ledger's record: key, fence, limbo, tombstone | `Ledgers._put` | that ledger's permit |
+| the fence boundary | the setter of `Ledgers.fence` | all permits |
+| phase, reasons to be read-only, lease: all of `BookieState` | its `__setattr__` | all permits |
+
+Threads. The loop's thread L asks (`keys`), rules and grants; other threads T (deletions, marks)
+change records with the storage's lock held. The lock here is taken last and never held for long.
+
+- T changes, then drops, then L asks: there is no permit, and the ruling sees the change.
+- L asks, then T changes and drops, then L stores the entry: the add counts as ruled before the
+  change, as it does when T comes between a ruling and what follows from it. Fences are put by L
+  itself, one request to its end before the next, so they never come in between; a tombstone does,
+  and a checkpoint drops what was stored under it (`LedgerDirectory.drop_late`).
+- L rules on the state before, T changes and drops (nothing: there is no permit yet), L grants: it
+  would stand for ever. So L takes `version` before it looks at anything, T raises it when it drops,
+  and a grant as of another version does nothing.
+- T changes, L takes `version`, rules on the new state and grants, T drops: the next add is ruled.
+"""
+
+import threading
+from typing import Final
+
+from bookie.ids import LedgerId
+
+PERMITS_MAX: Final = 4096
+"""Ledgers that have one; beyond it all are dropped, and each is ruled on once more."""
+
+
+class AddPermits:
+    """See the module. Any thread."""
+
+    __slots__ = ("_lock", "keys", "version")
+
+    def __init__(self) -> None:
+        self.keys: Final[dict[LedgerId, bytes]] = {}
+        """The permits, to be looked up without a lock or a call; changed by the methods alone."""
+        self.version = 0
+        """How often permits were dropped; only grows."""
+        self._lock = threading.Lock()
+
+    def grant(self, ledger_id: LedgerId, master_key: bytes, *, as_of: int) -> None:
+        """A normal add was ruled TAKEN on what was looked at after `version` was `as_of`."""
+        with self._lock:
+            if as_of != self.version:
+                return
+            if len(self.keys) >= PERMITS_MAX:
+                self.keys.clear()
+            self.keys[ledger_id] = master_key
+            assert 0 < len(self.keys) <= PERMITS_MAX
+
+    def drop(self, ledger_id: LedgerId) -> None:
+        """What the ruling on this ledger looks at has changed."""
+        with self._lock:
+            self.version += 1
+            self.keys.pop(ledger_id, None)
+
+    def drop_all(self) -> None:
+        """What the ruling on every ledger looks at has changed."""
+        with self._lock:
+            self.version += 1
+            self.keys.clear()
