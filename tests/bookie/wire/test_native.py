@@ -6,6 +6,7 @@ import pytest
 from bookie.errors import FrameError
 from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER, Buffer
+from bookie.frames.frame import CONSECUTIVE
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
@@ -22,7 +23,6 @@ from bookie.wire.native import (
     message_bytes,
     parse_add,
     parse_envelope,
-    parse_lone_add,
     total_bytes,
 )
 from hypothesis import given
@@ -35,7 +35,7 @@ ids_or_none = st.integers(-1, 2**63 - 1)
 
 def run_of(first: int, count: int = 1) -> bytes:
     entries = [ENTRY_HEADER.pack(1, first + index, -1, 0) for index in range(count)]
-    return build_run(LedgerId(1), EntryId(first), entries, lac=NO_ENTRY)
+    return bytes(build_run(LedgerId(1), EntryId(first), entries, lac=NO_ENTRY))
 
 
 def joined(buffers: list[Buffer]) -> memoryview:
@@ -94,40 +94,17 @@ def add_of(run: bytes, *, op: Op = Op.ADD_RUN) -> bytes:
     return envelope_header(op, 0, 9, len(KEY) + len(run)) + KEY + run
 
 
-def test_an_add_of_one_entry_is_parsed_by_one_look() -> None:
-    message = add_of(run_of(4))
-    request_id, key, run = parse_lone_add(memoryview(message), len(message)) or (0, b"", None)
-    assert run is not None and (request_id, key) == (9, KEY)
-    assert run[:-1] == (1, 4, NO_ENTRY, 0) and run.frame == run_of(4)
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_add_is_its_key_and_its_checked_run(count: int) -> None:
+    key, run = parse_add(parse_envelope(add_of(run_of(4, count))).body)
+    assert key == KEY and run[:-1] == (1, 4, NO_ENTRY, count, CONSECUTIVE, 0)
+    assert run.buffer == run_of(4, count)
 
 
-@pytest.mark.parametrize(
-    "stream",
-    [
-        add_of(run_of(4, 2)),
-        add_of(run_of(4)) + add_of(run_of(5)),
-        add_of(run_of(4)) + b"x",
-        add_of(run_of(4))[:-1],
-        add_of(run_of(4) + b"x"),
-        add_of(run_of(4)[:-1] + b"x"),
-        add_of(run_of(4), op=Op.READ),
-        add_of(b""),
-        b"",
-    ],
-    ids=[
-        "two entries",
-        "two",
-        "more",
-        "less",
-        "a tail",
-        "bad bytes",
-        "another op",
-        "no run",
-        "nil",
-    ],
-)
-def test_nothing_else_is_taken_for_an_add_of_one_entry(stream: bytes) -> None:
-    assert parse_lone_add(memoryview(stream.ljust(4096, b"y")), len(stream)) is None
+@pytest.mark.parametrize("run", [run_of(4)[:-1], run_of(4)[:-1] + b"x", b""])
+def test_an_add_of_no_good_run_is_refused(run: bytes) -> None:
+    with pytest.raises(FrameError):
+        parse_add(parse_envelope(add_of(run)).body)
 
 
 @given(ledger=ids, first=ids, more=st.integers(0, 1000), bytes_max=st.integers(0, 2**32 - 1))
