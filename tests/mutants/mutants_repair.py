@@ -50,7 +50,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="    return hmac.compare_digest(found, expected)\n",
         new="    return any(map(operator.eq, found, expected))\n",
         tests=(
-            "tests/bookie/frames/test_checked.py::"
+            "tests/bookie/frames/test_digests_of_long_runs.py::"
             "test_any_flipped_bit_is_found_and_spoils_its_entry_only",
         ),
     ),
@@ -62,7 +62,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "    return joined(entries, each=each) == _entries_checksum(run)\n",
         new="    return bool(said.size)\n",
         tests=(
-            "tests/bookie/frames/test_joint_digests.py::"
+            "tests/bookie/frames/test_digests_jointly.py::"
             "test_up_to_three_flipped_bits_are_always_found",
         ),
     ),

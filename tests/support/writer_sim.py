@@ -79,6 +79,7 @@ class Cluster:
         return cls(Writer(value, version=0, limits=limits), value)
 
     def perform(self, effects: Sequence[Effect]) -> None:
+        self.writer._check()
         for effect in effects:
             match effect:
                 case SendRun(run_id, frame, recipients):

@@ -33,6 +33,7 @@ def batches_of(made: Gatherer) -> list[Batch]:
     found = []
     while made.queued:
         found.append(made.take(lac=LAC))
+        made._check()
     return found
 
 

@@ -176,25 +176,21 @@ def greeted(service: EchoService) -> tuple[Line, RunConnection]:
 def hear(connection: RunConnection, stream: bytes) -> None:
     connection.get_buffer(-1)[: len(stream)] = stream
     connection.buffer_updated(len(stream))
+    connection._check()
 
 
-async def test_what_is_done_at_once_is_answered_at_once_and_is_over() -> None:
+async def test_a_message_is_answered_in_the_call_that_brought_it() -> None:
     line, connection = greeted(service := EchoService())
-    hear(connection, message(1, b"at once"))
-    assert (line.writes, service.taken, connection.bytes_held) == ([[b"done"]], [], 0)
+    hear(connection, message(1, b"now"))
+    assert [write[1] for write in line.writes] == [b"now"]
+    assert (service.taken, connection.bytes_held) == ([1], 0)
 
 
-async def test_before_the_greeting_nothing_is_done_at_once() -> None:
-    _line, connection = greeted(service := EchoService())
-    connection.is_greeted = False
-    hear(connection, message(1, b"at once"))
-    assert service.taken == [1]
-
-
-async def test_behind_half_a_message_nothing_is_done_at_once() -> None:
-    _line, connection = greeted(service := EchoService())
-    whole = message(1, b"at once")
+async def test_half_a_message_waits_for_the_rest() -> None:
+    line, connection = greeted(service := EchoService())
+    whole = message(1, b"now")
     hear(connection, whole[:5])
+    assert not line.writes
     hear(connection, whole[5:])
     assert service.taken == [1]
 

@@ -6,6 +6,7 @@ import pytest
 from bookie.errors import FrameError
 from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER, Buffer
+from bookie.frames.frame import CONSECUTIVE
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.wire.native import (
@@ -34,7 +35,7 @@ ids_or_none = st.integers(-1, 2**63 - 1)
 
 def run_of(first: int, count: int = 1) -> bytes:
     entries = [ENTRY_HEADER.pack(1, first + index, -1, 0) for index in range(count)]
-    return build_run(LedgerId(1), EntryId(first), entries, lac=NO_ENTRY)
+    return bytes(build_run(LedgerId(1), EntryId(first), entries, lac=NO_ENTRY))
 
 
 def joined(buffers: list[Buffer]) -> memoryview:
@@ -87,6 +88,23 @@ def test_an_add_is_key_and_run() -> None:
 def test_a_cut_add_is_refused(size: int) -> None:
     with pytest.raises(FrameError):
         parse_add(memoryview(KEY + run_of(4))[:size])
+
+
+def add_of(run: bytes, *, op: Op = Op.ADD_RUN) -> bytes:
+    return envelope_header(op, 0, 9, len(KEY) + len(run)) + KEY + run
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_add_is_its_key_and_its_checked_run(count: int) -> None:
+    key, run = parse_add(parse_envelope(add_of(run_of(4, count))).body)
+    assert key == KEY and run[:-1] == (1, 4, NO_ENTRY, count, CONSECUTIVE, 0)
+    assert run.buffer == run_of(4, count)
+
+
+@pytest.mark.parametrize("run", [run_of(4)[:-1], run_of(4)[:-1] + b"x", b""])
+def test_an_add_of_no_good_run_is_refused(run: bytes) -> None:
+    with pytest.raises(FrameError):
+        parse_add(parse_envelope(add_of(run)).body)
 
 
 @given(ledger=ids, first=ids, more=st.integers(0, 1000), bytes_max=st.integers(0, 2**32 - 1))

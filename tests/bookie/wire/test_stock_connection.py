@@ -188,23 +188,6 @@ def test_no_damage_makes_an_add_of_what_protobuf_reads_as_another(
     ) == (add.is_recovery, add.is_deferred_sync)
 
 
-@pytest.mark.parametrize("make", [V2, V3])
-@given(st.sampled_from([*ASKED.values(), v2_frame(v3_add(7, 8)), v2_add(7, 8)]), mutations)
-def test_a_lone_add_is_what_is_found_among_many(
-    make: type[Wire], stream: bytes, changes: list[tuple[int, int]]
-) -> None:
-    view = memoryview(mutated(stream, changes))
-    add = make().lone_add(view)
-    assert add is None or make().parse_all(view) == ([add], len(view))
-
-
-@pytest.mark.parametrize(("make", "frame"), [(V2, v2_add(7, 8)), (V3, v2_frame(v3_add(7, 8)))])
-def test_a_lone_add_is_whole_and_nothing_is_behind_it(make: type[Wire], frame: bytes) -> None:
-    assert make().lone_add(memoryview(frame)) is not None
-    for other in (b"", frame[:3], frame[:-1], frame + b"x", frame + frame):
-        assert make().lone_add(memoryview(other)) is None
-
-
 @given(st.lists(st.sampled_from(V2_FRAMES), min_size=1).map(b"".join), st.data())
 def test_a_stream_cut_anywhere_is_read_the_same(stream: bytes, data: st.DataObject) -> None:
     connection, cut = StockConnection(), data.draw(st.integers(0, len(stream)))

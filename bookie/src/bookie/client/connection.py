@@ -61,12 +61,11 @@ class PoolSettings:
 
 Reply = TypeVar("Reply")
 OnAnswer = Callable[[Status, memoryview], None]
-Told = Callable[[Status], None] | OnAnswer
-"""Who sent an add is told the status alone."""
+OnReply = Callable[[Status], None] | OnAnswer
+"""Callbacks of adds get only the status; all others get status and body."""
 _NOTHING: Final = memoryview(b"")
 _STATUSES: Final = {int(status): status for status in Status}
 _ADD_RUN: Final = Op.ADD_RUN
-"""A member of an enum is dear to name, and these are asked for at every add."""
 _UNREACHABLE: Final = Status.UNREACHABLE
 JOIN_BYTES_MAX: Final = 16 * 1024
 """Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
@@ -108,23 +107,32 @@ class _Link:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
+        """Greeted; None while there is no connection that requests may go to."""
         self._connecting: asyncio.Task[None] | None = None
+        """The attempt under way; None exactly when there is none."""
         self._unsent: list[Message] = []
+        """Messages of requests that wait for `_connecting`."""
         self._requests: dict[int, tuple[_Request, Callable[..., None]]] = {}
-        """What is under way and who is told of its answer, by request id."""
-        self._connected_at = 0.0
-        self._epoch = 0
-        """Of the process that the last greeting was from."""
+        """What is under way and the callback for its answer, by request id; in_flight_requests_max
+        of the settings at most."""
         self._in_flight_bytes = 0
+        """Of `_requests`; in_flight_bytes_max of the settings at most."""
+        self._connected_at = 0.0
+        """Loop time at which `_channel` was greeted."""
+        self._epoch = 0
+        """Boot epoch of the process that the last greeting was from."""
         self._backoff_s = settings.backoff_min_s
+        """How long the attempt after the next failure waits, between min and max."""
         self._retry_at = 0.0
+        """Loop time before which no attempt is made."""
         self._has_failed = False
+        """No answer has come since a connection or an attempt failed."""
 
     @property
     def is_idle(self) -> bool:
         return not self._requests
 
-    def send(self, request: _Request, told: Told) -> None:
+    def send(self, request: _Request, on_reply: OnReply) -> None:
         """Send, or queue while connecting; the answer comes later, exactly once."""
         settings, requests = self._settings, self._requests
         if (
@@ -132,9 +140,9 @@ class _Link:
             or self._in_flight_bytes + request.size > settings.in_flight_bytes_max
             or (self._channel is None and self._rests(request.sent_at))
         ):
-            self._loop.call_soon(_fail, request, told)
+            self._loop.call_soon(_fail, request, on_reply)
             return
-        requests[request.request_id] = request, told
+        requests[request.request_id] = request, on_reply
         self._in_flight_bytes += request.size
         channel = self._channel
         if channel is not None:
@@ -258,8 +266,8 @@ class _Link:
         self._unsent.clear()
         requests, self._requests = self._requests, {}
         self._in_flight_bytes = 0
-        for request, told in requests.values():
-            self._loop.call_soon(_fail, request, told)
+        for request, on_reply in requests.values():
+            self._loop.call_soon(_fail, request, on_reply)
 
     async def close(self) -> None:
         """Cut the connection; whatever is under way is answered UNREACHABLE."""
@@ -277,7 +285,7 @@ class _Link:
         under_way = self._requests.get(request_id)
         if under_way is None:
             return  # timed out before
-        request, told = under_way
+        request, on_reply = under_way
         if op != request.op:
             raise FrameError(
                 f"bookie {self._bookie_id} answered {Op(op).name} to a {request.op.name}"
@@ -288,30 +296,30 @@ class _Link:
             self._backoff_s, self._has_failed = self._settings.backoff_min_s, False
         status = _STATUSES.get(code, _UNREACHABLE)
         if request.op is _ADD_RUN:
-            told(status)
+            on_reply(status)
         else:
-            told(status, body)
+            on_reply(status, body)
 
     def sweep(self, now: float) -> None:
         """Answer what has waited too long; cut a connection that has been silent meanwhile."""
         late = [one for one in self._requests.values() if one[0].deadline <= now]
-        for request, told in late:
+        for request, on_reply in late:
             del self._requests[request.request_id]
             self._in_flight_bytes -= request.size
-            _fail(request, told)
+            _fail(request, on_reply)
         channel = self._channel
         if late and channel is not None:
             heard_at = channel.received_at
-            sent_at = max(self._connected_at, *(request.sent_at for request, _told in late))
+            sent_at = max(self._connected_at, *(request.sent_at for request, _on_reply in late))
             if heard_at is None or sent_at >= heard_at:
                 channel.abort(TimeoutError("no answer in time"))
 
 
-def _fail(request: _Request, told: Callable[..., None]) -> None:
+def _fail(request: _Request, on_reply: Callable[..., None]) -> None:
     if request.op is _ADD_RUN:
-        told(_UNREACHABLE)
+        on_reply(_UNREACHABLE)
     else:
-        told(_UNREACHABLE, _NOTHING)
+        on_reply(_UNREACHABLE, _NOTHING)
 
 
 class BookiePool:
@@ -349,7 +357,7 @@ class BookiePool:
         on_reply: Callable[[Status], None],
     ) -> None:
         """See Peers."""
-        self._request(bookie_id, _ADD_RUN, prefix=master_key, body=frame, told=on_reply)
+        self._request(bookie_id, _ADD_RUN, prefix=master_key, body=frame, on_reply=on_reply)
 
     def add_run_to(
         self,
@@ -409,20 +417,20 @@ class BookiePool:
         prefix: bytes = b"",
         body: Buffer,
         extra_s: float = 0.0,
-        told: Told,
+        on_reply: OnReply,
     ) -> None:
-        self._send(bookie_id, self._new_request(op, flags, prefix, body, extra_s), told)
+        self._send(bookie_id, self._new_request(op, flags, prefix, body, extra_s), on_reply)
 
-    def _send(self, bookie_id: BookieId, request: _Request, told: Told) -> None:
+    def _send(self, bookie_id: BookieId, request: _Request, on_reply: OnReply) -> None:
         if self._is_closed:
-            self._loop.call_soon(_fail, request, told)
+            self._loop.call_soon(_fail, request, on_reply)
             return
         link = self._links.get(bookie_id)
         if link is None:
             link = self._links[bookie_id] = _Link(
                 bookie_id, addresses=self._addresses, settings=self._settings, buffers=self._buffers
             )
-        link.send(request, told)
+        link.send(request, on_reply)
         if self._sweeper is None:
             self._schedule_sweep()
 
@@ -455,7 +463,7 @@ class BookiePool:
                 is_ours = len(reply) >= LENT_BYTES_MIN
                 answer.set_result((status, reply if is_ours else memoryview(bytes(reply))))
 
-        self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, told=resolve)
+        self._request(bookie_id, op, flags=flags, body=body, extra_s=extra_s, on_reply=resolve)
         return await answer
 
     def _schedule_sweep(self) -> None:

@@ -102,21 +102,34 @@ class LedgerWriter:
         self._peers = peers
         self._placement = placement
         self._key = master_key(metadata.value.password)
+        """Sent with every run."""
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[EntryId, LacFuture]] = deque()
+        """Entry ids by rising order, above the LAC, and who waits until it reaches them."""
         self._rooms: list[asyncio.Future[None]] = []
+        """Who waits in `room`."""
         self._is_closing = False
+        """`close` was called: no append is taken any more."""
         self._closing: LacFuture | None = None
+        """The outcome of the close, once it has begun in the core."""
         self._pump_due = False
+        """`_pump` will be called in the next turn of the loop."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """Metadata writes and searches for bookies under way; an error of one ends the writer."""
         self._lac_timer: asyncio.TimerHandle | None = None
-        self._told_lac = NO_ENTRY
+        """Sends the LAC to the bookies; None while no ack has come since it was sent."""
+        self._sent_lac = NO_ENTRY
+        """The LAC that was sent so last; at most the core's."""
         self._is_searching = False
+        """A task looks for bookies: one at a time."""
         self._retry_timer: asyncio.TimerHandle | None = None
+        """Looks again for bookies, while a member is missing and no task looks."""
         self._retry_s = self._settings.retry_s
+        """How long it waits next: between retry_s and retry_max_s of the settings."""
         self._stuck: tuple[EntryId, float] | None = None
-        """The LAC that does not move though adds are pending, and since when."""
+        """The LAC that does not move though adds are pending, and since when (loop time)."""
         self._store_refuses_since: float | None = None
+        """Since when the metadata store takes no write (loop time); None: it took the last one."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -141,7 +154,8 @@ class LedgerWriter:
         """
         if self._is_closing:
             self._check_open()
-        core, future = self._core, self._loop.create_future()
+        core = self._core
+        future: LacFuture = self._loop.create_future()
         self._waiting.append((core.append_one(payload), future))
         if not self._pump_due:
             if core.goes_at_once:
@@ -283,7 +297,7 @@ class LedgerWriter:
         if self._rooms:
             self._make_room()
         if self._lac_timer is None:
-            self._lac_timer = self._loop.call_later(self._settings.explicit_lac_s, self._tell_lac)
+            self._lac_timer = self._loop.call_later(self._settings.explicit_lac_s, self._send_lac)
 
     def _make_room(self) -> None:
         rooms, self._rooms = self._rooms, []
@@ -467,15 +481,15 @@ class LedgerWriter:
         await asyncio.sleep(self._settings.retry_s)
 
     # Explicit LAC
-    def _tell_lac(self) -> None:
+    def _send_lac(self) -> None:
         self._lac_timer = None
         lac = self._core.lac
-        if lac <= self._told_lac or self._core.error is not None or self._closing is not None:
+        if lac <= self._sent_lac or self._core.error is not None or self._closing is not None:
             return
         if self._core.last_appended > lac:
             # Entries under way will carry it; look again when they are acknowledged.
             return
-        self._told_lac = lac
+        self._sent_lac = lac
         request = LacRequest(self.ledger_id, self._key, lac=lac)
         for bookie_id in self._core.metadata.last_fragment.ensemble:
             self._start(self._write_lac(bookie_id, request))

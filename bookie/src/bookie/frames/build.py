@@ -59,9 +59,10 @@ def build_run(
     if count == 1:
         # Whoever waits for each entry sends one of these for each: nothing is made for a column.
         head = b"" if heads is None else bytes(heads[0])
-        entry = entries[0] if isinstance(entries, Sequence) else entries[0].tobytes()
+        entry = entries[0].tobytes() if isinstance(entries, np.ndarray) else entries[0]
         size = len(head) + len(entry)
-        _check_size(_SINGLE_ENTRY_AT + size)
+        if _SINGLE_ENTRY_AT + size > FRAME_BYTES_MAX:
+            raise _too_long(_SINGLE_ENTRY_AT + size)
         tail = _SINGLE_TAIL.pack(
             ledger_id, first_entry_id, lac, 1, pattern.size, pattern.period, size, 0, size
         )
@@ -110,7 +111,7 @@ def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
 def _column(entries: Sequence[Buffer] | Octets, width: int) -> tuple[bytes, int, bool]:
     """The column of lengths, their sum, and whether all are the same; each head has `width`."""
     count = len(entries)
-    if not isinstance(entries, Sequence):
+    if isinstance(entries, np.ndarray):
         length = entries.shape[1] + width
         return length.to_bytes(4, "big") * count, length * count, True
     if count > FEW_ENTRIES_MAX:
@@ -125,21 +126,21 @@ def _fill(
     body: memoryview, entries: Sequence[Buffer] | Octets, heads: Heads | None, *, is_even: bool
 ) -> None:
     """Put the entries behind each other, each behind its head."""
-    if is_even and not (heads is None and isinstance(entries, Sequence)):
+    if is_even and (heads is not None or isinstance(entries, np.ndarray)):
         # Of one length: a rectangle, whose columns are copied as a whole.
         rows = np.frombuffer(body, np.uint8).reshape(len(entries), -1)
         width = 0
         if heads is not None:
             width = len(heads[0])
             rows[:, :width] = heads
-        if isinstance(entries, Sequence):
+        if not isinstance(entries, np.ndarray):
             entries = np.frombuffer(b"".join(entries), np.uint8).reshape(len(entries), -1)
         rows[:, width:] = entries
         return
-    assert isinstance(entries, Sequence)
+    assert not isinstance(entries, np.ndarray)
     parts: Iterable[Buffer] = entries
     if heads is not None:
-        each = heads if isinstance(heads, Sequence) else map(bytes, heads)
+        each = map(bytes, heads) if isinstance(heads, np.ndarray) else heads
         parts = chain.from_iterable(zip(each, entries, strict=True))
     if len(body) < _PART_BYTES_MIN * len(entries):
         body[:] = b"".join(parts)
@@ -161,13 +162,14 @@ def _header(
 ) -> bytes:
     """Without the checksum; FrameError when the frame would be too long."""
     assert 0 < count <= RUN_ENTRIES_MAX
-    _check_size(FRAME_HEADER_BYTES + 4 * count + body_bytes)
+    frame_bytes = FRAME_HEADER_BYTES + 4 * count + body_bytes
+    if frame_bytes > FRAME_BYTES_MAX:
+        raise _too_long(frame_bytes)
     return FRAME_HEADER.pack(
         FRAME_MAGIC, FRAME_VERSION, flags, 0, ledger_id, first_entry_id, lac,
         count, pattern.size, pattern.period, body_bytes, 0,
     )  # fmt: skip
 
 
-def _check_size(frame_bytes: int) -> None:
-    if frame_bytes > FRAME_BYTES_MAX:
-        raise FrameError(f"a run of {frame_bytes} bytes exceeds {FRAME_BYTES_MAX}")
+def _too_long(frame_bytes: int) -> FrameError:
+    return FrameError(f"a run of {frame_bytes} bytes exceeds {FRAME_BYTES_MAX}")

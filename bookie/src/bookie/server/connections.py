@@ -47,13 +47,20 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """`on_bytes`: called whenever bytes came, before any message in them is taken."""
         self._on_bytes = on_bytes
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        """What the socket is read into; replaced by a longer one for a longer message."""
+        # Bytes [start, end) of it are read and not taken yet. Invariant: 0 <= start <= end <= len.
         self._start = 0
         self._end = 0
         self._blocked = False
+        """The service has no room for the first of them; it will call `resume`."""
         self._write_paused = False
+        """The transport holds more than it should: the client does not take its answers."""
+        self._paused_at: float | None = None
+        """Since when; None exactly while `_write_paused` is False."""
         self._is_paused = False
-        """The socket is not read."""
+        """The socket is not read: blocked or paused, as of the last look."""
         self._is_closing = False
+        """`close` was called, or the connection is gone: nothing more is taken."""
         self._is_taking = False
         """Messages are being taken; what is answered meanwhile leaves after the last of them."""
         self.is_secure = False
@@ -62,17 +69,26 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self.reply_bytes = 0
         """See `disk_reads.Reader`."""
         self._unread = Unread()
+        """Writes with replies to reads in them that the socket has not taken."""
         self._held = 0
         """Of what is written next, the bytes of replies to reads: see `owe`."""
         self._owes = False
         """One of these two is not empty."""
-        self._paused_at: float | None = None
-        """When the transport said that the client does not keep up."""
-        self._plain: asyncio.Transport | None = None
-        """The transport below TLS."""
         self._replies: list[Buffer] = []
+        """Queued; they leave in one write. Empty without a transport."""
         self._transport: asyncio.Transport | None = None
+        """None before `connection_made` and after `connection_lost`."""
+        self._plain: asyncio.Transport | None = None
+        """The transport below TLS; None exactly while it is not under TLS."""
         self._loop = asyncio.get_running_loop()
+
+    def _check(self) -> None:
+        """What holds between events. For tests (`test_connections`)."""
+        assert 0 <= self._start <= self._end <= len(self._buffer)
+        assert (self._paused_at is not None) == self._write_paused
+        assert self._owes == bool(self._held or self._unread)
+        assert self._transport is not None or not self._replies
+        assert (self._plain is not None) == self.is_secure
 
     # For the subclass
     @abstractmethod

@@ -76,9 +76,14 @@ class Operations:
         room: ReplyRoom | None = None,
     ) -> None:
         self._storage = storage
+        self._permits = storage.permits.keys
+        """Under which key a ledger's normal adds need no ruling. To be looked up only."""
         self._first_fences = first_fences
+        """Asked before a ledger is fenced of which nothing is here."""
         self.state = state
+        """Phase, lease and counters; every change of it but of counters drops all permits."""
         self._room = room or ReplyRoom(ReplyLimits(), state.traffic)
+        """Bytes of replies to reads, of all connections."""
         self._reads = DiskReads(
             storage,
             reader,
@@ -86,18 +91,22 @@ class Operations:
             in_flight_max=reads_in_flight_max,
             on_room=self._resume_waiting,
         )
+        """What has left this thread to ask the disks."""
         self._pacing = pacing
+        """Told of every normal add; says how much later recovery adds are answered."""
         self._later = Later()
+        """Answers to recovery adds that were put off."""
         self._facts = DurableFacts(storage)
+        """Records on their way to the disk, and the answers that wait for them."""
         self._waits = LacWaits(state.traffic)
-        self._permits = storage.permits.keys
-        """Under which key a ledger's normal adds need no ruling. To be looked up only."""
+        """Long polls; `traffic.long_polls` counts them."""
         self._waiting: dict[Asker, None] = {}
         """Connections whose next message found no room, in the order in which they came."""
         self._loop = asyncio.get_running_loop()
         self._is_resuming = False
         """`_resume_waiting` will be called."""
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
+        """Called when a request has met a failure of the storage, which is final."""
         storage.on_room = self._resume_waiting
         state.on_change = storage.permits.drop_all
 

@@ -28,6 +28,12 @@ MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
 
 
 class Op(IntEnum):
+    """What a message asks for.
+
+    Looking up an enum's member costs a dict access and more: what compares one for every message
+    or reply, here and elsewhere, keeps it in a module global (`_OK: Final = Status.OK`).
+    """
+
     ADD_RUN = 1
     """Body: master key, run frame. Reply body: empty."""
     READ = 2

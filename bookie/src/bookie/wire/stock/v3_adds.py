@@ -26,7 +26,20 @@ _HEAD: Final = re.compile(
     )),
     re.DOTALL,
 )  # fmt: skip
-"""All that comes before the entry: header, then the part of an add."""
+"""All that comes before the entry: header, then the part of an add. Kept because protobuf's parser
+takes more than twice as long for such an add. An example, ledger 7, entry 8, of 40 bytes, in
+transaction 300, behind the frame's length; `..` are bytes of the key and the entry:
+
+    0a 07                       Request.header, 7 bytes
+       08 03                      version: 3
+       10 01                      operation: ADD_ENTRY
+       18 ac 02                   txnId: 300
+    aa 06 44                    Request.addRequest, 68 bytes
+       08 07                      ledgerId: 7
+       10 08                      entryId: 8
+       1a 14 ..                   masterKey, 20 bytes
+       22 28 ..                   body, 40 bytes: the entry, where this expression ends
+"""
 _HEADER_SIZE, _HEADER, _TXN, _PART_SIZE, _PART, _LEDGER, _ENTRY, _KEY, _BODY_SIZE = range(1, 10)
 _TAILS: Final = {
     write_flags + flag: (flag != b"", write_flags == b"\x28\x01")
