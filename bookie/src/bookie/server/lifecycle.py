@@ -169,11 +169,16 @@ class Bookie:
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
-            await asyncio.to_thread(self._runtime.write_unless_taken)
+            await self._write_runtime(self._runtime.write_unless_taken)
             yield
         finally:
             await admin.stop()
             await probes.stop()
+
+    async def _write_runtime(self, write: Callable[[], None]) -> None:
+        """In a thread, if anybody wants the file."""
+        if self._runtime.path is not None:
+            await asyncio.to_thread(write)
 
     async def _listen(
         self, name: str, start: Callable[[str, int], Awaitable[int]], port: int
@@ -203,7 +208,7 @@ class Bookie:
             if lock is None:
                 is_refused = self.state.phase is Phase.REFUSED
                 return ExitCode.REFUSED if is_refused else ExitCode.CLEAN
-            await asyncio.to_thread(self._runtime.write)
+            await self._write_runtime(self._runtime.write)
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
                 self.state.switch_read_only(ReadOnlyReason.DRAIN, True)
@@ -336,7 +341,7 @@ class Bookie:
         if await self._patiently(lease.confirm) is None:
             return
         servers = await self._open_data_ports(operations, sessions)
-        await asyncio.to_thread(self._runtime.write)
+        await self._write_runtime(self._runtime.write)
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports,
             boot_epoch=state.boot_epoch, rack=self._settings.rack,
