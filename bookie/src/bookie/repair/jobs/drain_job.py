@@ -1,6 +1,6 @@
 """One drain from end to end: empties a bookie that is to leave, and says what stays on it.
 
-begin it, if asked for -> list what names it, choose an engine -> refuse? -> move what is finished ->
+begin it, if asked for -> list what names it, choose an engine -> refuse? -> move what is done ->
 give writers time to move on by themselves -> recover and close what is still written to it -> move
 that too -> list again -> audit -> result.
 
