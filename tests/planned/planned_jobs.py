@@ -30,7 +30,7 @@ from bookie.repair.mend.accept_loss import accept_loss
 from bookie.repair.reports.history import METADATA, InStore
 from bookie.repair.reports.printing import say_nothing
 from bookie.testing.simulation.clients import REPAIR, Shared, cluster_of, note_losses
-from bookie.testing.simulation.visitors import EMPTYING
+from bookie.testing.simulation.visitors import EVACUATION
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.job_command import job_words
@@ -95,14 +95,17 @@ async def _audit(cluster: Cluster, options: Tree) -> Tree:
 async def _drain(cluster: Cluster, options: Tree) -> Tree:
     assert options["if_draining"], "the operator tells the bookie itself"
     bookie_id = BookieId(options["bookie"])
-    request = DrainRequest(bookie_id, engine=options["engine"], settings=EMPTYING)
+    request = DrainRequest(bookie_id, engine=options["engine"], settings=EVACUATION)
     return dict(await drain(cluster, request, say=say_nothing))
 
 
 async def _rereplicate(cluster: Cluster, options: Tree) -> Tree:
     bookies: Sequence[str] = options["bookies"]
     request = RereplicateRequest(
-        tuple(map(BookieId, bookies)), options["engine"], force=options["force"], settings=EMPTYING
+        tuple(map(BookieId, bookies)),
+        options["engine"],
+        force=options["force"],
+        settings=EVACUATION,
     )
     return dict(await rereplicate(cluster, request, say=say_nothing))
 

@@ -29,7 +29,7 @@ from repair_lab import AUDIT, SETTINGS, RepairLab
 from served_lab import Document, served, stable
 
 BOOKIES = 5
-EMPTYING = EvacuationSettings(
+EVACUATION = EvacuationSettings(
     grace_s=0.0, ledgers_per_batch=3, ledgers_per_round=4, repair=SETTINGS
 )
 ENGINES = pytest.mark.parametrize("engine", ["inline", "spark-local"])
@@ -71,11 +71,11 @@ class Moving:
         await self.lab.store.underreplication.mark(ledger_id, missing, now_ms=1)
 
     async def rereplicate(self) -> Document:
-        request = RereplicateRequest((self.leaving,), self.engine, settings=EMPTYING)
+        request = RereplicateRequest((self.leaving,), self.engine, settings=EVACUATION)
         return await rereplicate(self.cluster, request, engines=self.engines, say=say_nothing)
 
     async def drain(self) -> Document:
-        request = DrainRequest(self.leaving, self.engine, begin=True, settings=EMPTYING)
+        request = DrainRequest(self.leaving, self.engine, begin=True, settings=EVACUATION)
         return await drain(self.cluster, request, engines=self.engines, say=say_nothing)
 
 

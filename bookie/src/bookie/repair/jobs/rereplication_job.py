@@ -88,20 +88,20 @@ async def rereplicate(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What there is to do at the start: what names each lost bookie, and the marks."""
+    """What there is to do at the start: what names each lost bookie, and what is marked."""
 
     listings: dict[BookieId, Listing]
-    marks: list[UnderreplicationMark]
+    underreplicated: list[UnderreplicationMark]
 
     @property
     def ledgers(self) -> int:
         named = (naming(listing) for listing in self.listings.values())
-        return len({mark.ledger_id for mark in self.marks}.union(*named))
+        return len({mark.ledger_id for mark in self.underreplicated}.union(*named))
 
     @property
     def steps(self) -> int:
         """A ledger counts for each lost bookie that it names, and for its mark."""
-        return sum(len(naming(one)) for one in self.listings.values()) + len(self.marks)
+        return sum(len(naming(one)) for one in self.listings.values()) + len(self.underreplicated)
 
 
 class _Rereplication:
@@ -113,7 +113,7 @@ class _Rereplication:
     def __init__(self, job: Job, request: RereplicateRequest) -> None:
         self._job, self._cluster, self._say = job, job.cluster, job.say
         self._request = request
-        self._marks = job.cluster.store.underreplication
+        self._underreplication = job.cluster.store.underreplication
         """BookKeeper's own: marks, locks and the switch."""
         self._holder = f"bookie-repair {job.started.run_id} on {socket.gethostname()}"
         """Who has reserved a ledger, for others to read in its lock."""
@@ -139,7 +139,7 @@ class _Rereplication:
                     "first, or empty it with `bookie drain`, which keeps its copies until the end",
                     bookie_id,
                 )
-        if not (self._request.force or await self._marks.is_enabled()):
+        if not (self._request.force or await self._underreplication.is_enabled()):
             return Refusal(
                 "SwitchedOff",
                 "re-replication is switched off in the metadata store (`bookkeeper shell "
@@ -156,7 +156,7 @@ class _Rereplication:
         """Takes the lock that Apache's workers take; who is late leaves the ledger to the other."""
 
         async def one(outcome: Outcome) -> None:
-            if not await self._marks.lock(outcome.ledger_id, holder=self._holder):
+            if not await self._underreplication.lock(outcome.ledger_id, holder=self._holder):
                 said = "another worker has reserved it: look again when that one is done"
                 outcome.block("Reserved", said)
 
@@ -164,7 +164,7 @@ class _Rereplication:
 
     async def release(self, outcomes: Sequence[Outcome]) -> None:
         """Gives the locks up; those of a session that ends go by themselves."""
-        await self._each(outcomes, lambda outcome: self._marks.unlock(outcome.ledger_id))
+        await self._each(outcomes, lambda outcome: self._underreplication.unlock(outcome.ledger_id))
 
     async def _each(
         self, outcomes: Iterable[Outcome], step: Callable[[Outcome], Awaitable[None]]
@@ -177,7 +177,7 @@ class _Rereplication:
 
     # Work
     async def look(self) -> _Found:
-        marks = [mark async for mark in self._marks.marks()]
+        marks = [mark async for mark in self._underreplication.marks()]
         self._say(f"{len(marks)} ledgers are marked as under-replicated")
         store = self._cluster.store
         return _Found({b: await list_ledgers(store, b) for b in self._request.bookies}, marks)
@@ -190,10 +190,10 @@ class _Rereplication:
             evacuation = self._evacuation(bookie_id, engine)
             if refusal := await evacuation.all_that_name_it(listing):
                 return refusal
-        for bookie_id, ledger_ids in (await self._missing(found.marks)).items():
+        for bookie_id, ledger_ids in (await self._missing(found.underreplicated)).items():
             if refusal := await self._evacuation(bookie_id, engine).these(ledger_ids):
                 return refusal
-        marked = (mark.ledger_id for mark in found.marks)
+        marked = (mark.ledger_id for mark in found.underreplicated)
         at_once = self._request.settings.ledgers_at_once(engine)
         async for batch in batches_of(marked, at_once):
             if isinstance(refused := await self.candidates(), Refusal):
@@ -251,7 +251,7 @@ class _Rereplication:
 
         async def one(outcome: Outcome) -> None:
             try:
-                mark = await self._marks.read_mark(outcome.ledger_id)
+                mark = await self._underreplication.read_mark(outcome.ledger_id)
             except MetadataFormatError as error:
                 outcome.block("MarkUnreadable", str(error))
                 return
@@ -278,7 +278,7 @@ class _Rereplication:
             return
         if why := await self._why_kept(mark, look):
             outcome.block("StillUnderReplicated", why)
-        elif await self._marks.clear(outcome.ledger_id, version=mark.version):
+        elif await self._underreplication.clear(outcome.ledger_id, version=mark.version):
             self.cleared += 1
         else:
             outcome.block("MarkChanged", "it was marked again meanwhile: the next run looks again")

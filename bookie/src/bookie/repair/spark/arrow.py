@@ -1,8 +1,7 @@
 """Columns to and from Arrow, and a cluster for code that may block.
 
-Free of Spark, so that it is tested without one. The Spark side is `sources` (tables),
-`spark_audit` and `spark_repair` (work). No Python per row: numpy's memory is Arrow's, and the other
-way round.
+Free of Spark, so that it is tested without one; `sources` and `engine` use it. No Python per row:
+numpy's memory is Arrow's, and the other way round.
 """
 
 import asyncio

@@ -98,7 +98,7 @@ class SparkEngine:
         self, tasks: Sequence[LedgerTask], settings: RepairSettings, done: Done
     ) -> Sequence[Outcome]:
         """See `Engine`."""
-        outcomes, _tried_again = await self._on_parts(tasks, _repairer, settings, done)
+        outcomes, _tried_again = await self._on_parts(tasks, _repair_worker, settings, done)
         return [outcomes[task.ledger_id] for task in tasks]
 
     async def move(
@@ -107,8 +107,8 @@ class SparkEngine:
         """See `Engine`."""
         in_flight = settings.audit.metadata_in_flight
         before = await self._read((one.ledger_id for one in outcomes), in_flight)
-        mover = partial(_mover, handover=handover)
-        found, tried_again = await self._on_parts(outcomes, mover, settings, done)
+        worker = partial(_move_worker, handover=handover)
+        found, tried_again = await self._on_parts(outcomes, worker, settings, done)
         for outcome in outcomes:
             outcome.take(found[outcome.ledger_id])
         # One that now names whom this round had chosen was moved by a try that was cut off before
@@ -231,11 +231,13 @@ class JudgeBatches:
             yield replace(found, bytes_read=bytes_read_of(batch))
 
 
-def _repairer(cluster: Cluster, settings: RepairSettings) -> Work[LedgerTask]:
+def _repair_worker(cluster: Cluster, settings: RepairSettings) -> Work[LedgerTask]:
     return LedgerRepair(cluster, settings).repair
 
 
-def _mover(cluster: Cluster, settings: RepairSettings, *, handover: Handover) -> Work[Outcome]:
+def _move_worker(
+    cluster: Cluster, settings: RepairSettings, *, handover: Handover
+) -> Work[Outcome]:
     ledgers = LedgerMover(cluster, handover, settings)
 
     async def move(part: Sequence[Outcome]) -> list[Outcome]:

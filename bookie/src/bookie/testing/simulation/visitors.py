@@ -36,7 +36,7 @@ from bookie.testing.simulation.clients import (
 from bookie.wire.native import ReadReply, ReadRequest
 
 ANSWER_BYTES = 256 * 1024
-EMPTYING = EvacuationSettings(grace_s=0.5, repair=REPAIR)
+EVACUATION = EvacuationSettings(grace_s=0.5, repair=REPAIR)
 RIVAL_ATTEMPTS = 12
 """A rival does not give up soon, and waits between its attempts."""
 _KEY = master_key(PASSWORD)
@@ -240,7 +240,7 @@ async def clear_marks(shared: Shared, store: MetadataStore, name: str) -> None:
 # Moves
 async def drain_bookie(shared: Shared, store: MetadataStore, name: str, *, bookie_id: str) -> None:
     """Moves every ledger off a bookie, as far as it may."""
-    request = DrainRequest(BookieId(bookie_id), INLINE, begin=True, settings=EMPTYING)
+    request = DrainRequest(BookieId(bookie_id), INLINE, begin=True, settings=EVACUATION)
     async with cluster_of(shared, store) as cluster:
         try:
             done = await drain(cluster, request, say=say_nothing)
@@ -267,7 +267,7 @@ async def replace_bookie(
     shared: Shared, store: MetadataStore, name: str, *, bookie_id: str
 ) -> None:
     """Gives every ledger of a bookie that is gone another member in its place."""
-    request = RereplicateRequest((BookieId(bookie_id),), INLINE, settings=EMPTYING)
+    request = RereplicateRequest((BookieId(bookie_id),), INLINE, settings=EVACUATION)
     async with cluster_of(shared, store) as cluster:
         try:
             done = await rereplicate(cluster, request, say=say_nothing)
