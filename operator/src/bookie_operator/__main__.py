@@ -157,7 +157,7 @@ def status(directory: Path, output: str) -> int:
     if output == "json":
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
-        Console().print(cluster_view(cluster))
+        Console().print(cluster_view(cluster, wide=True))
     if operator_pid(folders) is None:
         click.echo("no operator runs: this is the last known status", err=True)
         return FAILED

@@ -7,13 +7,10 @@ import click
 
 from bookie_operator.errors import ManifestError
 from bookie_operator.kubectl import screen
-from bookie_operator.kubectl.ages import count
-from bookie_operator.kubectl.bookies import disk_text
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
 from bookie_operator.kubectl.clusters import read, the_bookie
 from bookie_operator.kubectl.limbo import Limbo, limbo_of
 from bookie_operator.kubectl.options import Exit
-from bookie_operator.kubectl.pending import pending_fix, pending_fixes
 from bookie_operator.kubectl.tasks import (
     audit_after,
     follow,
@@ -25,6 +22,9 @@ from bookie_operator.kubectl.tasks import (
 from bookie_operator.model.cluster import BookieCluster, DiskRole
 from bookie_operator.model.status import BookieState
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.status_tree.ages import count
+from bookie_operator.status_tree.bookies import disk_text
+from bookie_operator.status_tree.pending import pending_fix, pending_fixes
 
 Wish = dict[str, Any]
 

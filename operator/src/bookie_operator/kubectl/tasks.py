@@ -12,7 +12,6 @@ from typing import Any, Final
 from bookie.rows import Cell, Rows
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import span
 from bookie_operator.kubectl.client import CLUSTERS, TASKS, Kubectl, KubectlError, Tree
 from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
@@ -26,6 +25,7 @@ from bookie_operator.model.status import (
     ScrubStatus,
 )
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
+from bookie_operator.status_tree.ages import span
 
 STEM_MAX: Final = 34
 """Of a name that five random letters end, within a task's 40."""
