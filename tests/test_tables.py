@@ -16,7 +16,6 @@ from bookie.ids import BookieId
 from bookie_operator.kubectl.events import event_table
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tasks import task_table
-from bookie_operator.kubectl.tree import cluster_tree
 from bookie_operator.local.view import cluster_view
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
@@ -34,6 +33,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan import plan
+from bookie_operator.status_tree.tree import cluster_tree
 from operator_scenes import at, cluster, manifest, observed
 from rich.console import Console, RenderableType
 

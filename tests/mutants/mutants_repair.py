@@ -179,8 +179,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a repair is over when its job says so",
         stands_for=("repair that trusts a Job's exit code",),
         file=PLAN_REPAIR,
-        old='state="Running" if job.running else "Failed",',
-        new='state="Running" if job.running else "Failed" if job.exit_code else "Finished",',
+        old="state=RepairState.RUNNING if job.running else RepairState.FAILED,",
+        new="state=RepairState.RUNNING if job.running else "
+        "RepairState.FAILED if job.exit_code else RepairState.FINISHED,",
         tests=(
             PLAN + "TestRepairs::test_a_job_that_succeeded_proves_nothing_while_marks_are_left",
         ),

@@ -148,7 +148,13 @@ def up(manifest: Path, directory: Path, detach: bool) -> int:
 
 @local.command()
 @in_directory
-@click.option("--output", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["tree", "table", "wide", "json"]),
+    default="tree",
+    help="wide: with every disk; table: as tree, as it was called before.",
+)
 @errors_told
 def status(directory: Path, output: str) -> int:
     """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
@@ -157,7 +163,7 @@ def status(directory: Path, output: str) -> int:
     if output == "json":
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
-        Console().print(cluster_view(cluster))
+        Console().print(cluster_view(cluster, wide=output == "wide"))
     if operator_pid(folders) is None:
         click.echo("no operator runs: this is the last known status", err=True)
         return FAILED

@@ -82,11 +82,21 @@ class Reconciler:
         for name, task in made.tasks.items():
             await self._publish_task(name, task)
         await self._tell([event for event in made.events if not event.once])
-        await self._act(made, observed)
+        done = await self._act(made, observed)
+        was, now = cluster.status.phase, made.status.phase
+        if done or was != now:
+            what = "; ".join(done) or f"it was {was}"
+            log.info(
+                "%s/%s is %s: %s", cluster.metadata.namespace, cluster.metadata.name, now, what
+            )
         return made.status
 
-    async def _act(self, made: Plan, observed: Observed) -> None:
-        """Every action for itself: one that fails is told, and tried again after a wait."""
+    async def _act(self, made: Plan, observed: Observed) -> list[str]:
+        """Carry out every action for itself; one that fails is tried again after a wait.
+
+        Returns what was done, and what could not be, in words for the log.
+        """
+        words: list[str] = []
         known = {*made.actions, *made.resting}
         self._failures = {
             subject: one
@@ -97,11 +107,15 @@ class Reconciler:
         for action in made.actions:
             if not may_start(action, not_stopped):
                 continue
-            is_done = await self._carry_out(action, observed)
+            is_done, event = await self._carry_out(action, observed)
+            if event is not None:
+                words.append(f"{event.bookie} {event.reason}: {event.message}".lstrip())
             if isinstance(action, StopJob) and not is_done:
                 not_stopped.append(action)
+        return words
 
-    async def _carry_out(self, action: Action, observed: Observed) -> bool:
+    async def _carry_out(self, action: Action, observed: Observed) -> tuple[bool, Event | None]:
+        """Whether it is done, and the event that tells of it."""
         bookie, is_done = bookie_of(action), False
         try:
             store = self._observer.store
@@ -119,7 +133,7 @@ class Reconciler:
         if is_done:
             self._failures.pop(action, None)
             self._on_done(action)
-        return is_done
+        return is_done, event
 
     def _failed(self, subject: Action | str, error: BookieError) -> None:
         before = self._failures.get(subject)

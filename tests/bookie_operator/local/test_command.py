@@ -73,7 +73,7 @@ def test_d9_status_as_a_table_lists_what_is_left_over(tmp_path: Path) -> None:
     stored(tmp_path, left={BookieId("bookie-4"): LeftOver(claims, has_cookie=True)})
     lines = run("local", "status", "--dir", str(tmp_path)).output.splitlines()
     [line] = [line for line in lines if "bookie-4" in line and "cookie" in line]
-    assert line.split() == ["bookie-4", "cookie,", "2", "claims:", "bookie-4.journal,", claims[1]]
+    assert line.endswith(f"bookie-4  cookie, 2 claims: bookie-4.journal, {claims[1]}")
 
 
 def test_d9_a_fleet_that_nobody_left_has_no_such_section(tmp_path: Path) -> None:

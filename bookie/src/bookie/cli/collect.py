@@ -14,14 +14,14 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
+from bookie.cli.control_plane import asked
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT
-from bookie.wire.admin.client import Call, control_plane
-from bookie.wire.admin.health import Health
+from bookie.wire.admin.client import Call
 from bookie.wire.identity import Identity
 
 COMMANDS: Final = {
@@ -50,15 +50,16 @@ def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, 
     """
     bookie_id = BookieId(bookie)
     target, meant = run(_found(metadata, bookie_id))
-    health = run(_health(target, meant))
+    call = Call(meant, DEADLINE_S)
+    health = asked(target, lambda plane: plane.health(call))
     chosen = plan or health.collection_plan_id
     if not chosen:
         fail(f"{bookie} waits for no approval of a collection", Exit.REFUSED)
     if plan is None:
         ask(f"{bookie}: {health.collection_held}. Approve?", yes=yes)
-    refusal = run(_approve(target, meant, plan_id=chosen, by=by))
-    if refusal:
-        fail(refusal, Exit.REFUSED)
+    taken = asked(target, lambda plane: plane.approve_collection(call, plan_id=chosen, by=by))
+    if not taken.accepted:
+        fail(taken.message, Exit.REFUSED)
     show_fields({"bookie": bookie, "plan": chosen, "approved_by": by}, output=output)
 
 
@@ -73,15 +74,3 @@ async def _found(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]:
             f"{bookie_id} is not registered with a control plane: a bookie must serve to collect"
         )
     return f"{endpoint.host}:{endpoint.port}", Identity(instance_id, bookie_id, found.boot_epoch)
-
-
-async def _health(target: str, meant: Identity) -> Health:
-    async with control_plane(target) as bookie:
-        return await bookie.health(Call(meant, DEADLINE_S))
-
-
-async def _approve(target: str, meant: Identity, *, plan_id: str, by: str) -> str:
-    """Why it was not taken; empty = it was."""
-    async with control_plane(target) as bookie:
-        taken = await bookie.approve_collection(Call(meant, DEADLINE_S), plan_id=plan_id, by=by)
-    return "" if taken.accepted else taken.message

@@ -26,6 +26,7 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
+from bookie.cli.control_plane import asked
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
@@ -34,9 +35,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
-from bookie.wire.admin.client import Call, control_plane
-from bookie.wire.admin.health import Health
-from bookie.wire.identity import Identity
+from bookie.wire.admin.client import Call
 
 COMMANDS: Final = {
     "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie take its replaced disks."),
@@ -103,14 +102,18 @@ def approve(
     if (admin is None) == (runtime is None):
         raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
     target = admin or _target_of(runtime)
-    health: Health = run(_health(target))
+    health = asked(target, lambda bookie: bookie.health(Call(None, DEADLINE_S)))
     meant, fix = health.told_by, health.cookie_fix
     chosen = plan or (fix.plan_id if fix is not None else "")
     if not chosen:
         fail(f"{meant.bookie} is {health.phase.name} and waits for no approval", Exit.REFUSED)
     if plan is None and fix is not None:
         ask(f"{meant.bookie}: {fix.description}. Approve?", yes=yes)
-    run(_approve(target, meant, plan_id=chosen, by=by))
+    # Of the bookie whose plan was looked at: another may be there by now.
+    call = Call(meant, DEADLINE_S)
+    taken = asked(target, lambda bookie: bookie.approve_cookie_fix(call, plan_id=chosen, by=by))
+    if not taken.accepted:
+        fail(BootRefusedError(taken.message))
     approved = {"bookie": meant.bookie, "plan": chosen, "approved_by": by}
     show_fields(approved, output=output)
 
@@ -124,19 +127,6 @@ def _target_of(runtime: Path | None) -> str:
     except (ValueError, KeyError, TypeError):
         fail(f"{runtime} is no bookie's runtime file: expected JSON with ports.admin", Exit.USAGE)
     return f"127.0.0.1:{port}"
-
-
-async def _health(target: str) -> Health:
-    async with control_plane(target) as bookie:
-        return await bookie.health(Call(None, DEADLINE_S))
-
-
-async def _approve(target: str, meant: Identity, *, plan_id: str, by: str) -> None:
-    """Of the bookie whose plan was looked at: another may be there by now."""
-    async with control_plane(target) as bookie:
-        taken = await bookie.approve_cookie_fix(Call(meant, DEADLINE_S), plan_id=plan_id, by=by)
-    if not taken.accepted:
-        raise BootRefusedError(taken.message)
 
 
 @click.command("fix")

@@ -32,9 +32,9 @@ from bookie_operator.kubectl.options import (
     yes_option,
 )
 from bookie_operator.kubectl.tasks import task_table, tasks_of
-from bookie_operator.kubectl.tree import cluster_tree
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.task import TaskType
+from bookie_operator.status_tree.tree import cluster_tree
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

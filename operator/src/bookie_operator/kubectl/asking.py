@@ -1,32 +1,37 @@
 """What a person asks of a cluster: the wish in words first, then the task and how it ended."""
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import click
 
 from bookie_operator.errors import ManifestError
 from bookie_operator.kubectl import screen
-from bookie_operator.kubectl.ages import count
-from bookie_operator.kubectl.bookies import disk_text
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
-from bookie_operator.kubectl.clusters import read, the_bookie
+from bookie_operator.kubectl.clusters import the_bookie
 from bookie_operator.kubectl.limbo import Limbo, limbo_of
 from bookie_operator.kubectl.options import Exit
-from bookie_operator.kubectl.pending import pending_fix, pending_fixes
 from bookie_operator.kubectl.tasks import (
-    audit_after,
     follow,
     hand_in,
     marks_left,
-    rereplication_after,
-    scrub_after,
+    status_after,
 )
 from bookie_operator.model.cluster import BookieCluster, DiskRole
-from bookie_operator.model.status import BookieState
+from bookie_operator.model.status import AttemptStatus, BookieState, ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.status_tree.ages import count
+from bookie_operator.status_tree.bookies import disk_text
+from bookie_operator.status_tree.pending import pending_fix, pending_fixes
 
 Wish = dict[str, Any]
+_FOUND: Final[Mapping[TaskType, Callable[[ClusterStatus], AttemptStatus]]] = {
+    TaskType.AUDIT: lambda status: status.audit,
+    TaskType.SCRUB: lambda status: status.scrub,
+    TaskType.REREPLICATE: lambda status: status.rereplication,
+}
+"""Kinds of tasks that may succeed and find something: where the status says so."""
 
 
 def wish(cluster: BookieCluster, kind: TaskType, *, bookie: str = "", **rest: Any) -> Wish:
@@ -157,20 +162,14 @@ def ask(
 
 
 def _judged(kubectl: Kubectl, task: BookieTask) -> int:
-    kind = task.spec.type
-    if kind is TaskType.AUDIT and task.status.phase is TaskPhase.SUCCEEDED:
-        return Exit.DONE if audit_after(kubectl, task).clean else Exit.DAMAGE
-    if kind is TaskType.SCRUB and task.status.phase is TaskPhase.SUCCEEDED:
-        return Exit.DONE if scrub_after(kubectl, task).clean else Exit.DAMAGE
-    if kind is TaskType.REREPLICATE and task.status.phase is TaskPhase.SUCCEEDED:
-        return Exit.DONE if rereplication_after(kubectl, task).clean else Exit.DAMAGE
     if task.status.phase is TaskPhase.SUCCEEDED:
-        return Exit.DONE
-    if kind is TaskType.REPAIR and not task.spec.bookie:
-        return Exit.DAMAGE
-    if kind is TaskType.REPAIR:
-        cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
-        return Exit.DAMAGE if marks_left(cluster.status, task.spec.bookie) else Exit.FAILED
+        found = _FOUND.get(task.spec.type)
+        is_clean = found is None or found(status_after(kubectl, task)).clean
+        return Exit.DONE if is_clean else Exit.DAMAGE
+    if task.spec.type is TaskType.REPAIR:
+        bookie = task.spec.bookie
+        is_left = not bookie or marks_left(status_after(kubectl, task), bookie)
+        return Exit.DAMAGE if is_left else Exit.FAILED
     return Exit.FAILED
 
 

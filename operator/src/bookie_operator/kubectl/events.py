@@ -7,8 +7,8 @@ from typing import Any
 from bookie.rows import Cell, Rows
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import ago
 from bookie_operator.kubectl.client import Kubectl, Tree
+from bookie_operator.status_tree.ages import ago
 
 
 def events_of(kubectl: Kubectl, cluster: str) -> list[Tree]:

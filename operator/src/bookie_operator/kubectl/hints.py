@@ -11,7 +11,6 @@ from typing import Final
 from rich.text import Text
 
 from bookie_operator.kubectl.advice import Hint
-from bookie_operator.kubectl.pending import pending_fixes, undecidable
 from bookie_operator.kubectl.reasons import reason_hints
 from bookie_operator.kubectl.refusals import refusal_hint
 from bookie_operator.model.cluster import BookieCluster
@@ -23,7 +22,9 @@ from bookie_operator.model.status import (
     ConditionType,
     DrainPhase,
     IncidentOutcome,
+    RepairState,
 )
+from bookie_operator.status_tree.pending import pending_fixes, undecidable
 
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 _LOSSES: Final = {
@@ -114,7 +115,11 @@ def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
 
 
 def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
-    failed = [b.id for b in status.bookies if b.repair is not None and b.repair.state == "Failed"]
+    failed = [
+        b.id
+        for b in status.bookies
+        if b.repair is not None and b.repair.state is RepairState.FAILED
+    ]
     if failed:
         yield Hint(
             f"Repair of {', '.join(failed)} has failed; it is tried again by itself. To try now:",

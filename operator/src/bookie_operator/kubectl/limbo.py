@@ -13,8 +13,6 @@ from bookie.rows import Cell, Rows
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import count, span
-from bookie_operator.kubectl.bookies import STATE_STYLES, repair_text
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
 from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.cluster import BookieCluster
@@ -24,6 +22,8 @@ from bookie_operator.model.status import (
     ConditionType,
     IncidentOutcome,
 )
+from bookie_operator.status_tree.ages import count, span
+from bookie_operator.status_tree.bookies import STATE_STYLES, repair_text
 
 
 class Limbo(IntEnum):

@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 from bookie.errors import BookieError, SettingsError
 
-from bookie_operator.kubectl.ages import seconds_of
 from bookie_operator.kubectl.client import Kubectl
+from bookie_operator.status_tree.ages import seconds_of
 
 Command = Callable[..., Any]
 

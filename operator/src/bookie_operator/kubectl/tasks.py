@@ -12,20 +12,17 @@ from typing import Any, Final
 from bookie.rows import Cell, Rows
 from rich.text import Text
 
-from bookie_operator.kubectl.ages import span
 from bookie_operator.kubectl.client import CLUSTERS, TASKS, Kubectl, KubectlError, Tree
 from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
 from bookie_operator.model.status import (
-    AuditStatus,
     ClusterStatus,
     ConditionType,
-    RereplicationStatus,
-    ScrubStatus,
 )
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
+from bookie_operator.status_tree.ages import span
 
 STEM_MAX: Final = 34
 """Of a name that five random letters end, within a task's 40."""
@@ -136,19 +133,9 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
     return "Pending: the operator has not taken it up yet (kubectl bookie events)"
 
 
-def audit_after(kubectl: Kubectl, task: BookieTask) -> AuditStatus:
-    """The audit that the task stands for: the status that holds it is published before the task."""
-    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.audit
-
-
-def scrub_after(kubectl: Kubectl, task: BookieTask) -> ScrubStatus:
-    """The scrub that the task stands for."""
-    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.scrub
-
-
-def rereplication_after(kubectl: Kubectl, task: BookieTask) -> RereplicationStatus:
-    """The re-replication that the task stands for."""
-    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status.rereplication
+def status_after(kubectl: Kubectl, task: BookieTask) -> ClusterStatus:
+    """The cluster's status, which was published before the end of the task."""
+    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status
 
 
 def marks_left(status: ClusterStatus, bookie: str) -> int:

@@ -28,7 +28,6 @@ from bookie_operator.platform.folders import (
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, stop, wait_gone
 
 OPERATOR_WAIT_S: Final = 20.0
-JOB_GRACE_S: Final = 5.0
 GRACE_DEFAULT_S: Final = 300.0
 
 Report = Callable[[str], None]

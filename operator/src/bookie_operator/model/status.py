@@ -120,11 +120,21 @@ class EngineUse(Told):
     executors: Count = 0
 
 
+class RepairState(StrEnum):
+    WAITING = "Waiting"
+    """Needed, and no attempt has begun."""
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    """The bookie says that no mark is left: the only end that counts."""
+    FAILED = "Failed"
+    """An attempt has ended, and marks are left."""
+
+
 class RepairStatus(EngineUse):
     """The repair of one episode: a bookie and the boot that needs it."""
 
     episode: ShortText
-    state: Literal["Waiting", "Running", "Finished", "Failed"]
+    state: RepairState
     attempt: Count = 0
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None

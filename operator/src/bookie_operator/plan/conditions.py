@@ -14,6 +14,7 @@ from bookie_operator.model.status import (
     ConditionType,
     DrainPhase,
     IncidentOutcome,
+    RepairState,
     whole_milliseconds,
 )
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
@@ -176,7 +177,7 @@ def _repair_running(found: Findings) -> Verdict:
         + (f": {status.progress}" if status.progress else "")
         + (f"; {status.message}" if status.message else "")
         for status in found.repairs.statuses.values()
-        if status.state == "Running"
+        if status.state is RepairState.RUNNING
     ]
     if running:
         return Verdict("True", "JobStarted", ", ".join(running))

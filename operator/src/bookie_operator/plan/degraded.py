@@ -61,11 +61,11 @@ def degraded(found: Findings) -> Verdict:
 
 
 _Reason = tuple[str, str] | None
-"""Reason and message."""
+"""Reason and message of a Degraded that is True; None = this is not it."""
 
 
 def _loss(found: Findings) -> _Reason:
-    return ("PossibleDataLoss", found.loss[2]) if found.loss[0] == "True" else None
+    return ("PossibleDataLoss", found.loss.message) if found.loss.status == "True" else None
 
 
 def _lineage(found: Findings) -> _Reason:
@@ -190,8 +190,8 @@ def _rereplication(found: Findings) -> _Reason:
 
 
 def _collection(found: Findings) -> _Reason:
-    status, _, told = collection_held(found.pass_)
-    return ("CollectionHeld", told) if status == "True" else None
+    held = collection_held(found.pass_)
+    return ("CollectionHeld", held.message) if held.status == "True" else None
 
 
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (

@@ -14,7 +14,7 @@ from bookie.wire.admin.health import BootRecord
 
 from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import RepairReport
-from bookie_operator.model.status import RepairStatus, whole_milliseconds
+from bookie_operator.model.status import RepairState, RepairStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
@@ -36,7 +36,7 @@ class Repairs:
 
     @property
     def is_running(self) -> bool:
-        return any(status.state == "Running" for status in self.statuses.values())
+        return any(status.state == RepairState.RUNNING for status in self.statuses.values())
 
     @property
     def wants_to_run(self) -> bool:
@@ -67,8 +67,8 @@ def repairs(pass_: Pass) -> Repairs:
     stalled = tuple(
         bookie_id
         for bookie_id, status in statuses.items()
-        if status.state in ("Failed", "Running")
-        and status.attempt - (status.state == "Running") >= limit
+        if status.state in (RepairState.FAILED, RepairState.RUNNING)
+        and status.attempt - (status.state is RepairState.RUNNING) >= limit
     )
     return Repairs(statuses, actions, refusals, stalled)
 
@@ -96,10 +96,10 @@ def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStat
     if not one.has_marks:
         if known is None and before is not None:  # a later boot: of the earlier ones nothing is due
             known = _while_away(pass_, one.bookie.id, before)
-        if known is None or known.state == "Running":
+        if known is None or known.state is RepairState.RUNNING:
             return known
-        return known.model_copy(update={"state": "Finished", "next_attempt_at": None})
-    waiting = RepairStatus(episode=episode, state="Waiting")
+        return known.model_copy(update={"state": RepairState.FINISHED, "next_attempt_at": None})
+    waiting = RepairStatus(episode=episode, state=RepairState.WAITING)
     return known or _with_progress(waiting, one, boot)
 
 
@@ -108,7 +108,7 @@ def _while_away(
 ) -> RepairStatus | None:
     """What was known of a boot that does not serve now. Its repair runs only as long as its job;
     one that has ended stays as it ended."""
-    if before is None or before.state != "Running":
+    if before is None or before.state is not RepairState.RUNNING:
         return before
     return _followed(pass_, bookie_id, before.episode, before)
 
@@ -121,7 +121,7 @@ def _followed(
     latest = max(jobs, key=lambda job: job.attempt, default=None)
     if latest is not None and (known is None or latest.attempt >= known.attempt):
         return _from_job(episode, latest, pass_.spec.repair, known)
-    if known is not None and known.state == "Running":
+    if known is not None and known.state is RepairState.RUNNING:
         return _vanished(known, pass_.spec.repair, now=pass_.now)
     return known
 
@@ -157,7 +157,7 @@ def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None
     return RepairStatus(
         episode=episode,
         ledgers_total=known.ledgers_total if known else 0,
-        state="Running" if job.running else "Failed",  # "Finished" is the bookie's word
+        state=RepairState.RUNNING if job.running else RepairState.FAILED,
         attempt=job.attempt,
         started_at=whole_milliseconds(job.started_at),
         ended_at=whole_milliseconds(ended) if ended else None,
@@ -175,7 +175,7 @@ def _vanished(known: RepairStatus, repair: Repair, *, now: datetime) -> RepairSt
     ended = whole_milliseconds(now)
     return known.model_copy(
         update={
-            "state": "Failed",
+            "state": RepairState.FAILED,
             "ended_at": ended,
             "next_attempt_at": ended + backoff(max(1, known.attempt), repair),
             "message": f"{known.message}; the job is gone and left no result"[:1024].lstrip("; "),
@@ -204,7 +204,7 @@ def _next_due(
     due = []
     for bookie_id, status in statuses.items():
         one = pass_.judged[bookie_id]
-        if not one.is_booted or not one.has_marks or status.state == "Running":
+        if not one.is_booted or not one.has_marks or status.state is RepairState.RUNNING:
             continue
         is_time = status.next_attempt_at is None or pass_.now >= status.next_attempt_at
         is_freed = _is_freed(status, accepted_at) or _is_freed(status, since)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import grpc
@@ -10,12 +10,13 @@ import pytest
 from bookie.errors import UnavailableError
 from bookie.server.state import Phase as ServerPhase
 from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.admin import client
 from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
 from bookie.wire.admin.client import Call, CallError, Failure, control_plane
-from bookie.wire.admin.health import Health, Phase
+from bookie.wire.admin.health import BootRecord, DiskHealth, Health, Phase
 from bookie.wire.identity import Identity
 from server_lab import ServerLab
 
@@ -65,6 +66,14 @@ async def test_nobody_at_an_address_is_an_error_that_says_what_to_check() -> Non
 def test_every_phase_of_the_proto_is_known() -> None:
     names = {phase.name for phase in Phase} - {"UNKNOWN"}
     assert names == set(pb.Phase.keys()) - {"PHASE_UNSPECIFIED"}
+
+
+def test_every_field_of_an_answer_is_filled() -> None:
+    """Fields of other names than the proto's are named where they are made."""
+    made = {"told_by", "is_fresh", *client._MADE}
+    assert {one.name for one in fields(Health)} == {*client._HEALTH, *made}
+    assert {one.name for one in fields(BootRecord)} == {*client._BOOT, "epoch", "started_at"}
+    assert {one.name for one in fields(DiskHealth)} == set(client._DISK)
 
 
 class Saying(BookieAdminServicer):

@@ -8,6 +8,7 @@ protobuf or gRPC. Only a call for somebody's health may mean whoever is there.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
@@ -42,6 +43,21 @@ _SHOWN_BY_HEALTH: Final = (pb.DrainRequest, pb.ApproveCookieFixRequest)
 """What was asked for is done or not when the next health says so, whoever took it: here the word of
 an older version, which does not say who it is and yet looks at the id that is meant, is enough."""
 _PHASES: Final = {pb.Phase.Value(one.name): one for one in Phase if one is not Phase.UNKNOWN}
+
+
+def _shared(value: Any, message: Any, *made: str) -> tuple[str, ...]:
+    """Fields that a value has as its message has them; `made`: those that are made of others."""
+    return tuple(
+        one.name
+        for one in fields(value)
+        if one.name in message.DESCRIPTOR.fields_by_name and one.name not in made
+    )
+
+
+_MADE: Final = ("phase", "boot", "disks", "cookie_fix", "ledgers_naming_it")
+_HEALTH: Final = _shared(Health, pb.Health, *_MADE)
+_BOOT: Final = _shared(BootRecord, pb.BootRecord)
+_DISK: Final = _shared(DiskHealth, pb.DiskHealth)
 
 Dial = Callable[[str], tuple[Any, Any]]
 """From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
@@ -294,34 +310,15 @@ def _ranges(ranges: Iterable[Range]) -> list[pb.EntryRange]:
 def _health(said: pb.Health, told: Identity) -> Health:
     fix = said.cookie_fix
     return Health(
+        **_said(said, _HEALTH),
         phase=_PHASES.get(said.phase, Phase.UNKNOWN),
-        message=said.message,
         boot=_boot_record(said.boot) if said.HasField("boot") and said.boot.boot_epoch else None,
-        disks=tuple(
-            DiskHealth(
-                role=disk.role,
-                index=disk.index,
-                disk_id=disk.disk_id,
-                verdict=disk.verdict,
-                volume_uid=disk.volume_uid,
-                total_bytes=disk.total_bytes,
-                free_bytes=disk.free_bytes,
-            )
-            for disk in said.disks
-        ),
-        limbo_ledgers=said.limbo_ledgers,
-        unchecked_ledgers=said.unchecked_ledgers,
-        losses_recorded=said.losses_recorded,
-        instance_id=said.instance_id,
+        disks=tuple(DiskHealth(**_said(disk, _DISK)) for disk in said.disks),
         cookie_fix=(
             CookieFix(fix.plan_id, tuple(fix.disk_indexes), fix.description, fix.policy)
             if said.HasField("cookie_fix") and fix.plan_id
             else None
         ),
-        draining=said.draining,
-        metadata_rolled_back=said.metadata_rolled_back,
-        collection_held=said.collection_held,
-        collection_plan_id=said.collection_plan_id,
         ledgers_naming_it=said.ledgers_naming_it if said.ledgers_counted else None,
         told_by=told,
     )
@@ -329,14 +326,11 @@ def _health(said: pb.Health, told: Identity) -> Health:
 
 def _boot_record(said: pb.BootRecord) -> BootRecord:
     return BootRecord(
+        **_said(said, _BOOT),
         epoch=said.boot_epoch,
-        clean=said.clean,
-        reason=said.reason,
         started_at=datetime.fromtimestamp(said.started_at_ms / 1000, UTC),
-        mode=said.mode,
-        previous_mode=said.previous_mode,
-        ledgers_fenced=said.ledgers_fenced,
-        ledgers_in_limbo=said.ledgers_in_limbo,
-        ledgers_unchecked=said.ledgers_unchecked,
-        cookie_fixed=said.cookie_fixed,
     )
+
+
+def _said(message: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in names}

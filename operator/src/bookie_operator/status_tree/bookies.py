@@ -1,20 +1,22 @@
 """One bookie as a branch of the status tree: its state, then whatever is out of the ordinary."""
 
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.kubectl.ages import count, span
-from bookie_operator.kubectl.pending import GOOD_VERDICTS
 from bookie_operator.model.status import (
     BookieState,
     BookieStatus,
     ClusterStatus,
     DiskStatus,
+    EngineUse,
+    RepairState,
     RepairStatus,
 )
+from bookie_operator.status_tree.ages import count, span
+from bookie_operator.status_tree.pending import GOOD_VERDICTS
 
 STATE_STYLES: Final = {
     BookieState.SERVING: "green",
@@ -33,6 +35,12 @@ BOOTED: Final = (
     BookieState.DRAINING,
     BookieState.LEAVING,
 )
+_REPAIR_STYLES: Final = {
+    RepairState.WAITING: "yellow",
+    RepairState.RUNNING: "cyan",
+    RepairState.FINISHED: "green",
+    RepairState.FAILED: "red",
+}
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -55,7 +63,7 @@ def bookie_branch(
         )
     if bookie.losses_recorded:
         branch.add(Text(f"{count(bookie.losses_recorded, 'record')} of lost entries", "bold red"))
-    if bookie.repair is not None and (bookie.repair.state != "Finished" or wide):
+    if bookie.repair is not None and (bookie.repair.state is not RepairState.FINISHED or wide):
         branch.add(Text.assemble(("repair  ", "dim"), repair_text(bookie.repair, now)))
     if wide:
         branch.add(Text.assemble(("process ", "dim"), _process(bookie)))
@@ -126,16 +134,15 @@ def disk_text(disk: DiskStatus, *, wide: bool = True) -> Text:
 
 
 def repair_text(repair: RepairStatus, now: datetime) -> Text:
-    style = {"Running": "cyan", "Failed": "red", "Finished": "green"}.get(repair.state, "yellow")
-    text = Text.assemble((repair.state.lower(), style))
+    text = Text.assemble((repair.state.lower(), _REPAIR_STYLES[repair.state]))
     if repair.attempt:
         text.append(f", attempt {repair.attempt}")
-    if repair.state == "Running" and repair.started_at is not None:
+    if repair.state is RepairState.RUNNING and repair.started_at is not None:
         text.append(f" for {span(now - repair.started_at)}")
     if repair.progress:
         text.append(f", {repair.progress}")
     text.append(engine_text(repair))
-    if repair.state == "Failed" and repair.next_attempt_at is not None:
+    if repair.state is RepairState.FAILED and repair.next_attempt_at is not None:
         wait = repair.next_attempt_at - now
         text.append(f", next in {span(wait)}" if wait.total_seconds() > 0 else ", next is due")
     if repair.message:
@@ -143,20 +150,7 @@ def repair_text(repair: RepairStatus, now: datetime) -> Text:
     return text
 
 
-class Engined(Protocol):
-    """What a job ran on, as its result told."""
-
-    @property
-    def engine(self) -> str: ...
-    @property
-    def engine_reason(self) -> str: ...
-    @property
-    def spark_app_id(self) -> str: ...
-    @property
-    def executors(self) -> int: ...
-
-
-def engine_text(job: Engined, *, with_reason: bool = True) -> Text:
+def engine_text(job: EngineUse, *, with_reason: bool = True) -> Text:
     """`, engine spark-kubernetes (why), 2 executors, spark-0123`; empty when nothing is known."""
     text = Text()
     if job.engine:

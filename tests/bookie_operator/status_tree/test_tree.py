@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
-from bookie_operator.kubectl.tree import cluster_tree
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import (
     Blocked,
@@ -24,6 +23,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan import plan
+from bookie_operator.status_tree.tree import cluster_tree
 from kubectl_lab import cluster_of
 from operator_scenes import cluster, observed
 from rich.console import Console, RenderableType

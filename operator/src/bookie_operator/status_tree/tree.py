@@ -11,8 +11,6 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.kubectl.ages import ago, count, span
-from bookie_operator.kubectl.bookies import bookie_branch, engine_text
 from bookie_operator.model.cluster import AckMode, BookieCluster, ClusterSpec
 from bookie_operator.model.status import (
     AttemptStatus,
@@ -30,6 +28,8 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
+from bookie_operator.status_tree.ages import ago, count, span
+from bookie_operator.status_tree.bookies import bookie_branch, engine_text
 
 CLOSED_SHOWN: Final = 3
 """Closed incidents, newest ones; open ones are all shown."""

@@ -2,7 +2,7 @@
 
 import click
 import pytest
-from bookie_operator.kubectl.ages import seconds_of, span
+from bookie_operator.status_tree.ages import seconds_of, span
 
 CONTEXT, OPTION = click.Context(click.Command("x")), click.Option(["--timeout"])
 
