@@ -22,7 +22,7 @@ from bookie.protocol.status import Status
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations, Then
 from bookie.server.pacing import BusyRates, Pacing
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import Boundary, LedgerRecord
@@ -61,7 +61,7 @@ async def test_they_are_counted_as_others(server: ServerLab) -> None:
 
 async def test_after_an_unclean_boot_is_marked_they_are_refused(server: ServerLab) -> None:
     ledger = await appended(server)
-    storage_of(server).mark(Boundary(7, ledger), [], unchecked=False)
+    storage_of(server).maintenance.mark(Boundary(7, ledger), [], unchecked=False)
     assert await server.add(ledger, ENTRIES) is Status.FENCED
 
 
@@ -175,8 +175,11 @@ CHANGES: dict[str, tuple[Callable[[Lab], object], Status]] = {
         Status.FENCED,
     ),
     "deletion": (lambda lab: lab.storage.maintenance.delete_ledgers([LedgerId(7)]), Status.FENCED),
-    "read-only": (lambda lab: lab.state.switch_read_only("person", True), Status.READ_ONLY),
-    "drain": (lambda lab: lab.state.switch_read_only("drain", True), Status.READ_ONLY),
+    "read-only": (
+        lambda lab: lab.state.switch_read_only(ReadOnlyReason.PERSON, True),
+        Status.READ_ONLY,
+    ),
+    "drain": (lambda lab: lab.state.switch_read_only(ReadOnlyReason.DRAIN, True), Status.READ_ONLY),
     "phase": (lambda lab: setattr(lab.state, "phase", Phase.STOPPING), Status.READ_ONLY),
     "lease": (
         lambda lab: (setattr(lab.state, "lease_until", -1.0), lab.state.look_at_lease()),
@@ -240,7 +243,7 @@ async def test_whatever_comes_between_them_only_what_the_rule_takes_is_taken(
     rng, lab, unruled = random.Random(seed), Lab(tmp_path), 0
     harmless: list[Callable[[Lab], object]] = [
         lambda lab: lab.put(explicit_lac=EntryId(3)),
-        lambda lab: lab.state.switch_read_only("person", False),
+        lambda lab: lab.state.switch_read_only(ReadOnlyReason.PERSON, False),
         lambda lab: lab.storage.maintenance.checkpoint(),
     ]
     between = [change for change, _status in CHANGES.values()] + harmless

@@ -76,8 +76,8 @@ def test_a_checkpoint_that_is_due_is_not_put_off(tmp_path: Path, changes: dict[s
     kit = begun(tmp_path, **changes)
     for entry_id in range(1, 40):
         assert taken(kit, 7, entry_id) is Taken.DONE
-    assert kit.storage._early is not None
-    kit.storage._early.join()
+    assert kit.storage.maintenance._early is not None
+    kit.storage.maintenance._early.join()
     assert kit.storage.unflushed_bytes < 40 * len(run(7, 0).buffer)
     kit.end()
 
@@ -86,7 +86,7 @@ def test_while_a_checkpoint_is_under_way_rows_stay_in_bounds(tmp_path: Path) -> 
     kit = begun(tmp_path, checkpoint_rows=10, rows_max=15)
     assert {taken(kit, 7, i) for i in range(1, 9)} == {Taken.DONE}
     with kit.sim.held_syncs() as is_syncing:
-        checkpoint = threading.Thread(target=kit.storage.checkpoint)
+        checkpoint = threading.Thread(target=kit.storage.maintenance.checkpoint)
         checkpoint.start()
         assert is_syncing.wait(WAIT_S)
         found = [taken(kit, 7, i) for i in range(9, 20)]
@@ -104,7 +104,7 @@ def test_a_failed_journal_is_known_before_its_callbacks_have_run(tmp_path: Path)
     kit.sim.fail("sync", pattern="*.jnl*")
     kit.storage.put_record(LedgerRecord(L7, fenced=True), done=lambda _error: None)
     kit.pump(lambda: kit.storage.failure is not None)
-    assert kit.storage.failure is kit.storage._journal.failure()
+    assert kit.storage.failure is kit.storage._journal.stream.failure
 
 
 def test_after_a_log_failed_its_runs_fail_and_the_failure_is_everybodys(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_after_a_log_failed_its_runs_fail_and_the_failure_is_everybodys(tmp_path
     assert route(LedgerId(8), 2) != route(L7, 2)
     kit.sim.fail("sync", pattern="*.log*")
     with pytest.raises(StorageError):
-        kit.storage.checkpoint()
+        kit.storage.maintenance.checkpoint()
     assert kit.storage.failure is not None
     assert {taken(kit, 7, 1), taken(kit, 8, 1)} == {Taken.PENDING}
     assert isinstance(kit.refused(run(7, 2)), StorageError)
