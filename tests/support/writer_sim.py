@@ -114,13 +114,12 @@ class Cluster:
         return len(self.fenced) > self.store.ensemble_size - self.store.ack_quorum
 
     def append(self, *payloads: bytes) -> None:
-        """As the shell does: what can go alone does, the rest is queued first."""
-        alone = self.writer.append_alone(payloads[0]) if len(payloads) == 1 else None
-        if alone is not None:
-            self.perform(alone[1])
+        """As the shell does, but that it never waits for the loop's next turn."""
+        if len(payloads) == 1:
+            self.writer.append_one(payloads[0])
         else:
             self.writer.append(payloads)
-            self.perform(self.writer.pump())
+        self.perform(self.writer.pump())
 
     def arrive(self, send: Send, *, keep: bool = False) -> None:
         """The run reaches its bookie, which stores it (or is fenced) and replies."""

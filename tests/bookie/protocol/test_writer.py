@@ -12,7 +12,7 @@ from bookie.frames.entry import (
     EntryCodec,
 )
 from bookie.frames.frame import RUN_ENTRIES_MAX, parse_run
-from bookie.ids import NO_ENTRY, EntryId
+from bookie.ids import EntryId
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import write_set
@@ -56,53 +56,57 @@ def test_gathers_payloads_while_two_batches_are_in_flight() -> None:
     assert [parse_run(s.frame).count for s in cluster.sends if s.to.position == 0] == [8]
 
 
-def alone() -> Cluster:
+def waiting_for_each() -> Cluster:
     """A writer whose caller waits for each entry; the first is acknowledged."""
     cluster = Cluster.of(3, 3, 2, limits=WriterLimits())
+    assert not cluster.writer.goes_at_once, "nothing is known of the caller yet"
     cluster.append(b"a")
+    assert not cluster.writer.goes_at_once, "the first entry is under way"
     for bookie in ("b0", "b1", "b2"):
         cluster.answer(bookie)
     return cluster
 
 
 def test_where_each_entry_is_waited_for_the_next_one_goes_to_all_members_at_once() -> None:
-    cluster = alone()
-    entry_id, sends = cluster.writer.append_alone(b"b") or (NO_ENTRY, [])
-    cluster.perform(sends)
-    assert entry_id == 1
+    cluster = waiting_for_each()
+    assert cluster.writer.goes_at_once
+    cluster.append(b"b")
     assert [send.to.bookie_id for send in cluster.sends] == ["b0", "b1", "b2"]
     assert {parse_run(send.frame).first_entry_id for send in cluster.sends} == {1}
     assert len({id(send.frame) for send in cluster.sends}) == 1
     cluster.answer("b1")
     cluster.answer("b2")
-    assert cluster.acked == 1
+    assert cluster.acked == 1 and cluster.writer.goes_at_once
 
 
-def test_nothing_goes_alone_beside_what_is_under_way_or_queued() -> None:
-    cluster = alone()
-    cluster.append(b"b")
-    assert cluster.writer.append_alone(b"c") is None
-    cluster = alone()
-    cluster.writer.append([b"b"])
-    assert cluster.writer.append_alone(b"c") is None
-    assert cluster.writer.last_appended == 1
+def test_after_several_entries_in_one_batch_the_next_ones_are_gathered() -> None:
+    cluster = waiting_for_each()
+    cluster.append(b"b", b"c")
+    for bookie in ("b0", "b1", "b2"):
+        cluster.answer(bookie)
+    assert cluster.acked == 2 and not cluster.writer.goes_at_once
 
 
-def test_nothing_goes_alone_during_an_ensemble_change_or_after_the_end() -> None:
-    cluster = alone()
+def test_nothing_is_sent_during_an_ensemble_change_or_after_the_end() -> None:
+    cluster = waiting_for_each()
     cluster.append(b"b")
     for bookie, status in (("b1", Status.OK), ("b2", Status.OK), ("b0", Status.UNREACHABLE)):
         cluster.answer(bookie, status)
     assert cluster.acked == 1 and cluster.needs
-    assert cluster.writer.append_alone(b"c") is None
-    cluster = alone()
+    cluster.append(b"c")
+    assert not cluster.sends
+    cluster = waiting_for_each()
     cluster.perform(cluster.writer.close())
-    assert cluster.writer.append_alone(b"c") is None
+    with pytest.raises(LedgerClosedError):
+        cluster.writer.append_one(b"c")
 
 
-def test_what_is_no_payload_does_not_go_alone() -> None:
-    for payload in (bytes(PAYLOAD_BYTES_MAX + 1), bytearray(b"b")):
-        assert alone().writer.append_alone(payload) is None  # type: ignore[arg-type]
+@pytest.mark.parametrize("payload", [bytes(PAYLOAD_BYTES_MAX + 1), bytearray(b"b")])
+def test_what_is_no_payload_is_not_queued(payload: bytes) -> None:
+    cluster = waiting_for_each()
+    with pytest.raises(BadRequestError):
+        cluster.writer.append_one(payload)
+    assert cluster.writer.last_appended == 0
 
 
 def test_full_batches_go_beyond_the_gathering_limit_up_to_the_flight_limit() -> None:

@@ -109,14 +109,15 @@ def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
 
 
 def _column(entries: Sequence[Buffer] | Octets, width: int) -> tuple[bytes, int, bool]:
-    """The column of lengths, their sum, and whether all are the same; each head has `width`."""
+    """The column of lengths, their sum, and whether all are the same; `width`: of each head."""
     count = len(entries)
     if isinstance(entries, np.ndarray):
         length = entries.shape[1] + width
         return length.to_bytes(4, "big") * count, length * count, True
     if count > FEW_ENTRIES_MAX:
         lengths = np.fromiter(map(len, entries), np.int64, count) + width
-        is_even = bool((lengths == lengths[0]).all())
+        # Of nothing but heads no array of payloads can be made.
+        is_even = bool(lengths[0] > width and (lengths == lengths[0]).all())
         return lengths.astype(LENGTHS).tobytes(), int(lengths.sum()), is_even
     few = [width + len(entry) for entry in entries]
     return struct.pack(f">{count}I", *few), sum(few), False
