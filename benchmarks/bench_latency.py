@@ -29,9 +29,9 @@ from bookie.client.writer import LedgerWriter
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient
 from bookie.repair.engine.choice import INLINE
 from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.look.grpc_control import AdminClient
 from bookie.repair.runs import repair_cluster
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LOG_DIRECTORY

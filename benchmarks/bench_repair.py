@@ -25,9 +25,9 @@ from bookie.client.ledgers import Client
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient
 from bookie.repair.engine.choice import INLINE
 from bookie.repair.jobs.repair_job import RepairRequest
+from bookie.repair.look.grpc_control import AdminClient
 from bookie.repair.runs import repair_cluster
 
 from benchmarks.bench_append import wire_block

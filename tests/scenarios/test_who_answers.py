@@ -16,7 +16,7 @@ from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient
+from bookie.repair.look.grpc_control import AdminClient
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import LacRequest, ReadRequest
 from town import ENSEMBLE, QUICK, LatePool, Town, new_ledger

@@ -20,7 +20,7 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient
+from bookie.repair.look.grpc_control import AdminClient
 from bookie_operator.local.down import running_bookies
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.platform.folders import LocalFolders, operator_pid

@@ -10,7 +10,7 @@ from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError
 from bookie.ids import BookieId
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient
+from bookie.repair.look.grpc_control import AdminClient
 
 
 @click.command("limbo")

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from bookie.client.connection import BookiePool
 from bookie.metadata.opening import open_store
-from bookie.repair.admin_client import AdminClient
 from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.grpc_control import AdminClient
 
 
 @asynccontextmanager

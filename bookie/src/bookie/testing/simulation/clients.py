@@ -29,10 +29,10 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
-from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.cluster import Cluster
+from bookie.repair.look.grpc_control import AdminClient, AdminSettings
 from bookie.repair.mend.copy import CopySettings
 from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.testing.simulation.admin import dial

@@ -15,8 +15,8 @@ from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, Metadata
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.admin_client import AdminClient, AdminSettings
 from bookie.repair.look.bookie_control import BookieControl, DrainAnswer
+from bookie.repair.look.grpc_control import AdminClient, AdminSettings
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
