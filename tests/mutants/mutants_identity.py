@@ -16,7 +16,7 @@ STORY: Final = "tests/scenarios/test_who_answers.py::"
 WIRE: Final = "tests/bookie/client/test_connection.py::"
 PORT: Final = "tests/bookie/server/test_connections.py::"
 CONTROL: Final = "tests/bookie/server/test_admin.py::"
-CALLING: Final = "tests/bookie/repair/test_admin_client.py::"
+CALLING: Final = "tests/bookie/repair/look/test_grpc_control.py::"
 JUDGE: Final = "tests/bookie/wire/test_identity.py::"
 LOOP: Final = "tests/bookie_operator/test_reconcile.py::"
 

@@ -5,7 +5,7 @@ import sys
 
 DRIVER = """
 import asyncio, subprocess
-from bookie.repair.look import grpc_control as admin_client
+from bookie.repair.look import grpc_control
 import grpc
 
 # Looked for there first: the child has closed its files by then and is not another program yet.
