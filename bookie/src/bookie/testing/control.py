@@ -1,7 +1,7 @@
 """Control planes of a `FakeFleet`: marks, availability, clear and loss records by the real rules.
 
-Stands where `repair.look.grpc_control.AdminClient` stands; `testing.admin_service` serves the same over
-gRPC. A bookie that is down answers nothing.
+Stands where `repair.look.grpc_control.AdminClient` stands; `testing.admin_service` serves the same
+over gRPC. A bookie that is down answers nothing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,9 @@
 """What audit and repair ask of the bookies' control planes: one interface, so that they never see
 gRPC.
 
-Real: `repair.look.grpc_control.AdminClient`. Fake for tests: `bookie.testing.control.FakeControl`. A bad
-bookie is an answer, never an exception: unreachable, booting, refused come back as a Status that
-is neither OK nor a denial (R7).
+Real: `repair.look.grpc_control.AdminClient`. Fake for tests: `bookie.testing.control.FakeControl`.
+A bad bookie is an answer, never an exception: unreachable, booting, refused come back as a Status
+that is neither OK nor a denial (R7).
 """
 
 from collections.abc import Mapping, Sequence
