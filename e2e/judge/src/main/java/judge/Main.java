@@ -32,7 +32,7 @@ public final class Main {
     private static final int USAGE_CODE = 2;
     private static final int UNJUDGED = 5;
     private static final int CONTRADICTED = 6;
-    private static final long STOP_S = 60;
+    private static final long STOP_S = 75;
 
     private Main() {}
 

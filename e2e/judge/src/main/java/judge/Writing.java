@@ -8,9 +8,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.bookkeeper.client.BKException;
@@ -31,7 +34,7 @@ final class Writing {
     private static final int ENTRIES_MIN = 50;
     private static final int WINDOW = 64;
     private static final long AGAIN_MS = 200;
-    private static final long ANSWERS_S = 30;
+    private static final long ANSWERS_S = 20;
     private static final long TELL_S = 10;
     private static final double LEFT_OPEN = 0.2;
     private static final double DELETED = 0.15;
@@ -106,6 +109,25 @@ final class Writing {
                 || (settings.bytes > 0 && bytes.get() >= settings.bytes);
     }
 
+    private static <T> void complete(CompletableFuture<T> future, int code, T value) {
+        if (code == BKException.Code.OK) {
+            future.complete(value);
+        } else {
+            future.completeExceptionally(BKException.create(code));
+        }
+    }
+
+    /** The client has time limits of its own, so this is its fault or the machine's: stacks tell. */
+    private static synchronized void unanswered(String what) {
+        System.out.println("judge: no answer to " + what + " within " + ANSWERS_S + " s");
+        Thread.getAllStackTraces().forEach((thread, frames) -> {
+            System.err.println(thread + " " + thread.getState());
+            for (StackTraceElement frame : frames) {
+                System.err.println("    " + frame);
+            }
+        });
+    }
+
     private void count(String how) {
         ends.computeIfAbsent(how, key -> new AtomicLong()).incrementAndGet();
     }
@@ -144,14 +166,17 @@ final class Writing {
         private LedgerHandle create() throws IOException, InterruptedException {
             Layout layout = settings.layouts.get(random.nextInt(settings.layouts.size()));
             DigestType digest = DIGESTS[random.nextInt(DIGESTS.length)];
+            CompletableFuture<LedgerHandle> created = new CompletableFuture<>();
+            client.asyncCreateLedger(
+                    layout.ensemble(), layout.write(), layout.ack(), digest, PASSWORD,
+                    (code, handle, context) -> complete(created, code, handle), null, Map.of());
             try {
-                LedgerHandle made = client.createLedger(
-                        layout.ensemble(), layout.write(), layout.ack(), digest, PASSWORD);
+                LedgerHandle made = answer(created);
                 notes.note("create " + made.getId() + " " + wire + " " + layout + " " + digest);
                 ledgers.incrementAndGet();
                 return made;
-            } catch (BKException error) {
-                count("not created: " + Codes.name(error.getCode()));
+            } catch (ExecutionException | TimeoutException error) {
+                count("not created: " + Codes.name(error));
                 return null;
             }
         }
@@ -182,7 +207,10 @@ final class Writing {
                 entry++;
                 pace(began, entry);
             }
-            window.tryAcquire(WINDOW, ANSWERS_S, TimeUnit.SECONDS);
+            if (!window.tryAcquire(WINDOW, ANSWERS_S, TimeUnit.SECONDS)) {
+                failed.compareAndSet(BKException.Code.OK, BKException.Code.TimeoutException);
+                unanswered("adds of ledger " + id);
+            }
             return failed.get();
         }
 
@@ -212,17 +240,28 @@ final class Writing {
                 return;
             }
             try {
-                ledger.close();
+                answer(ledger.closeAsync());
                 notes.note("close " + id + " " + ledger.getLastAddConfirmed() + " " + ledger.getLength());
                 count("closed");
                 if (drawn < LEFT_OPEN + DELETED) {
                     notes.note("deleting " + id);
-                    client.deleteLedger(id);
+                    answer(client.newDeleteLedgerOp().withLedgerId(id).execute());
                     notes.note("deleted " + id);
                     count("deleted");
                 }
-            } catch (BKException error) {
-                count("not ended: " + Codes.name(error.getCode()));
+            } catch (ExecutionException | TimeoutException error) {
+                count("not ended: " + Codes.name(error));
+            }
+        }
+
+        /** What the client comes back with, within a bound: an application would not wait for ever. */
+        private <T> T answer(CompletableFuture<T> future)
+                throws ExecutionException, TimeoutException, InterruptedException {
+            try {
+                return future.get(ANSWERS_S, TimeUnit.SECONDS);
+            } catch (TimeoutException error) {
+                unanswered("a call");
+                throw error;
             }
         }
     }

@@ -1,0 +1,117 @@
+"""Faults that the judge must turn red: planted in the product's code, its disks, or the notes.
+
+Those in the code are textual patches of a copy of the product (tests/mutants). Where the product would
+notice its own fault and mend it, or say so, whatever would notice it is spoilt as well: what is left is a
+fleet that calls itself whole, and is not.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from mutant import Mutant, Patch, planted
+
+COPY: Final = "bookie/src/bookie/repair/copy.py"
+CLEARING: Final = "bookie/src/bookie/protocol/clearing.py"
+EXPECT: Final = "bookie/src/bookie/repair/expect.py"
+MOVER: Final = "bookie/src/bookie/repair/mover.py"
+
+CLEARS_BLINDLY: Final = Patch(
+    CLEARING,
+    old="    if not missing.is_empty:\n        first, last = missing.ranges()[0]\n",
+    new="    if False:\n        first, last = missing.ranges()[0]\n",
+)
+"""A bookie lets go of its marks without a look at what it holds."""
+AUDITS_BLINDLY: Final = Patch(
+    EXPECT,
+    old="    if present == owed:\n        return Share(owed, owed, EMPTY, EMPTY, EMPTY)\n",
+    new="    if True:\n        return Share(owed, owed, EMPTY, EMPTY, EMPTY)\n",
+)
+"""Whoever answers is taken to hold all that it owes: nothing is missing, and nothing to be copied."""
+
+COPIES_NOTHING: Final = planted(
+    "a repair that copies nothing, and says that it did",
+    stands_for=("a repair that copied nothing",),
+    file=COPY,
+    old="            if offered and job.refused is None:\n",
+    new="            if False:\n",
+    also=(
+        Patch(
+            COPY,
+            old="        copied = EntrySet.from_runs(job.done)\n",
+            new="        copied = wanted\n",
+        ),
+    ),
+)
+CLEARED_UNWHOLE: Final = planted(
+    "a repair that copies nothing, limbo cleared without a look, an audit that sees every copy",
+    stands_for=("a cleared limbo that was not whole",),
+    file=COPIES_NOTHING.patches[0].file,
+    old=COPIES_NOTHING.patches[0].old,
+    new=COPIES_NOTHING.patches[0].new,
+    also=(*COPIES_NOTHING.patches[1:], CLEARS_BLINDLY, AUDITS_BLINDLY),
+)
+MOVES_NOTHING: Final = planted(
+    "a drain that moves nothing, and an audit that sees every copy",
+    stands_for=("a drain that moved nothing",),
+    file=MOVER,
+    old="            if wanted:\n                await self._copy_to(job, target, wanted)\n",
+    new="            if False:\n                await self._copy_to(job, target, wanted)\n",
+    also=(
+        Patch(
+            MOVER,
+            old="            if any(owed - held[t, job.ledger_id].entries for t, owed in job.owed.items())\n",
+            new="            if False\n",
+        ),
+        AUDITS_BLINDLY,
+    ),
+)
+MUTANTS: Final[tuple[Mutant, ...]] = (COPIES_NOTHING, CLEARED_UNWHOLE, MOVES_NOTHING)
+
+HEAD: Final = struct.Struct(">qq")
+"""Ledger and entry: how an entry begins, and how the judge's payload begins (Payload.java)."""
+
+
+def closed_ledgers(notes: str) -> Mapping[int, int]:
+    """Last entries of the ledgers that were closed, hold something and were not deleted."""
+    lines = [line.split() for line in notes.splitlines()]
+    ends = {int(line[1]): int(line[2]) for line in lines if line[0] == "close"}
+    doomed = {int(line[1]) for line in lines if line[0] == "deleting"}
+    return {ledger: last for ledger, last in ends.items() if last >= 0 and ledger not in doomed}
+
+
+def with_forged_ack(notes: str) -> str:
+    """One more acknowledgement, behind the end of a closed ledger: nobody ever wrote that entry."""
+    ledger, last = next(iter(closed_ledgers(notes).items()))
+    return f"{notes}ack {ledger} {last + 1} {last + 1}\n"
+
+
+def logs_of(disks: Iterable[Path]) -> Iterator[Path]:
+    """Files that entries lie in."""
+    for disk in disks:
+        yield from sorted((disk / "log").glob("*.log*"))
+
+
+def flip_payload_byte(disks: Iterable[Path], ledgers: Iterable[int]) -> tuple[Path, int]:
+    """Changes one bit of the first payload that is found; where. The same call again: `flip`."""
+    for log in logs_of(disks):
+        content = log.read_bytes()
+        for ledger in ledgers:
+            head = HEAD.pack(ledger, 0)
+            entry = content.find(head)
+            payload = content.find(head, entry + 1)
+            if entry >= 0 and 0 < payload - entry <= 64:
+                place = payload + HEAD.size - 1
+                flip(log, place)
+                return log, place
+    raise AssertionError("no entry of the judge lies on these disks")
+
+
+def flip(file: Path, place: int) -> None:
+    """The lowest bit of one byte."""
+    with file.open("r+b") as stream:
+        stream.seek(place)
+        byte = stream.read(1)[0]
+        stream.seek(place)
+        stream.write(bytes([byte ^ 1]))
