@@ -37,6 +37,8 @@ public final class Main {
     private Main() {}
 
     public static void main(String[] words) throws Exception {
+        // Else a SIGTERM ends logging first, and calls of the client that log on their way never come back.
+        System.setProperty("log4j2.shutdownHookEnabled", "false");
         int code;
         try {
             code = run(Arrays.asList(words));
