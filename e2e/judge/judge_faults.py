@@ -1,8 +1,8 @@
 """Faults that the judge must turn red: planted in the product's code, its disks, or the notes.
 
-Those in the code are textual patches of a copy of the product (tests/mutants). Where the product would
-notice its own fault and mend it, or say so, whatever would notice it is spoilt as well: what is left is a
-fleet that calls itself whole, and is not.
+Those in the code are textual patches of a copy of the product (tests/mutants). Where the product
+would notice its own fault and mend it, or say so, whatever would notice it is spoilt as well: what
+is left is a fleet that calls itself whole, and is not.
 """
 
 import struct
@@ -28,7 +28,7 @@ AUDITS_BLINDLY: Final = Patch(
     old="    if present == owed:\n        return Share(owed, owed, EMPTY, EMPTY, EMPTY)\n",
     new="    if True:\n        return Share(owed, owed, EMPTY, EMPTY, EMPTY)\n",
 )
-"""Whoever answers is taken to hold all that it owes: nothing is missing, and nothing to be copied."""
+"""Whoever answers is taken to hold all that it owes: nothing is missing, nothing to be copied."""
 
 COPIES_NOTHING: Final = planted(
     "a repair that copies nothing, and says that it did",
@@ -61,7 +61,8 @@ MOVES_NOTHING: Final = planted(
     also=(
         Patch(
             MOVER,
-            old="            if any(owed - held[t, job.ledger_id].entries for t, owed in job.owed.items())\n",
+            old="            if any(owed - held[t, job.ledger_id].entries "
+            "for t, owed in job.owed.items())\n",
             new="            if False\n",
         ),
         AUDITS_BLINDLY,

@@ -86,9 +86,7 @@ class Judge:
     def _start(self, words: Sequence[str], *, notes: Path | None = None) -> subprocess.Popen[bytes]:
         command, *options = words
         options += ["--metadata", self.metadata, "--notes", str(notes or self.notes)]
-        java = jvm(
-            self.classpath, MAIN, [command, *options], folder=self.folder, flags=JVM_FLAGS
-        )
+        java = jvm(self.classpath, MAIN, [command, *options], folder=self.folder, flags=JVM_FLAGS)
         with (self.folder / "judge.log").open("ab") as log:
             return subprocess.Popen(["java", *java], stderr=log)
 

@@ -121,9 +121,7 @@ class Run:
 def judged(run: Run, *, minutes: float) -> Document:
     """Faults for so many minutes, then `local wait`, then the judge; the fleet is up and stays."""
     judge = run.judge()
-    writer = judge.write(
-        seconds=minutes * 60 + WRITE_BEYOND_S, seed=run.seed, options=WRITING
-    )
+    writer = judge.write(seconds=minutes * 60 + WRITE_BEYOND_S, seed=run.seed, options=WRITING)
     try:
         end = time.monotonic() + minutes * 60
         for fault in faults(run.seed):

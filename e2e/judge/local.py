@@ -1,9 +1,9 @@
-"""`make judge-local MINUTES=n`: a fleet of this machine struck, then judged by the stock Java client.
+"""`make judge-local MINUTES=n`: a fleet of this machine struck, then judged by the stock client.
 
-The judge writes on both wires while bookies are killed one at a time, a disk is replaced and a bookie
-is drained; then the fleet says that it is whole, and the judge reads everything back and asks every
-bookie for its own copies. Exit codes: 0 whole in each mode, or SKIPPED where Maven or a JDK is missing
-and nobody said --require; 1 the judge found anything, or a command failed.
+The judge writes on both wires while bookies are killed one at a time, a disk is replaced and a
+bookie is drained; then the fleet says that it is whole, and the judge reads everything back and
+asks every bookie for its own copies. Exit codes: 0 whole in each mode, or SKIPPED where Maven or a
+JDK is missing and nobody said --require; 1 the judge found anything, or a command failed.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """`make judge-mutants`: faults planted on purpose, each of which the judge must turn red.
 
-First a fleet of the product as it is: judged whole, then with one fault after another in its notes and on
-its disks. Then fleets whose product has a planted bug. Exit codes: 0 each was caught and the fleet without
-any was whole, or SKIPPED where Maven or a JDK is missing; 1 one survived, or could not be run.
+First a fleet of the product as it is: judged whole, then with one fault after another in its notes
+and on its disks. Then fleets whose product has a planted bug. Exit codes: 0 each was caught and the
+fleet without any was whole, or SKIPPED where Maven or a JDK is missing; 1 one survived, or could
+not be run.
 """
 
 import argparse
@@ -65,7 +66,9 @@ class Fault:
 
 
 CONTROL: Final = Fault("nothing is planted", frozenset({WHOLE}))
-FORGED_ACK: Final = Fault("an acknowledged entry noted that was never written", frozenset({ENTRY_LOST}))
+FORGED_ACK: Final = Fault(
+    "an acknowledged entry noted that was never written", frozenset({ENTRY_LOST})
+)
 FLIPPED_BYTE: Final = Fault(
     "one flipped byte in a stored copy", frozenset({COPY_MISSING}), lies=True, bookie=FLIPPED
 )
