@@ -15,6 +15,7 @@ from mutant import Mutant, Patch, planted
 COPY: Final = "bookie/src/bookie/repair/copy.py"
 CLEARING: Final = "bookie/src/bookie/protocol/clearing.py"
 EXPECT: Final = "bookie/src/bookie/repair/expect.py"
+RUNS: Final = "bookie/src/bookie/frames/runs.py"
 MOVER: Final = "bookie/src/bookie/repair/mover.py"
 
 CLEARS_BLINDLY: Final = Patch(
@@ -68,7 +69,26 @@ MOVES_NOTHING: Final = planted(
         AUDITS_BLINDLY,
     ),
 )
-MUTANTS: Final[tuple[Mutant, ...]] = (COPIES_NOTHING, CLEARED_UNWHOLE, MOVES_NOTHING)
+GIVES_OUT_ROT: Final = planted(
+    "one flipped byte, and a bookie that gives out what its checksum refuses",
+    stands_for=("a corrupt copy given out",),
+    file=RUNS,
+    old='    if found != crc:\n        raise FrameError(f"frame checksum',
+    new='    if False:\n        raise FrameError(f"frame checksum',
+    also=(
+        Patch(
+            RUNS,
+            old="    if crc32c(view[_CRC_END:], _START_CRCS[flags]) != crc:\n",
+            new="    if False:\n",
+        ),
+    ),
+)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    COPIES_NOTHING,
+    CLEARED_UNWHOLE,
+    MOVES_NOTHING,
+    GIVES_OUT_ROT,
+)
 
 HEAD: Final = struct.Struct(">qq")
 """Ledger and entry: how an entry begins, and how the judge's payload begins (Payload.java)."""

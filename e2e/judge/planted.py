@@ -24,6 +24,7 @@ from bookie.testing.figures import tell
 from judge_faults import (
     CLEARED_UNWHOLE,
     COPIES_NOTHING,
+    GIVES_OUT_ROT,
     MOVES_NOTHING,
     closed_ledgers,
     flip,
@@ -70,8 +71,13 @@ FORGED_ACK: Final = Fault(
     "an acknowledged entry noted that was never written", frozenset({ENTRY_LOST})
 )
 FLIPPED_BYTE: Final = Fault(
-    "one flipped byte in a stored copy", frozenset({COPY_MISSING}), lies=True, bookie=FLIPPED
+    # Its bookie says "I/O error": neither a copy nor a denial.
+    "one flipped byte in a stored copy",
+    frozenset({COPY_MISSING, NOT_JUDGED}),
+    lies=True,
+    bookie=FLIPPED,
 )
+ROT: Final = Fault(GIVES_OUT_ROT.name, frozenset({COPY_MISSING}), lies=True, bookie=FLIPPED)
 LOST_LOG: Final = Fault(
     "a log file of one bookie removed while it is down, its index rebuilt, and no repair",
     frozenset({COPY_MISSING, NOT_JUDGED}),
@@ -180,12 +186,26 @@ def of_evidence(bench: Bench) -> Iterator[Document]:
         run.fleet.up()
         yield row(run, FLIPPED_BYTE)
         run.fleet.down()
+        yield of_rot(bench, run)
+        run.fleet.down()
         flip(*place)
         lose_log(run.fleet, WITHOUT_LOG)
         run.fleet.up(paused=True)
         yield row(run, LOST_LOG)
     finally:
         run.fleet.down()
+
+
+def of_rot(bench: Bench, run: Run) -> Document:
+    """The same fleet, served by a product that does not look at checksums; it stays up."""
+    overlay = Overlay(bench.work / "overlay-rot")
+    sound, run.fleet.environment = run.fleet.environment, overlay.environment()
+    try:
+        with overlay.mutated(GIVES_OUT_ROT):
+            run.fleet.up()
+            return row(run, ROT)
+    finally:
+        run.fleet.environment = sound
 
 
 def lose_log(fleet: Fleet, bookie: str) -> None:

@@ -31,8 +31,9 @@ final class Claims {
             against.add("PossibleDataLoss is False: " + seen);
         }
         JsonNode limbo = told.path("limbo");
-        if (limbo.path("ledgers").asLong() + limbo.path("unchecked").asLong() == 0 && refused(verdict) > 0) {
-            against.add("limbo is 0: " + refused(verdict) + " copies their bookies would not speak of");
+        if (limbo.path("ledgers").asLong() + limbo.path("unchecked").asLong() == 0 && inLimbo(verdict) > 0) {
+            against.add("limbo is 0: of " + inLimbo(verdict) + " copies their bookies say that they may have"
+                    + " forgotten them");
         }
         for (JsonNode bookie : told.path("bookies")) {
             JsonNode copies = verdict.path("copies").path("bookies").path(bookie.path("id").asText());
@@ -56,15 +57,12 @@ final class Claims {
         return against;
     }
 
-    /** Copies of which a bookie that could be reached said neither yes nor no. */
-    private static long refused(JsonNode verdict) {
-        long refused = 0;
+    private static long inLimbo(JsonNode verdict) {
+        long copies = 0;
         for (JsonNode bookie : verdict.path("copies").path("bookies")) {
-            if (bookie.path("held").asLong() > 0) {
-                refused += bookie.path("unknown").asLong();
-            }
+            copies += bookie.path("reasons").path(Copies.LIMBO).asLong();
         }
-        return refused;
+        return copies;
     }
 
     private static String condition(JsonNode status, String type) {

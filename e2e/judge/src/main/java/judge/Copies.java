@@ -36,6 +36,9 @@ import org.apache.bookkeeper.stats.NullStatsLogger;
  */
 final class Copies implements AutoCloseable {
     private static final int IN_FLIGHT = 128;
+    /** What a bookie in limbo answers of what it may have forgotten, on version 3. */
+    static final String LIMBO = Codes.name(BKException.Code.DataUnknownException);
+
     private static final long[] AGAIN_AFTER_MS = {1_000, 4_000};
 
     /** The gravest last: answers on two wires become one. */
@@ -107,12 +110,17 @@ final class Copies implements AutoCloseable {
         }
         Map<Copy, Asked> gravest = new java.util.LinkedHashMap<>();
         for (Asked asked : notHeld) {
-            gravest.merge(asked.copy, asked, (one, other) ->
-                    one.answer.compareTo(other.answer) >= 0 ? one : other);
+            gravest.merge(asked.copy, asked, Copies::graver);
         }
         gravest.values().forEach(this::take);
         bookies.values().forEach(tally -> tally.answers[Answer.HELD.ordinal()] =
                 tally.owed - Arrays.stream(tally.answers).sum());
+    }
+
+    /** Of two that are as grave, that of the newer wire: version 2 has no word for limbo. */
+    private static Asked graver(Asked one, Asked other) {
+        int compared = one.answer.compareTo(other.answer);
+        return compared > 0 || (compared == 0 && one.by.wire.compareTo(other.by.wire) > 0) ? one : other;
     }
 
     private void take(Asked asked) {

@@ -27,8 +27,9 @@ class ClaimsTest {
         long unknown = kind.equals("unknown") ? 1 : 0;
         return json(String.format("""
                 {"findings": {"lost": %d, "wrong": 0, "missing": %d, "corrupt": 0, "unknown": %d, "unjudged": 0},
-                 "copies": {"bookies": {"b0": {"held": 10, "missing": %d, "unknown": %d}}}}""",
-                lost, missing, unknown, missing, unknown));
+                 "copies": {"bookies": {"b0": {"held": 10, "missing": %d, "unknown": %d,
+                                            "reasons": {"%s": %d}}}}}""",
+                lost, missing, unknown, missing, unknown, Copies.LIMBO, unknown));
     }
 
     private static List<String> against(String status, JsonNode verdict, long faults) throws Exception {
