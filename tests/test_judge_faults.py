@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from judge_faults import (
+    ENTRY,
     HEAD,
     MUTANTS,
     closed_ledgers,
@@ -36,7 +37,9 @@ def test_the_forged_ack_is_of_a_ledger_that_must_be_there() -> None:
 def test_a_flipped_byte_lies_in_a_payload_and_can_be_flipped_back(tmp_path: Path) -> None:
     log = tmp_path / "log" / "0000000001.log"
     log.parent.mkdir()
-    before = b"head" + HEAD.pack(8, 0) + bytes(24) + HEAD.pack(8, 0) + b"payload"
+    frame = ENTRY.pack(8, 0, -1, 1 << 32)  # a frame's head says ledger and entry as well
+    entry = ENTRY.pack(8, 0, -1, 23) + b"crc " + HEAD.pack(8, 0) + b"payload"
+    before = frame + b"more" + entry
     log.write_bytes(before)
     file, place = flip_payload_byte([tmp_path], [7, 8])
     assert (file, log.read_bytes()) == (log, before[:-8] + b"\x01payload")

@@ -91,7 +91,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 )
 
 HEAD: Final = struct.Struct(">qq")
-"""Ledger and entry: how an entry begins, and how the judge's payload begins (Payload.java)."""
+"""Ledger and entry: how the judge's payload begins (Payload.java)."""
+ENTRY: Final = struct.Struct(">qqqq")
+"""Ledger, entry, last add confirmed, length so far: how every entry of BookKeeper begins."""
+DIGEST_BYTES: Final = (4, 8, 20)
+"""Between an entry's head and its payload: CRC32C, CRC32, MAC."""
+LENGTH_MAX: Final = 1 << 24
+"""Of a first entry; what looks like an entry's head and says more is the head of something else."""
 
 
 def closed_ledgers(notes: str) -> Mapping[int, int]:
@@ -119,14 +125,26 @@ def flip_payload_byte(disks: Iterable[Path], ledgers: Iterable[int]) -> tuple[Pa
     for log in logs_of(disks):
         content = log.read_bytes()
         for ledger in ledgers:
-            head = HEAD.pack(ledger, 0)
-            entry = content.find(head)
-            payload = content.find(head, entry + 1)
-            if entry >= 0 and 0 < payload - entry <= 64:
+            payload = first_payload(content, ledger)
+            if payload is not None:
                 place = payload + HEAD.size - 1
                 flip(log, place)
                 return log, place
     raise AssertionError("no entry of the judge lies on these disks")
+
+
+def first_payload(content: bytes, ledger: int) -> int | None:
+    """Where the payload of entry 0 begins: `ledger 0 -1 length`, a digest, `ledger 0`."""
+    head = HEAD.pack(ledger, 0)
+    at = content.find(head)
+    while at >= 0 and at + ENTRY.size <= len(content):
+        _ledger, _entry, lac, length = ENTRY.unpack_from(content, at)
+        for digest in DIGEST_BYTES if lac == -1 and 0 < length < LENGTH_MAX else ():
+            payload = at + ENTRY.size + digest
+            if content.startswith(head, payload):
+                return payload
+        at = content.find(head, at + 1)
+    return None
 
 
 def flip(file: Path, place: int) -> None:

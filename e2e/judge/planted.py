@@ -7,20 +7,21 @@ not be run.
 """
 
 import argparse
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from bookie.testing.apache import ApacheError, NoToolsError
-from bookie.testing.figures import tell
+from bookie.testing.figures import code_revision, tell
 from judge_faults import (
     CLEARED_UNWHOLE,
     COPIES_NOTHING,
@@ -243,7 +244,9 @@ def killed_again(run: Run) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="judge-mutants", description=__doc__)
     parser.add_argument("--json", type=Path, default=Path("build/proof/judge-mutants.json"))
-    parser.add_argument("--only", choices=["evidence", "0", "1", "2"], help="part of them")
+    parser.add_argument(
+        "--only", choices=["evidence", "0", "1", "2"], help="the others stay in the file"
+    )
     parser.add_argument("--require", action="store_true", help="fail where tools are missing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nobody is left behind
@@ -258,11 +261,14 @@ def main() -> int:
     bench = Bench(classpath, Path(tempfile.mkdtemp(prefix="judge-mutants-")))
     print(f"judge-mutants: work folder {bench.work}", flush=True)
     began = time.monotonic()
-    rows = list(rows_of(bench, options.only))
+    rows = [{**row, "revision": code_revision()} for row in rows_of(bench, options.only)]
     caught = sum(one["is_caught"] for one in rows)
     is_good = bool(rows) and caught == len(rows)
     if is_good:
         shutil.rmtree(bench.work)
+    if options.only and options.json.exists():
+        rows = merged(json.loads(options.json.read_text(encoding="utf-8"))["rows"], rows)
+        caught = sum(one["is_caught"] for one in rows)
     figures = {
         "date": datetime.now(UTC).date().isoformat(),
         "planted": sum(one["fault"] != CONTROL.name for one in rows),
@@ -273,6 +279,11 @@ def main() -> int:
     line = f"judge-mutants: {caught} of {len(rows)} as expected, the one without a fault among them"
     tell("make judge-mutants", figures, path=options.json, line=line)
     return 0 if is_good else 1
+
+
+def merged(before: Iterable[Document], rows: Iterable[Document]) -> list[Document]:
+    """Those of before, with what was run anew in the place of what it was."""
+    return list({one["fault"]: one for one in (*before, *rows)}.values())
 
 
 def rows_of(bench: Bench, only: str | None) -> Iterator[Document]:
