@@ -51,6 +51,8 @@ SEED: Final = 20_261_125
 WRITE_S: Final = 30.0
 NEVER_WHOLE_S: Final = 60
 """How long a fleet is waited for that may never call itself whole."""
+WORDS_MAX: Final = 3
+"""Of what was found, in the report."""
 KILLS: Final = 3
 """So many bookies forget what they had not flushed: one may just have flushed."""
 FLIPPED, WITHOUT_LOG, KILLED = "bookie-0", "bookie-2", "bookie-1"
@@ -110,7 +112,7 @@ def whole_by_its_own_word(run: Run) -> str:
     try:
         run.fleet.wait(timeout_s=NEVER_WHOLE_S)
     except FleetError as error:
-        return str(error).split(": ", 2)[-1][:300]
+        return str(error).split(": ", 2)[-1].split("; see `")[0][:300]
     return "yes"
 
 
@@ -141,7 +143,7 @@ def judged_row(fault: Fault, verdict: Document, *, says: str, seconds: float) ->
         "product_says_whole": says,
         "copies_owed": verdict.get("copies", {}).get("owed", 0),
         "not_held": found,
-        "findings": verdict.get("findings", {}),
+        "findings": {name: few(told) for name, told in verdict.get("findings", {}).items()},
         "status_contradicts": contradictions,
         "seconds": round(seconds, 1),
     }
@@ -151,6 +153,11 @@ def judged_row(fault: Fault, verdict: Document, *, says: str, seconds: float) ->
         flush=True,
     )
     return told
+
+
+def few(told: object) -> object:
+    """The first words of a list; anything else as it is."""
+    return told[:WORDS_MAX] if isinstance(told, list) else told
 
 
 def written(run: Run, strike: Callable[[], None]) -> Judge:
