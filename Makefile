@@ -12,6 +12,7 @@ STORY ?= repair
 FLEET ?= ours mixed
 ONLY ?=
 MODES ?= sync journal
+MODE ?=
 OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
 
 $(VENV)/.installed: pyproject.toml
@@ -41,6 +42,9 @@ mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
+judge: install ; $(BIN)/python e2e/judge
+judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) --json $(RESULTS)/judge.json
+judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py --json $(RESULTS)/judge-mutants.json
 test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)
@@ -89,4 +93,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

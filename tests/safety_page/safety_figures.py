@@ -229,6 +229,35 @@ def _soak(figures: Figures) -> str:
     return f"{table}\nFaults: {_counts(faults)}.\n\nWhat came of them: {came}.\n"
 
 
+def _judge(figures: Figures) -> str:
+    table = _table(
+        "| acks | minutes | faults | acknowledged | read back | copies owed | held | exit code |",
+        [
+            (run["mode"], figures["minutes"], sum(run["faults"].values()), run["acknowledged"],
+             run["read"], run["copies_owed"], run["copies_held"], run["exit_code"])
+            for run in figures["runs"]
+        ],
+    )  # fmt: skip
+    faults = [f"{run['mode']}: {_counts(run['faults'])}" for run in figures["runs"]]
+    return f"{table}\nOf {figures['date']}, seed {figures['seed']}. {'; '.join(faults)}.\n"
+
+
+def _judge_mutants(figures: Figures) -> str:
+    table = _table(
+        "| planted | the judge's exit code | copies not held | the product says it is whole |",
+        [
+            (
+                row["fault"],
+                row["exit_code"],
+                _counts(row["not_held"]) or 0,
+                row["product_says_whole"],
+            )
+            for row in figures["rows"]
+        ],
+    )
+    return f"{table}\nOf {figures['date']}. Exit codes: 0 whole, 3 an entry, 4 a copy, 5 unknown.\n"
+
+
 def _counts(faults: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(faults.items()))
 
@@ -242,4 +271,6 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[Figures], str]], ...]] = (
     ("mutants", "Planted bugs (`make mutants`)", _mutants),
     ("mutants-sim", "Planted bugs in the simulation (`make mutants-sim`)", _mutants_in_simulation),
     ("soak", "Real processes (`make soak`)", _soak),
+    ("judge", "Judged by the stock Java client (`make judge-local`)", _judge),
+    ("judge-mutants", "Faults that the judge must see (`make judge-mutants`)", _judge_mutants),
 )

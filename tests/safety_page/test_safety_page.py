@@ -35,6 +35,8 @@ def test_no_committed_figure_tells_of_a_failure() -> None:
     assert (found["crash-images"]["wrong"], found["mutants"]["survived"]) == (0, 0)
     assert not any(model["violation"] or model["stuck"] for model in found["model"]["models"])
     assert (found["soak"]["lost"], found["soak"]["wrong"]) == (0, 0)
+    assert {run["exit_code"] for run in found["judge"]["runs"]} == {0}
+    assert all(row["is_caught"] for row in found["judge-mutants"]["rows"])
 
 
 def test_figures_go_between_the_markers_and_nowhere_else() -> None:

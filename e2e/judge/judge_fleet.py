@@ -1,0 +1,165 @@
+"""A fleet on this machine, handled as its user handles it: `bookie-operator local`, nothing else.
+
+The operator runs as a process of ours, not detached, so that another manifest can be given to the
+next one: a SIGTERM ends it alone, its bookies run on and are adopted.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from judge_java import ROOT
+
+EXAMPLE: Final = ROOT / "examples" / "bookiecluster.yaml"
+MODES: Final[Mapping[str, Mapping[str, object]]] = {
+    "memory": {"journalWriteData": False, "ack": "memory"},
+    "sync": {"journalWriteData": False, "ack": "sync"},
+    "journal": {"journalWriteData": True},
+}
+"""Durability modes, by the fields of the spec that make them."""
+BOOKIES: Final = 5
+UP_WAIT_S: Final = 180.0
+WHOLE_WAIT_S: Final = 300
+COMMAND_WAIT_S: Final = 420.0
+STOP_WAIT_S: Final = 60.0
+POLL_S: Final = 0.5
+
+Document = dict[str, Any]
+
+
+class FleetError(Exception):
+    """A command failed; the sentence has what it said."""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """One cluster in `folder`. `environment`: of the operator and all that it starts."""
+
+    folder: Path
+    mode: str
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    spec: Document = field(default_factory=dict)
+    operator: subprocess.Popen[bytes] | None = None
+
+    def up(self, **changes: object) -> None:
+        """With the example's spec, the mode, and `changes` of now and before; until Available."""
+        self.spec |= changes
+        manifest = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+        # No Spark: four JVMs on two cores would be what is measured.
+        manifest["spec"] |= {"replicas": BOOKIES, "repair": {"engine": "inline"}}
+        manifest["spec"] |= {**MODES[self.mode], **self.spec}
+        path = self.folder / "manifest.yaml"
+        path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+        self._end_operator()
+        before = self._generation()
+        with (self.folder / "operator.log").open("ab") as log:
+            self.operator = subprocess.Popen(
+                self._words("up", str(path)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=dict(self.environment),
+            )
+        self._until_available(later_than=before if changes else before - 1)
+
+    def down(self) -> None:
+        """Everything, gracefully; the disks stay."""
+        self._run("down")
+        self._end_operator()
+
+    def kill(self, bookie: str) -> None:
+        self._run("kill", bookie)
+
+    def replace_disk(self, bookie: str, disk: str) -> None:
+        self._run("replace-disk", bookie, disk)
+
+    def wait(self, *, timeout_s: int = WHOLE_WAIT_S) -> None:
+        """Until the product says that all is whole."""
+        self._run("wait", "--timeout", str(timeout_s))
+
+    def metadata(self) -> str:
+        return self._run("metadata").strip()
+
+    def save_status(self, name: str) -> Path:
+        """The status of now, as a file for the judge."""
+        path = self.folder / f"{name}.json"
+        path.write_text(self._run("status", "--output", "json"), encoding="utf-8")
+        return path
+
+    def rebuild_index(self, disk: Path) -> None:
+        """Of a bookie that is stopped."""
+        self._bookie("index", "rebuild", "--yes", str(disk))
+
+    def disks(self, bookie: str) -> list[Path]:
+        """Its ledger directories."""
+        return sorted((self.cluster / "volumes" / bookie).glob("ledger-*"))
+
+    @property
+    def cluster(self) -> Path:
+        return self.folder / "cluster"
+
+    def _words(self, *words: str) -> list[str]:
+        local = [sys.executable, "-m", "bookie_operator", "local", *words]
+        return [*local, "--dir", str(self.cluster)]
+
+    def _run(self, *words: str) -> str:
+        return self._done(self._words(*words))
+
+    def _bookie(self, *words: str) -> str:
+        return self._done([sys.executable, "-m", "bookie", *words])
+
+    def _done(self, words: list[str]) -> str:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_WAIT_S,
+            env=dict(self.environment),
+            check=False,
+        )
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()
+            raise FleetError(f"{' '.join(words[2:])} ended with {done.returncode}: {said}")
+        return done.stdout
+
+    def _end_operator(self) -> None:
+        if self.operator is not None:
+            self.operator.terminate()
+            self.operator.wait(STOP_WAIT_S)
+            self.operator = None
+
+    def _seen(self) -> Document:
+        try:
+            found: Document = json.loads(self._run("status", "--output", "json"))
+        except (FleetError, json.JSONDecodeError):
+            return {}  # no operator yet
+        return found
+
+    def _generation(self) -> int:
+        path = self.cluster / "status.json"
+        if not path.exists():
+            return 0
+        return int(json.loads(path.read_text(encoding="utf-8"))["metadata"]["generation"])
+
+    def _until_available(self, *, later_than: int) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < UP_WAIT_S:
+            seen = self._seen()
+            status = seen.get("status", {})
+            generation = seen.get("metadata", {}).get("generation", later_than)
+            conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+            is_of_now = later_than < generation == status.get("observedGeneration")
+            if is_of_now and conditions.get("Available") == "True":
+                return
+            if self.operator is None or self.operator.poll() is not None:
+                raise FleetError(f"the operator ended: see {self.folder}/operator.log")
+            time.sleep(POLL_S)
+        raise FleetError(f"not Available after {UP_WAIT_S:.0f} s: see {self.folder}/operator.log")
