@@ -134,7 +134,7 @@ def main() -> int:
     try:
         classpath = build.classpath()
     except NoToolsError as error:
-        print(f"test-java: SKIPPED: {error}")
+        print(f"SKIPPED: test-java: {error}")
         return 1 if options.require else 0
     except ApacheError as error:
         print(f"test-java: {error}")
