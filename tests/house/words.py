@@ -54,7 +54,6 @@ SHARED_NAMES: Final = {
     "drain": "one drain: the command, the job that moves the ledgers, the bookie's own mark",
     "entries": "entries of a ledger: printed by the command, read back by an audit",
     "settings": "each room's own section of the settings file",
-    "rereplicate": "one re-replication: the command, and the job that moves the ledgers",
 }
 """Module names that stand in several rooms of one package, and why each means one thing."""
 
