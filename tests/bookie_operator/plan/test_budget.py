@@ -408,7 +408,9 @@ class TestWhatABudgetSays:
 
     def test_with_nobody_else_out_nobody_is_named(self) -> None:
         refusal = alone(copies=copies(1)).refusal("fix", B0)
-        assert refusal is not None and refusal.message == "1 bookie would be out, 0 may be (1 copies)"
+        assert (
+            refusal is not None and refusal.message == "1 bookie would be out, 0 may be (1 copies)"
+        )
 
     def test_where_one_copy_is_all_two_are_never_out_even_if_neither_forgets(self) -> None:
         both = {B0: BookieState.CRASH_LOOP, B1: BookieState.DOWN}
