@@ -62,6 +62,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests, for each mutant")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--quick", action="store_true", help="but for what runs at import")
     parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
     parser.add_argument("--toml", action="store_true", help="survivors as entries of the list")
     parser.add_argument(
@@ -136,7 +137,7 @@ def _run(
         print(row(module, outcomes, equivalent=left_out[module]), flush=True)
 
     seconds = {test.id: test.seconds for test in reach.tests.values()}
-    judged = run(Work(tasks, seconds), workers=arguments.workers, told=tell)
+    judged = run(Work(tasks, seconds, arguments.quick), workers=arguments.workers, told=tell)
     for what, module in judged.dropped.items():
         print(f"judges nothing, fails without any mutant: {what} ({module})")
     return judged

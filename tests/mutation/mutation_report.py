@@ -38,7 +38,8 @@ class Row:
 
 
 def row(module: str, outcomes: Sequence[Outcome | None], *, equivalent: int) -> Row:
-    """None is what was not judged: it counts as a survivor."""
+    """None is what was not judged: it counts as a survivor. A quick run leaves out the rest."""
+    outcomes = [one for one in outcomes if one is None or one.verdict is not Verdict.ELSEWHERE]
     counts = Counter(outcome.verdict if outcome else Verdict.SURVIVED for outcome in outcomes)
     noticed = sum(counts[verdict] for verdict in NOTICED)
     return Row(
@@ -81,7 +82,7 @@ def survivors(
     return [
         (mutant, outcome.verdict.value if outcome else "not judged")
         for mutant, outcome in zip(mutants, outcomes, strict=True)
-        if outcome is None or outcome.verdict not in NOTICED
+        if outcome is None or outcome.verdict not in (*NOTICED, Verdict.ELSEWHERE)
     ]
 
 

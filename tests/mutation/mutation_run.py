@@ -52,6 +52,8 @@ class Work:
 
     tasks: Mapping[str, Sequence[Task]]
     seconds: Mapping[str, float]
+    is_quick: bool = False
+    """What needs a fresh process is not judged: it stays ELSEWHERE."""
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ def _run_worker(
     writer: int,
 ) -> None:
     try:
-        worker = _Worker(Overlay(folder), work.seconds, writer)
+        worker = _Worker(Overlay(folder), work.seconds, writer, work.is_quick)
         os.environ.update(worker.overlay.environment())
         os.chdir(ROOT)
         for module, tasks in work.tasks.items():
@@ -136,6 +138,7 @@ class _Worker:
     seconds: Mapping[str, float]
     writer: int
     """Of the pipe to the process that reports."""
+    is_quick: bool
 
     def judge_module(
         self, module: str, tasks: Sequence[Task], counter: "Synchronized[int]"
@@ -150,8 +153,9 @@ class _Worker:
             while (index := _next(counter)) < len(tasks):
                 task = tasks[index]
                 outcome = session.judge(task.mutant, task.tests) if task.tests else NO_TEST
-                is_done = outcome.verdict is not Verdict.SURVIVED or not task.is_at_import
-                if outcome.verdict is Verdict.ELSEWHERE or not is_done:
+                is_elsewhere = outcome.verdict is Verdict.ELSEWHERE
+                is_open = outcome.verdict is Verdict.SURVIVED and task.is_at_import
+                if (is_elsewhere or is_open) and not self.is_quick:
                     left.append(index)
                 else:
                     self._tell(module, index, outcome)

@@ -7,6 +7,9 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, must_hold, refuse_loss
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.quorum import write_set
+from hypothesis import given
+from hypothesis import strategies as st
 from storage_kit import ids
 
 B0, B1, B2, B3 = (BookieId(f"bookie-{index}") for index in range(4))
@@ -34,8 +37,11 @@ def judge(
     lost: EntrySet = EMPTY,
     *,
     in_limbo: bool = True,
+    was_recovering: bool = True,
 ) -> ClearVerdict:
-    return judge_clear(metadata, B0, held=held, lost=lost, in_limbo=in_limbo)
+    return judge_clear(
+        metadata, B0, held=held, lost=lost, in_limbo=in_limbo, was_recovering=was_recovering
+    )
 
 
 @pytest.mark.parametrize("as_state", [lambda m: m, LedgerMetadata.in_recovery])
@@ -104,6 +110,20 @@ def test_s37_unchecked_stays_while_a_recoverer_may_have_chosen_this_bookie() -> 
     assert judge(closed(10, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 1
 
 
+def test_s37_a_recovery_that_began_after_the_boot_does_not_wait_for_this_bookie() -> None:
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    told = judge(recovering, ids((0, 9)), in_limbo=False, was_recovering=False)
+    assert told == ClearVerdict(ClearReason.CLEARED)
+    assert judge(recovering, ids((0, 8)), in_limbo=False, was_recovering=False).missing == 1
+    assert not judge(recovering, ids((0, 9)), in_limbo=True, was_recovering=False).may_clear
+
+
+def test_who_does_not_say_since_when_it_is_recovered_has_it_stay() -> None:
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    verdict = judge_clear(recovering, B0, held=ids((0, 9)), lost=EMPTY, in_limbo=False)
+    assert verdict.reason is ClearReason.NOT_CLOSED
+
+
 def test_unchecked_and_closed_meanwhile_needs_all_up_to_the_end() -> None:
     assert judge(closed(12, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 3
 
@@ -152,6 +172,37 @@ def test_only_the_write_set_of_the_entry_must_answer() -> None:
     striped = ledger((0, (B0, B1, B2, B3)), quorum=2).closed(EntryId(7), length=0)
     assert loss(striped, ids((1, 1)), answered=frozenset({B1, B2})) == ""
     assert B3 in loss(striped, ids((2, 2)), answered=frozenset({B1, B2}), on=B2)
+
+
+ENDS = st.lists(st.integers(1, 11), unique=True, max_size=3).map(sorted)
+BOOKIES = [BookieId(f"bookie-{number}") for number in range(5)]
+
+
+@given(data=st.data(), starts=ENDS, quorum=st.integers(1, 3))
+def test_a_loss_waits_for_exactly_those_in_the_write_set_of_a_lost_entry(
+    data: st.DataObject, starts: list[int], quorum: int
+) -> None:
+    """The dumb way: the write set of each lost entry, one by one."""
+    ensembles = st.permutations(BOOKIES).map(lambda order: tuple(order[:3]))
+    metadata = LedgerMetadata(
+        LedgerId(1), 3, quorum, 1,
+        fragments=tuple(Fragment(EntryId(s), data.draw(ensembles)) for s in [0, *starts]),
+    ).closed(EntryId(11), length=0)  # fmt: skip
+    sets = {
+        entry: write_set(
+            EntryId(entry),
+            ensemble=metadata.fragment_of(EntryId(entry)).ensemble,
+            write_quorum=quorum,
+        )
+        for entry in range(12)
+    }
+    mine = [entry for entry, members in sets.items() if B1 in members]
+    lost = data.draw(st.sets(st.sampled_from(mine), min_size=1) if mine else st.nothing())
+    answered = frozenset(data.draw(st.sets(st.sampled_from(BOOKIES))))
+    silent = {member for entry in lost for member in sets[entry]} - answered
+    refusal = loss(metadata, ids(*((entry, entry) for entry in lost)), answered=answered)
+    words = f"{', '.join(sorted(silent))} did not answer definitely: a copy may still be there"
+    assert refusal == (words if silent else "")
 
 
 @pytest.mark.parametrize("person", [True, False])
