@@ -1,6 +1,7 @@
 """When a bookie may clear a mark, and what it takes as lost (R27, S33)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -248,3 +249,25 @@ def test_a10_a_person_decides_about_the_tail_of_a_ledger_in_recovery_only(
     metadata: LedgerMetadata, words: str
 ) -> None:
     assert words in loss(metadata, ids((5, 5)), person=True)
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_refused"),
+    [(ids((6, 6)), False), (ids((6, 9)), False), (ids((5, 7)), True), (ids((2, 2), (8, 9)), True)],
+)
+def test_a10_the_tail_begins_with_the_first_entry_of_the_last_fragment(
+    lost: EntrySet, is_refused: bool
+) -> None:
+    refusal = loss(ledger((0, WITH), (6, WITH)).in_recovery(), lost, person=True)
+    assert ("before the last fragment, which starts at 6" in refusal) is is_refused
+    assert is_refused or refusal == ""
+
+
+def test_without_a_person_a_loss_may_be_of_the_last_entry_and_of_none_behind_it() -> None:
+    assert loss(closed(4), ids((4, 4))) == ""
+    assert "ends at 4: entry 5 is not known to be lost" in loss(closed(4), ids((4, 5)))
+
+
+def test_an_end_that_an_open_ledger_carries_along_is_none() -> None:
+    carried = replace(ledger((0, WITH)), last_entry_id=EntryId(9))
+    assert "is OPEN and ends at 9: entry 4 is not known" in loss(carried, ids((4, 4)))
