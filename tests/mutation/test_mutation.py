@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("mutmut", reason="the extra `dev` brings mutmut, whose operators are used")
 
 import mutation_equivalents as equivalents
+import mutation_map
 from mutation_choice import chosen, mirror_of, sample
 from mutation_code import changed_codes, functions_in, plant
 from mutation_map import Reach, RecordedTest, functions_of
@@ -170,6 +171,20 @@ def test_a_changed_source_is_looked_up_by_function_too() -> None:
     found.lines[QUORUM, 3].add(f"{OWN}::slow")
     found.changed.add(QUORUM)
     assert len(chosen(mutant(), found, seconds=9)) == 2
+
+
+def test_a_record_is_of_the_text_that_its_test_file_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation_map, "BUILD", tmp_path)
+    one = RecordedTest(f"{OWN}::fast", 0.1, False)
+    assert mutation_map.stale([OWN]) == [OWN]
+    mutation_map.keep(OWN, [one], {QUORUM: {18: [one.id]}}, {QUORUM: {1: []}})
+    assert mutation_map.stale([OWN]) == []
+    found = mutation_map.read([QUORUM])
+    assert found.tests == {one.id: one} and found.lines == {(QUORUM, 18): {one.id}}
+    assert found.functions == {(QUORUM, "write_set_positions"): {one.id}}
+    assert found.at_import == {(QUORUM, 1)} and not found.changed
 
 
 def test_a_sample_is_the_seeds_and_has_one_of_each_module_at_least() -> None:
