@@ -43,7 +43,8 @@ def main() -> int:
         print(f"no module or package is named {' or '.join(names) or 'so'}", file=sys.stderr)
         return 2
     files = test_files(arguments.tests)
-    if missing := files if arguments.map else stale(files) if not os.environ.get("NOREC") else []:
+    missing = [] if arguments.recorded else files if arguments.map else stale(files)
+    if missing:
         print(f"recording which lines {len(missing)} test files reach", flush=True)
         record(missing, workers=arguments.workers)
     if arguments.map:
@@ -62,6 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests, for each mutant")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--recorded", action="store_true", help="record nothing: judge by what is")
     parser.add_argument("--quick", action="store_true", help="but for what runs at import")
     parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
     parser.add_argument("--toml", action="store_true", help="survivors as entries of the list")

@@ -25,11 +25,11 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     """Node ids: the module's own tests, the fastest first, then all others that reach it, until
     their recorded seconds are spent. One is always taken."""
     own = mirror_of(mutant.file)
-    tests = [
-        reach.tests[test_id]
-        for test_id in reach.tests_of(mutant.file, mutant.lines, mutant.function)
-        if test_id in reach.tests
-    ]
+    ids = reach.tests_of(mutant.file, mutant.lines, mutant.function)
+    if not any((mutant.file, line) in reach.lines for line in mutant.lines):
+        # What runs at import is reached by no test: a claim on a constant is of its module's own.
+        ids = ids | {test.id for test in reach.tests.values() if test.file.startswith(own)}
+    tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
     tests.sort(key=lambda test: (not test.file.startswith(own), cost(test), test.id))
     taken: list[str] = []
     spent = 0.0

@@ -158,9 +158,10 @@ def test_tests_are_taken_until_their_time_is_spent_and_one_always() -> None:
     assert chosen(mutant(), reach(), seconds=0.01) == [f"{OWN}::fast"]
 
 
-def test_a_line_that_nobody_runs_is_judged_by_its_function_and_a_constant_by_its_module() -> None:
-    assert chosen(mutant(line=99), reach(), seconds=9) == [f"{OWN}::fast"]
-    assert chosen(mutant(line=99, function=""), reach(), seconds=9) == [f"{OWN}::fast"]
+def test_a_line_that_nobody_runs_is_judged_by_the_modules_own_tests_too() -> None:
+    names = [f"{OWN}::fast", f"{OWN}::slow"]
+    assert chosen(mutant(line=99), reach(), seconds=9) == names
+    assert chosen(mutant(line=99, function=""), reach(), seconds=9) == names
     other = Mutant("m", "bookie/src/bookie/ids.py", "", 1, (1,), "number", "", "")
     assert chosen(other, reach(), seconds=9) == []
 

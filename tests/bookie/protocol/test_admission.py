@@ -1,7 +1,7 @@
 """What one bookie may answer for one ledger (R7, R9, R24-R26)."""
 
 import pytest
-from bookie.ids import EntryId
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.admission import (
     UNCONFIRMED_FENCES_MAX,
     LedgerFacts,
@@ -176,6 +176,11 @@ def test_a2_without_a_lease_nothing_is_denied_taken_or_fenced(facts: LedgerFacts
     assert absent_status(over) is absent_status(over, fence=True) is Status.UNKNOWN
     assert rule_force(over, master_key=KEY).status is Status.UNKNOWN
     assert rule_read_lac(over, master_key=KEY, fence=False).status is Status.UNKNOWN
+
+
+def test_of_a_ledger_never_seen_nothing_is_known() -> None:
+    assert (NEVER_SEEN.lac, NEVER_SEEN.last_entry_id) == (NO_ENTRY, NO_ENTRY)
+    assert NEVER_SEEN.is_leased and not NEVER_SEEN.is_here and not NEVER_SEEN.may_have_forgotten
 
 
 @pytest.mark.parametrize("mark", ["fenced", "limbo", "behind_boundary", "deleted"])
