@@ -137,6 +137,8 @@ def _run(
 
     def tell(module: str, outcomes: Sequence[Outcome | None]) -> None:
         print(row(module, outcomes, equivalent=left_out[module]), flush=True)
+        for mutant, verdict in survivors(mutants[module], outcomes):
+            print(equivalents.entry(mutant) if arguments.toml else told(mutant, verdict))
 
     seconds = {test.id: test.seconds for test in reach.tests.values()}
     judged = run(Work(tasks, seconds, arguments.quick), workers=arguments.workers, told=tell)
@@ -158,8 +160,6 @@ def _report(
     outcomes = {module: judged.outcomes.get(module, []) for module in mutants}
     rows = [row(name, outcomes[name], equivalent=left_out[name]) for name in mutants]
     survived = [one for name, found in mutants.items() for one in survivors(found, outcomes[name])]
-    for mutant, verdict in survived:
-        print(equivalents.entry(mutant) if arguments.toml else told(mutant, verdict))
     total = added("total", rows)
     more = {"seconds": round(seconds, 1)}
     if arguments.nightly:

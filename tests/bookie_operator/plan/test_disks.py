@@ -216,3 +216,32 @@ def test_suspect_disks_are_named_and_no_policy_decides_about_them() -> None:
     [refusal] = plan(cluster(), observed(one), ClusterStatus()).refusals
     assert refusal.predicate == "SuspectDisk"
     assert refusal.message.startswith("a disk is stale and swapped; ledger disk 0 is empty; ")
+
+
+def test_one_that_is_approved_does_not_hide_that_others_wait() -> None:
+    yes = task("approve-cookie-fix", bookie=B0, planId="plan-0", approvedBy="ann")
+    seen = observed(asking(B0, plan_id="plan-0"), asking(B1), of=CAREFUL, tasks=[yes])
+    made = plan(CAREFUL, seen, ClusterStatus())
+    assert approvals(made) == ["ann"] and predicates(made) == ["AwaitingApproval"]
+
+
+def test_a_task_of_another_kind_approves_nothing_whatever_it_names() -> None:
+    other = task("replace-disk", bookie=B1, disk="ledger-0", planId="plan-1")
+    assert not approvals(careful(asking(B1), other))
+
+
+def test_why_it_was_held_is_told_as_it_was_seen_first_and_of_those_who_ask_alone() -> None:
+    late = Fleet().held().seen(LATE, asking(B1))
+    assert "disks of bookie-0, bookie-1 changed within 600 s" in late.refusals[0].message
+    assert [one.id for one in late.status.bookies if one.fix_held] == [B1]
+
+
+def test_a_bookie_that_marks_already_asks_for_nothing() -> None:
+    marking = bookie(B1, phase=Phase.MARKING, epoch=2, reason="DiskReplaced", fix=fix_request())
+    assert not approvals(plan(cluster(), observed(marking), ClusterStatus()))
+
+
+def test_what_is_a_persons_decision_is_told_so_whoever_else_is_out() -> None:
+    down = bookie("bookie-2", running=False, exit_at=0)
+    made = plan(CAREFUL, observed(asking(B1), down, of=CAREFUL), ClusterStatus())
+    assert predicates(made) == ["AwaitingApproval"]
