@@ -134,7 +134,7 @@ def test_one_that_answers_between_its_ends_is_no_crash_loop_and_one_of_unknown_e
     assert of(nowhere(), before(failures=5)).state is S.STARTING
 
 
-@pytest.mark.parametrize(("limbo", "unchecked"), [(2, 0), (0, 3), (2, 3)])
+@pytest.mark.parametrize(("limbo", "unchecked"), [(2, 0), (0, 3), (2, 3), (2, 2)])
 def test_one_that_serves_with_marks_is_in_limbo(limbo: int, unchecked: int) -> None:
     judged = of(bookie(B0, limbo=limbo, unchecked=unchecked))
     assert (judged.state, judged.impairment) == (S.LIMBO, Impairment.IN_LIMBO)
@@ -162,6 +162,17 @@ def test_marks_are_carried_over_until_a_boot_has_ended(
     judged = of(one, before(limbo_ledgers=4, unchecked_ledgers=5))
     assert (judged.limbo, judged.unchecked) == (limbo, unchecked)
     assert judged.has_marks is (limbo + unchecked > 0)
+
+
+def test_how_long_it_is_silent_is_carried_over() -> None:
+    judged = of(process(), before(silent_since=at(500), hung_restarts=2))
+    assert (judged.silent_since, judged.hung_restarts) == (at(500), 2)
+    assert (of(bookie(B0)).silent_since, of(bookie(B0)).hung_restarts) == (None, 0)
+    assert of(ended(-9), before()).message == "process ended: why it ended"
+
+
+def test_one_that_is_read_only_takes_no_writes_whatever_it_is_registered_as() -> None:
+    assert not of(replace(bookie(B0, phase=Phase.READ_ONLY), is_writable=True)).can_write
 
 
 def test_a_bookie_of_which_nothing_is_known_has_no_marks() -> None:
@@ -287,6 +298,7 @@ def test_the_very_process_that_said_it_is_empty_is_let_go(
     assert (judged.state is S.LEAVING) is is_leaving
     if is_leaving:
         assert (judged.message, judged.impairment) == ("drained, being removed", None)
+        assert judged.bookie == one
         assert (judged.limbo, judged.unchecked) == (0, 0) and judged.is_booted
 
 
