@@ -301,3 +301,14 @@ def test_whatever_comes_is_kept_as_one_would_keep_it_entry_by_entry(
             is_right = dumb.copies.get(entry_id)
             assert (answers.copy(EntryId(entry_id)) is not None) is (is_right is True)
             assert answers.is_corrupt(EntryId(entry_id)) is (is_right is False)
+
+
+def test_what_comes_with_a_refusal_is_no_answer() -> None:
+    answers = MemberAnswers(CODEC, payloads_of)
+    answers.take(DOWN, reply(run_of(2)), first=EntryId(0), last=EntryId(9))
+    assert said(answers, 2) is DOWN and answers.copy(EntryId(2)) is None
+
+
+def test_a_frame_that_cannot_be_read_hides_none_of_those_behind_it() -> None:
+    answers = member(reply(b"no frame", run_of(3)))
+    assert said(answers, 3) is OK and said(answers, 5) is Status.IO_ERROR
