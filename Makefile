@@ -11,6 +11,8 @@ LEDGERS ?= 10000
 STORY ?= repair
 FLEET ?= ours mixed
 ONLY ?=
+MODULE ?=
+SAMPLE ?= 2000
 MODES ?= sync journal
 MODE ?=
 OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
@@ -39,6 +41,9 @@ sim-planned: install ; $(BIN)/python tests/planned --seeds $(SEEDS) $(if $(FIRST
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
+mutation: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation $(MODULE) $(if $(LAST),--last $(LAST)) --json $(RESULTS)/mutation.json
+mutation-map: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --map
+mutation-nightly: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --nightly --sample $(SAMPLE) --seed $(or $(SEED),1) --json docs/proof/mutation.json
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
@@ -93,4 +98,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit crds older-chart base wheels constraints images load

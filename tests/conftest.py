@@ -1,5 +1,12 @@
 """Shared fixtures: modules of tests/support, loaded as plugins."""
 
+import os
+from pathlib import Path
+
+import bookie_operator
+
+import bookie
+
 pytest_plugins = [
     "boot_lab",
     "cli_lab",
@@ -9,3 +16,11 @@ pytest_plugins = [
     "stock_client",
     "zookeeper_fixture",
 ]
+
+# What tests start must be the tree under test too, not the one that is installed: in a copy of the
+# sources (tests/mutants, tests/mutation) and in a second work tree these are not the same.
+_SOURCES = [str(Path(str(one.__file__)).parents[1]) for one in (bookie_operator, bookie)]
+_MORE = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [*_SOURCES, *(path for path in _MORE if path and path not in _SOURCES)]
+)

@@ -216,6 +216,22 @@ def _mutants_in_simulation(figures: Figures) -> str:
     return said + ("\nNot found: " + "; ".join(missed) + ".\n" if missed else "") + "\n" + beyond
 
 
+def _mutation(figures: Figures) -> str:
+    total = figures["total"]
+    said = (
+        f"A sample of {total['mutants']:,} (seed {figures['seed']}); noticed are those that a test "
+        f"fails for, or hangs in, of those that change anything.\n\n"
+    )
+    return said + _table(
+        "| package | mutants | killed | hang | equivalent | survived | noticed |",
+        (
+            (one["name"], one["mutants"], one["killed"], one["timeout"], one["equivalent"],
+             one["survived"], f"{one['share']:.1%}")
+            for one in (*figures["packages"], total)
+        ),
+    )  # fmt: skip
+
+
 def _soak(figures: Figures) -> str:
     faults = figures["faults"]
     table = _table(
@@ -270,6 +286,7 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[Figures], str]], ...]] = (
     ("crash-images", "Crash images (`make crash-images`)", _crash_images),
     ("mutants", "Planted bugs (`make mutants`)", _mutants),
     ("mutants-sim", "Planted bugs in the simulation (`make mutants-sim`)", _mutants_in_simulation),
+    ("mutation", "Small changes, made by a machine (`make mutation-nightly`)", _mutation),
     ("soak", "Real processes (`make soak`)", _soak),
     ("judge", "Judged by the stock Java client (`make judge-local`)", _judge),
     ("judge-mutants", "Faults that the judge must see (`make judge-mutants`)", _judge_mutants),

@@ -162,6 +162,21 @@ ROWS = [
         Kind.NORMAL,
         OK,
     ),
+    Row("a volume that is told no more", found(disk(1, volume_uid="")), Kind.NORMAL, OK),
+    Row(
+        "no stamp, beside stamps that name no volume",
+        found(blank(1), *(disk(place, stamp=stamp(place, volume_uids=())) for place in (0, 2))),
+        Kind.FIX,
+        EMPTY,
+        "is empty: replaced or wiped",
+    ),
+    Row(
+        "an older generation, of a store that knows no boot",
+        found(disk(1, marker=FoundMarker(True, Marker(EPOCH, SYNC, 29))), last_epoch=None),
+        Kind.ASK,
+        STALE,
+        "its generation is 29, the metadata store has seen 30",
+    ),
 ]
 
 
@@ -224,6 +239,20 @@ def test_a_first_boot_that_was_stopped_goes_on() -> None:
         disk(0, stamp=stamp(0, boot_epoch=1)), blank(1), blank(2), last_epoch=None, last_served=0
     )
     assert decide(young).kind is Kind.NEW_BOOKIE
+
+
+def test_a_first_boot_that_stamped_all_and_ended_nothing_is_no_new_bookie() -> None:
+    first = [disk(p, stamp=stamp(p, boot_epoch=1), marker=NO_MARKER) for p in range(3)]
+    young = found(*first, last_epoch=None, last_served=0, generation=0)
+    assert young.has_ended_no_boot and decide(young).kind is Kind.NORMAL
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("holds_files", [True, False])
+def test_a_journal_is_lacking_only_after_an_unclean_stop(is_clean: bool, holds_files: bool) -> None:
+    marker = served(JOURNAL, is_clean=is_clean)
+    disks = [disk(place, marker=marker, holds_files=place > 0 or holds_files) for place in range(3)]
+    assert decide(found(*disks)).lacks_journal is (not is_clean and not holds_files)
 
 
 @pytest.mark.parametrize(

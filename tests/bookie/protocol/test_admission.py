@@ -1,12 +1,14 @@
 """What one bookie may answer for one ledger (R7, R9, R24-R26)."""
 
 import pytest
-from bookie.ids import EntryId
+from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.admission import (
+    UNCONFIRMED_FENCES_MAX,
     LedgerFacts,
     Ruling,
     absent_status,
     rule_add,
+    rule_first_fence,
     rule_force,
     rule_read,
     rule_read_lac,
@@ -174,3 +176,52 @@ def test_a2_without_a_lease_nothing_is_denied_taken_or_fenced(facts: LedgerFacts
     assert absent_status(over) is absent_status(over, fence=True) is Status.UNKNOWN
     assert rule_force(over, master_key=KEY).status is Status.UNKNOWN
     assert rule_read_lac(over, master_key=KEY, fence=False).status is Status.UNKNOWN
+
+
+def test_of_a_ledger_never_seen_nothing_is_known() -> None:
+    assert (NEVER_SEEN.lac, NEVER_SEEN.last_entry_id) == (NO_ENTRY, NO_ENTRY)
+    assert NEVER_SEEN.is_leased and not NEVER_SEEN.is_here and not NEVER_SEEN.may_have_forgotten
+
+
+@pytest.mark.parametrize("mark", ["fenced", "limbo", "behind_boundary", "deleted"])
+def test_r24_each_mark_alone_stops_the_writer(mark: str) -> None:
+    facts = LedgerFacts(is_known=True, master_key=KEY, **{mark: True})
+    assert facts.refuses_its_writer and add(facts) == Ruling(Status.FENCED)
+    assert not LedgerFacts(is_known=True, master_key=KEY, unchecked=True).refuses_its_writer
+
+
+@pytest.mark.parametrize("key", [None, b"", KEY])
+@pytest.mark.parametrize("facts", [ORDINARY, LIMBO, UNCHECKED, BEHIND])
+def test_whatever_changes_a_ledger_without_a_key_teaches_it(
+    facts: LedgerFacts, key: bytes | None
+) -> None:
+    facts = facts._replace(master_key=key)
+    rulings = [
+        add(facts, recovery=True),
+        rule_read(facts, master_key=KEY, fence=True),
+        rule_read_lac(facts, master_key=KEY, fence=True),
+        rule_write_lac(facts, master_key=KEY, is_writable=True),
+    ]
+    assert [ruling.learn_key for ruling in rulings] == [not key] * len(rulings)
+
+
+@pytest.mark.parametrize("facts", [ORDINARY, FENCED, BEHIND])
+def test_who_has_forgotten_nothing_promises_that_all_of_it_is_durable(facts: LedgerFacts) -> None:
+    assert rule_force(facts, master_key=KEY) == Ruling(Status.OK)
+
+
+@pytest.mark.parametrize(
+    ("exists", "unconfirmed", "status"),
+    [
+        (True, 0, Status.OK),
+        (True, UNCONFIRMED_FENCES_MAX, Status.OK),
+        (False, 0, Status.BAD_REQUEST),
+        (None, 0, Status.OK),
+        (None, 1023, Status.OK),
+        (None, 1024, Status.OVERLOADED),
+    ],
+)
+def test_a9_what_does_not_exist_is_not_fenced_and_unseen_ledgers_up_to_a_bound(
+    exists: bool | None, unconfirmed: int, status: Status
+) -> None:
+    assert rule_first_fence(exists, unconfirmed=unconfirmed) is status

@@ -1,5 +1,6 @@
 """Unknown is never negative: what range answers say of one entry."""
 
+from dataclasses import dataclass
 from itertools import takewhile
 
 import pytest
@@ -16,7 +17,7 @@ from bookie.protocol.answers import (
 from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 from bookie.wire.native import ReadReply
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from recovery_lab import CODEC, LEDGER, entry
 
@@ -199,3 +200,110 @@ def test_undecided_names_who_said_what() -> None:
         denials_needed=2,
     )
     assert "possible loss from 5" in str(error) and "b1: UNREACHABLE" in str(error)
+
+
+def test_undecided_keeps_what_it_tells_of_and_what_would_decide_it() -> None:
+    said_so = {BookieId("b0"): UNK, BookieId("b1"): NO}
+    error = UndecidedError(LEDGER, EntryId(5), said_so, denials_needed=2)
+    assert (error.ledger_id, error.entry_id, error.answers) == (LEDGER, 5, said_so)
+    assert "(b0: UNKNOWN, b1: NO_SUCH_ENTRY)" in str(error)
+    assert "a copy or 2 denials are needed, found 1; bring" in str(error)
+
+
+class Dumb:
+    """What one member has said, entry by entry."""
+
+    def __init__(self) -> None:
+        self.copies: dict[int, bool] = {}
+        """Whether the first copy that came was right."""
+        self.words: dict[int, list[Status]] = {}
+        self.floor = 0
+        self.through = -1
+
+    def take(self, status: Status, told: "Told", first: int, last: int) -> None:
+        through = min(told.through, last) if status is OK else last
+        if status is not OK:
+            self.say(first, last, status)
+        elif through < first:
+            self.say(first, last, Status.IO_ERROR)
+        elif through >= self.floor:
+            for entry_id, is_right in told.copies:
+                if max(first, self.floor) <= entry_id <= through:
+                    self.copies.setdefault(entry_id, is_right)
+            for low, high in told.unknown:
+                self.say(low, high, UNK)
+            self.say(first, through, UNK if told.absent is OK else told.absent)
+        self.through = max(self.through, last if through < first else through)
+
+    def say(self, first: int, last: int, status: Status) -> None:
+        for entry_id in range(first, last + 1):
+            self.words.setdefault(entry_id, []).append(status)
+
+    def answer(self, entry_id: int) -> Status | None:
+        if entry_id in self.copies:
+            return OK if self.copies[entry_id] else Status.IO_ERROR
+        words = self.words.get(entry_id, [])
+        return next((word for word in words if not word.is_denial), words[0] if words else None)
+
+
+@dataclass(frozen=True)
+class Told:
+    through: int
+    absent: Status
+    unknown: tuple[tuple[int, int], ...]
+    copies: tuple[tuple[int, bool], ...]
+    """In the order in which they came, each in a run of its own."""
+
+    def reply(self) -> ReadReply:
+        frames = [
+            run_of(i, entries=[entry(i) if is_right else entry(i)[:-1] + b"?"])
+            for i, is_right in self.copies
+        ]
+        return reply(*frames, through=self.through, absent=self.absent, unknown=self.unknown)
+
+
+IDS = st.integers(0, 7)
+TOLD = st.builds(
+    Told,
+    through=st.integers(-1, 9),
+    absent=st.sampled_from([OK, NO, GONE, UNK]),
+    unknown=st.lists(st.tuples(IDS, IDS).map(lambda pair: (min(pair), max(pair))), max_size=2).map(
+        tuple
+    ),
+    copies=st.lists(st.tuples(IDS, st.booleans()), max_size=4).map(tuple),
+)
+TAKES = st.tuples(st.sampled_from([OK, OK, NO, DOWN]), TOLD, IDS, IDS, st.integers(0, 3))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(TAKES, max_size=4))
+def test_whatever_comes_is_kept_as_one_would_keep_it_entry_by_entry(
+    takes: list[tuple[Status, Told, int, int, int]],
+) -> None:
+    answers, dumb = MemberAnswers(CODEC, VerifiedRun.payloads), Dumb()
+    for status, told, one, other, forgotten in takes:
+        first, last = min(one, other), max(one, other)
+        answers.take(
+            status, told.reply() if status is OK else None, first=EntryId(first), last=EntryId(last)
+        )
+        dumb.take(status, told, first, last)
+        assert answers.through == dumb.through
+        if forgotten:
+            dumb.floor = max(dumb.floor, forgotten)
+            answers.forget_below(EntryId(forgotten))
+        for entry_id in range(dumb.floor, 10):
+            assert said(answers, entry_id) is dumb.answer(entry_id)
+            is_right = dumb.copies.get(entry_id)
+            assert (answers.copy(EntryId(entry_id)) is not None) is (is_right is True)
+            assert answers.is_corrupt(EntryId(entry_id)) is (is_right is False)
+
+
+def test_what_comes_with_a_refusal_is_no_answer() -> None:
+    answers = MemberAnswers(CODEC, VerifiedRun.payloads)
+    answers.take(DOWN, reply(run_of(2)), first=EntryId(0), last=EntryId(9))
+    assert said(answers, 2) is DOWN and answers.copy(EntryId(2)) is None
+
+
+def test_a_frame_that_cannot_be_read_hides_none_of_those_behind_it() -> None:
+    answers = member(reply(b"no frame", run_of(3)))
+    assert said(answers, 3) is OK and said(answers, 5) is Status.IO_ERROR

@@ -1,12 +1,16 @@
 """When a bookie may clear a mark, and what it takes as lost (R27, S33)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, must_hold, refuse_loss
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.quorum import write_set
+from hypothesis import given
+from hypothesis import strategies as st
 from storage_kit import ids
 
 B0, B1, B2, B3 = (BookieId(f"bookie-{index}") for index in range(4))
@@ -34,8 +38,11 @@ def judge(
     lost: EntrySet = EMPTY,
     *,
     in_limbo: bool = True,
+    was_recovering: bool = True,
 ) -> ClearVerdict:
-    return judge_clear(metadata, B0, held=held, lost=lost, in_limbo=in_limbo)
+    return judge_clear(
+        metadata, B0, held=held, lost=lost, in_limbo=in_limbo, was_recovering=was_recovering
+    )
 
 
 @pytest.mark.parametrize("as_state", [lambda m: m, LedgerMetadata.in_recovery])
@@ -104,6 +111,20 @@ def test_s37_unchecked_stays_while_a_recoverer_may_have_chosen_this_bookie() -> 
     assert judge(closed(10, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 1
 
 
+def test_s37_a_recovery_that_began_after_the_boot_does_not_wait_for_this_bookie() -> None:
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    told = judge(recovering, ids((0, 9)), in_limbo=False, was_recovering=False)
+    assert told == ClearVerdict(ClearReason.CLEARED)
+    assert judge(recovering, ids((0, 8)), in_limbo=False, was_recovering=False).missing == 1
+    assert not judge(recovering, ids((0, 9)), in_limbo=True, was_recovering=False).may_clear
+
+
+def test_who_does_not_say_since_when_it_is_recovered_has_it_stay() -> None:
+    recovering = ledger((0, WITH), (10, WITHOUT)).in_recovery()
+    verdict = judge_clear(recovering, B0, held=ids((0, 9)), lost=EMPTY, in_limbo=False)
+    assert verdict.reason is ClearReason.NOT_CLOSED
+
+
 def test_unchecked_and_closed_meanwhile_needs_all_up_to_the_end() -> None:
     assert judge(closed(12, (0, WITH), (10, WITH)), ids((0, 9)), in_limbo=False).missing == 3
 
@@ -154,6 +175,37 @@ def test_only_the_write_set_of_the_entry_must_answer() -> None:
     assert B3 in loss(striped, ids((2, 2)), answered=frozenset({B1, B2}), on=B2)
 
 
+ENDS = st.lists(st.integers(1, 11), unique=True, max_size=3).map(sorted)
+BOOKIES = [BookieId(f"bookie-{number}") for number in range(5)]
+
+
+@given(data=st.data(), starts=ENDS, quorum=st.integers(1, 3))
+def test_a_loss_waits_for_exactly_those_in_the_write_set_of_a_lost_entry(
+    data: st.DataObject, starts: list[int], quorum: int
+) -> None:
+    """The dumb way: the write set of each lost entry, one by one."""
+    ensembles = st.permutations(BOOKIES).map(lambda order: tuple(order[:3]))
+    metadata = LedgerMetadata(
+        LedgerId(1), 3, quorum, 1,
+        fragments=tuple(Fragment(EntryId(s), data.draw(ensembles)) for s in [0, *starts]),
+    ).closed(EntryId(11), length=0)  # fmt: skip
+    sets = {
+        entry: write_set(
+            EntryId(entry),
+            ensemble=metadata.fragment_of(EntryId(entry)).ensemble,
+            write_quorum=quorum,
+        )
+        for entry in range(12)
+    }
+    mine = [entry for entry, members in sets.items() if B1 in members]
+    lost = data.draw(st.sets(st.sampled_from(mine), min_size=1) if mine else st.nothing())
+    answered = frozenset(data.draw(st.sets(st.sampled_from(BOOKIES))))
+    silent = {member for entry in lost for member in sets[entry]} - answered
+    refusal = loss(metadata, ids(*((entry, entry) for entry in lost)), answered=answered)
+    words = f"{', '.join(sorted(silent))} did not answer definitely: a copy may still be there"
+    assert refusal == (words if silent else "")
+
+
 @pytest.mark.parametrize("person", [True, False])
 def test_nobody_records_as_lost_what_is_here(person: bool) -> None:
     assert "are here" in loss(closed(9), ids((3, 5)), held=ids((5, 5)), person=person)
@@ -197,3 +249,25 @@ def test_a10_a_person_decides_about_the_tail_of_a_ledger_in_recovery_only(
     metadata: LedgerMetadata, words: str
 ) -> None:
     assert words in loss(metadata, ids((5, 5)), person=True)
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_refused"),
+    [(ids((6, 6)), False), (ids((6, 9)), False), (ids((5, 7)), True), (ids((2, 2), (8, 9)), True)],
+)
+def test_a10_the_tail_begins_with_the_first_entry_of_the_last_fragment(
+    lost: EntrySet, is_refused: bool
+) -> None:
+    refusal = loss(ledger((0, WITH), (6, WITH)).in_recovery(), lost, person=True)
+    assert ("before the last fragment, which starts at 6" in refusal) is is_refused
+    assert is_refused or refusal == ""
+
+
+def test_without_a_person_a_loss_may_be_of_the_last_entry_and_of_none_behind_it() -> None:
+    assert loss(closed(4), ids((4, 4))) == ""
+    assert "ends at 4: entry 5 is not known to be lost" in loss(closed(4), ids((4, 5)))
+
+
+def test_an_end_that_an_open_ledger_carries_along_is_none() -> None:
+    carried = replace(ledger((0, WITH)), last_entry_id=EntryId(9))
+    assert "is OPEN and ends at 9: entry 4 is not known" in loss(carried, ids((4, 4)))

@@ -80,6 +80,33 @@ def test_a5_few_ledgers_need_nobody_however_large_their_share() -> None:
     assert dropped(collection(), look(0, range(19)), look(1000, range(19)))[1] == ids(range(19))
 
 
+def test_a5_the_brake_begins_where_its_rules_say() -> None:
+    held = collection()
+    assert dropped(held, look(0, range(20)), look(1000, range(20))) == [(), ()]
+    assert held.plan is not None and len(held.plan.plan_id) == 12
+
+
+def test_a5_the_usual_rules_are_those_of_the_pages() -> None:
+    assert CollectionRules() == CollectionRules(grace_s=900.0, share_max=0.25, brake_from=20)
+    assert BATCH_MAX == 10_000
+
+
+def test_a5_a_plan_says_how_many_were_here_when_it_was_made() -> None:
+    held, _plan = braked()
+    held.judge(look(2000, range(120), range(100, 120)))
+    assert held.plan is not None and held.plan.held == 100
+
+
+def test_a5_who_approves_a_second_plan_takes_the_first_one_not_back() -> None:
+    held, plan_id = braked()
+    held.approve(plan_id)
+    more = range(150)
+    held.judge(look(2000, more))
+    held.judge(look(3000, more))
+    assert held.plan is not None and not held.approve(held.plan.plan_id)
+    assert dropped(held, look(4000, more)) == [ids(more)]
+
+
 def test_a5_a_share_is_not_made_small_by_dropping_it_in_parts() -> None:
     held, many = collection(), range(3 * BATCH_MAX)
     assert dropped(held, look(0, many), look(1000, many), look(2000, many)) == [(), (), ()]

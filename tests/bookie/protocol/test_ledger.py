@@ -34,6 +34,8 @@ def test_fragments_start_at_zero_and_rise(starts: tuple[int, ...]) -> None:
 def test_an_ensemble_of_another_size_is_refused() -> None:
     with pytest.raises(BadRequestError, match="has not 2 bookies"):
         ledger(fragment(0, "a", "b", "c"))
+    with pytest.raises(BadRequestError, match="has not 2 bookies"):
+        ledger(fragment(0, "a", "b"), fragment(3, "a"))
 
 
 @given(starts=st.sets(st.integers(1, 50), max_size=5), entry_id=st.integers(0, 60))
@@ -74,6 +76,13 @@ def test_closing_keeps_the_fragments_unless_recovery_brings_its_own() -> None:
     value, found = ledger(), (fragment(0, "a", "b"), fragment(3, "a", "c"))
     assert value.closed(EntryId(4), length=9).fragments == value.fragments
     assert value.closed(EntryId(4), length=9, fragments=found).fragments == found
+
+
+def test_a_ledger_moves_to_other_fragments_and_stays_what_it_is() -> None:
+    closed = ledger().closed(EntryId(4), length=9)
+    moved = closed.with_fragments([fragment(0, "a", "c")])
+    assert moved.fragments == (fragment(0, "a", "c"),)
+    assert moved.with_fragments(closed.fragments) == closed
 
 
 @pytest.mark.parametrize(

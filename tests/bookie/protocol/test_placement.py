@@ -41,6 +41,28 @@ def test_adherence_is_that_of_plain_sets(quorum: int, min_racks: int) -> None:
         assert found is oracle(members, quorum, racks)
 
 
+@pytest.mark.parametrize(("quorum", "min_racks"), list(product((2, 3, 4), (2, 3))))
+def test_the_best_place_is_that_of_the_worst_write_set_and_then_of_all(
+    quorum: int, min_racks: int
+) -> None:
+    rng = random.Random(quorum * 10 + min_racks)
+    racks = Racks(RACKS, min_racks=min_racks)
+    for _ in range(300):
+        members = rng.sample(BOOKIES, rng.randint(quorum, 6))
+        outside = [b for b in rng.sample(BOOKIES, len(BOOKIES)) if b not in members]
+        ranked = []
+        for candidate in outside:
+            changed = [candidate, *members[1:]]
+            sets = [
+                {RACKS[changed[(start + n) % len(changed)]] for n in range(quorum)}
+                for start in range(len(changed))
+            ]
+            worst = min(min(map(len, sets)), min_racks, quorum)
+            ranked.append((worst, sum(map(len, sets))))
+        best = outside[ranked.index(max(ranked))]
+        assert choose(members, 0, outside, write_quorum=quorum, racks=racks) == best
+
+
 def test_an_ensemble_that_spans_racks_may_still_have_write_sets_that_do_not() -> None:
     striped = ensemble(0, 3, 1, 4)
     assert adherence(striped, write_quorum=2, racks=TWO) is Adherence.FAIL

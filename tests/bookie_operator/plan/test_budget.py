@@ -9,6 +9,7 @@ from bookie.wire.admin.health import BootRecord, Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, ScrubReport
 from bookie_operator.model.status import (
+    BookieState,
     ClusterStatus,
     ConditionType,
     Holders,
@@ -20,13 +21,18 @@ from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
+    Refusal,
     RemoveBookie,
     ReplaceVolume,
     RestartBookie,
     StartJob,
     candidate_of,
 )
-from operator_scenes import at, bookie, cluster, fix_request, observed, task
+from bookie_operator.plan.budget import Budget, budget_of
+from bookie_operator.plan.copies import Copies
+from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.states import Impairment
+from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 
 NOTHING = ClusterStatus()
 B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
@@ -345,3 +351,123 @@ class TestAckQuorumOne:
         assert "a person decides on every cookie fix" in budget(made).message
         made = plan(one, seen(*self.fleet(one)[1:], waiting(B0, one), of=one), NOTHING)
         assert not taken(made) and "approve plan plan-1" in refused(made)
+
+
+def alone(**more: Any) -> Budget:
+    """The budget of four bookies that serve, all of which may forget."""
+    facts: dict[str, Any] = {
+        "copies": Copies(2, "AckQuorum", "2 copies"), "bookies": (B0, B1, B2, B3), "impaired": {},
+        "forgetful": frozenset((B0, B1, B2, B3)), "metadata": HEALTHY,
+        "is_paused": False, "is_loss_possible": False,
+    }  # fmt: skip
+    return Budget(**(facts | more))
+
+
+def copies(certain: int, *last: str) -> Copies:
+    held_by = (Holders(known=last, entries=9, ledgers=1, first_ledgers=(3,)),) if last else ()
+    return Copies(certain, "AckQuorum", f"{certain} copies", last=held_by)
+
+
+class TestWhatABudgetSays:
+    @pytest.mark.parametrize(
+        ("facts", "allowed"),
+        [
+            ({}, 1),
+            ({"is_loss_possible": True}, 0),
+            ({"rolled_back": "an older store"}, 0),
+            ({"impaired": {B3: BookieState.DOWN}}, 0),
+            ({"metadata": replace(HEALTHY, reachable=False)}, 0),
+            ({"copies": copies(2, B3)}, 0),
+            ({"copies": copies(1)}, 0),
+            ({"copies": copies(1), "forgetful": frozenset()}, 1),
+        ],
+    )
+    def test_an_eviction_is_allowed_only_where_nothing_is_out_or_unknown(
+        self, facts: dict[str, Any], allowed: int
+    ) -> None:
+        assert alone(**facts).disruptions_allowed == allowed
+
+    def test_marks_of_others_stop_whoever_serves_and_nobody_who_is_out_already(self) -> None:
+        beside_limbo = alone(copies=copies(3), impaired={B1: Impairment.IN_LIMBO})
+        assert beside_limbo.refusal("fix", B0) is None
+        for refusal in (
+            beside_limbo.taking_refusal("restart", B0, keeps_disks=True),
+            beside_limbo.leaving_refusal("drain", B0),
+        ):
+            assert refusal is not None
+            assert (refusal.predicate, refusal.message) == ("LimboPresent", "bookie-1 in limbo")
+
+    def test_who_is_out_already_is_not_counted_among_the_others(self) -> None:
+        out = alone(impaired={B0: BookieState.BOOTING, B1: BookieState.DOWN})
+        taking = out.taking_refusal("restart", B0, keeps_disks=True)
+        assert taking is not None and taking.message.endswith("serve: out is bookie-1 (Down)")
+        fix = out.refusal("fix", B0)
+        assert fix == Refusal(
+            "fix", "LossBudgetExceeded",
+            "2 bookies would be out, 1 may be (2 copies); already out bookie-1 (Down)", B0,
+        )  # fmt: skip
+
+    def test_with_nobody_else_out_nobody_is_named(self) -> None:
+        refusal = alone(copies=copies(1)).refusal("fix", B0)
+        assert (
+            refusal is not None and refusal.message == "1 bookie would be out, 0 may be (1 copies)"
+        )
+
+    def test_where_one_copy_is_all_two_are_never_out_even_if_neither_forgets(self) -> None:
+        both = {B0: BookieState.CRASH_LOOP, B1: BookieState.DOWN}
+        one = alone(copies=copies(1), impaired=both, forgetful=frozenset())
+        refusal = one.taking_refusal("restart", B0, keeps_disks=True)
+        assert refusal is not None and refusal.action == "restart"
+        assert refusal.message.startswith("2 bookies would be out, 1 may be")
+
+    def test_a_refusal_of_a_store_that_was_put_back_names_the_bookie(self) -> None:
+        refusal = alone(rolled_back="bookie-3: an older store").refusal("fix", B0)
+        assert refusal is not None
+        assert (refusal.predicate, refusal.bookie) == ("MetadataRolledBack", B0)
+
+    def test_the_status_says_how_many_copies_there_are_and_who_holds_the_last(self) -> None:
+        status = alone(copies=copies(2, B3)).status()
+        assert status.message.startswith("2 copies; bookie-3 may hold the last known copies of 9")
+        long = alone(copies=Copies(2, "AckQuorum", "x" * 3000)).status()
+        assert long.message == "x" * 1024
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "may_forget"),
+    [
+        ("journal", "memory", True),
+        ("memory", "journal", False),
+        ("memory", "sync", False),
+        ("journal", None, False),
+        ("sync", None, False),
+        ("memory", None, True),
+        ("another process", None, True),
+        (None, None, True),
+    ],
+)
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_process_may_forget_unless_its_own_word_now_or_before_is_that_it_does_not(
+    before: str | None, now: str | None, may_forget: bool, is_heard: bool
+) -> None:
+    """`now` None: it has not said in this pass how it runs, heard or not."""
+    of = cluster()
+    status = NOTHING
+    if before is not None:
+        first = durable(B0, of=of, mode=before if before != "another process" else "journal")
+        status = plan(of, seen(first, of=of), NOTHING).status
+    one = durable(B0, of=of, mode=now or "journal", epoch=2 if before == "another process" else 1)
+    assert one.health is not None
+    if now is None:
+        one = replace(one, health=replace(one.health, boot=None) if is_heard else None)
+    made = budget_of(
+        Pass.of(of, seen(one, of=of, seconds=3), status), copies=copies(2), is_loss_possible=False
+    )
+    assert (B0 in made.forgetful) is may_forget
+
+
+def test_a_bookie_without_a_process_may_forget_whatever_it_said_before() -> None:
+    of = cluster()
+    status = plan(of, seen(durable(B0, of=of), of=of), NOTHING).status
+    gone = replace(durable(B0, of=of), process=None, health=None)
+    pass_ = Pass.of(of, seen(gone, of=of, seconds=3), status)
+    assert B0 in budget_of(pass_, copies=copies(2), is_loss_possible=False).forgetful

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 
+import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
 from bookie_operator.model.task import TaskPhase
@@ -11,6 +13,7 @@ from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
+    Refusal,
     ReplaceVolume,
     RestartBookie,
     StartJob,
@@ -18,7 +21,19 @@ from bookie_operator.plan.actions import (
     bookie_of,
     template_of,
 )
-from bookie_operator.plan.failures import RETRY_FIRST, RETRY_MAX, failed_again, may_start
+from bookie_operator.plan.failures import (
+    RETRY_FIRST,
+    RETRY_MAX,
+    due_first,
+    failed_again,
+    failure_refusals,
+    is_told,
+    may_start,
+    resting,
+    split,
+    untried,
+    wanted_failures,
+)
 from operator_scenes import at, bookie, cluster, observed, task
 
 NOTHING = ClusterStatus()
@@ -135,3 +150,58 @@ def test_restarts_that_are_denied_hold_up_no_audit() -> None:
         denied += [replace(failed(one), next_at=at(130)) for one in tried]
     made = plan(new, replace(seen, failures=tuple(denied)), NOTHING)
     assert [job.kind for job in made.actions if isinstance(job, StartJob)] == [JobKind.AUDIT]
+
+
+def test_waits_are_bounded_however_often_it_was_tried() -> None:
+    waits = [failed(StopJob("a", "b"), n).next_at - at(0) for n in (4, 5, 6, 2000)]
+    assert waits == [timedelta(seconds=s) for s in (8, 16, 30, 30)]
+
+
+def test_a_failure_says_what_failed_and_where() -> None:
+    disk = template_of(cluster().spec, BookieId("bookie-0")).disks[0]
+    volume = failed(CreateVolume(BookieId("bookie-0"), disk), 3)
+    assert (volume.action, volume.bookie, volume.count) == ("CreateVolume", "bookie-0", 3)
+    assert volume.message == f"journal: {WHY}" and volume.reason == "ActionFailed"
+    kept = failed_again("bookie-0-cm", WHY, None, now=at(0), reason="NameTaken")
+    assert (kept.action, kept.bookie, kept.count) == ("Keep", "", 1)
+    assert kept.message == f"bookie-0-cm: {WHY}" and kept.next_at == at(1)
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(1, True), (2, False), (3, False)])
+def test_it_waits_until_its_time_has_come(seconds: float, waits: bool) -> None:
+    action, other = StopJob("a", "b"), StopJob("c", "d")
+    seen = replace(observed(seconds=seconds), failures=(failed(action),))
+    assert resting([action, other], seen) == ([action] if waits else [])
+    assert untried([action, other], seen) == [other]
+    assert due_first([action, other], seen) == ([other, action] if waits else [action, other])
+    assert split([other], [action, other], seen) == ((other,), (action,) if waits else ())
+
+
+def test_one_that_is_wanted_twice_waits_once() -> None:
+    action = StopJob("a", "b")
+    seen = replace(observed(seconds=1), failures=(failed(action),))
+    assert split([action], [action], seen) == ((), (action,))
+
+
+@pytest.mark.parametrize(
+    ("times", "reason", "told"),
+    [(1, "ActionFailed", False), (2, "ActionFailed", True), (1, "NameTaken", True)],
+)
+def test_one_failure_may_be_a_moments_unless_its_reason_lasts(
+    times: int, reason: str, told: bool
+) -> None:
+    assert is_told(failed(StopJob("a", "b"), times, reason=reason)) is told
+
+
+def test_objects_that_are_kept_are_wanted_always() -> None:
+    kept = failed_again("bookie-0-cm", WHY, None, now=at(0), reason="NameTaken")
+    gone, asked = failed(StopJob("a", "b")), failed(StopJob("c", "d"))
+    seen = replace(observed(), failures=(kept, gone, asked))
+    assert wanted_failures(seen, [StopJob("c", "d")]) == [kept, asked]
+
+
+def test_as_many_refusals_are_told_as_a_status_has_room_for() -> None:
+    one = failed(StopJob("a", "b"), reason="Forbidden")
+    found = failure_refusals([replace(one, bookie="bookie-3")] * 60)
+    assert len(found) == 50
+    assert found[0] == Refusal("StopJob", "Forbidden", WHY, bookie="bookie-3")

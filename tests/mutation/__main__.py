@@ -1,0 +1,179 @@
+"""`make mutation MODULE=bookie.protocol.quorum`: plants every mutant of a module, or of a package.
+`make mutation-nightly SAMPLE=2000 SEED=7`: a sample of those of all that safety rests on.
+`make mutation-map`: records again which tests reach which lines.
+
+Exit code 0: all were noticed or are listed as equivalent (nightly: as many as LEAST says); 1: some
+survived, or an entry of the list is stale; 2: wrong usage.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import mutation_equivalents as equivalents
+from mutation_choice import chosen, sample
+from mutation_map import ROOT, SOURCES, read, record, stale, test_files
+from mutation_operators import Mutant, modules_of, mutants_of
+from mutation_report import added, figures, row, survivors, told
+from mutation_run import Judged, Task, Work, run
+from mutation_session import Outcome
+
+CRITICAL: Final = (
+    "bookie.boot", "bookie.client", "bookie.frames", "bookie.metadata", "bookie.protocol",
+    "bookie.repair", "bookie.server", "bookie.storage", "bookie.wire", "bookie.errors",
+    "bookie.ids", "bookie.points", "bookie.progress", "bookie.rows", "bookie_operator.plan",
+)  # fmt: skip
+"""The core (`bookie.testing.figures.CORE`) and the planner."""
+LEAST: Final = 0.9
+"""What a nightly sample must notice, of those that are not equivalent."""
+
+
+def main() -> int:
+    arguments = _arguments()
+    names = CRITICAL if arguments.nightly else arguments.modules
+    modules = {
+        module: file for name in names for module, file in modules_of(name, root=ROOT).items()
+    }
+    if not modules and not arguments.map:
+        print(f"no module or package is named {' or '.join(names) or 'so'}", file=sys.stderr)
+        return 2
+    files = test_files(arguments.tests)
+    missing = [] if arguments.recorded else files if arguments.map else stale(files)
+    if missing:
+        print(f"recording which lines {len(missing)} test files reach", flush=True)
+        record(missing, workers=arguments.workers)
+    if arguments.map:
+        return 0
+    return _judge(modules, arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/mutation", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted; packages too")
+    parser.add_argument("--nightly", action="store_true", help="a sample of all that is critical")
+    parser.add_argument("--sample", type=int, default=2000, help="mutants of a nightly run")
+    parser.add_argument("--seed", type=int, default=1, help="which sample")
+    parser.add_argument("--map", action="store_true", help="record all again, judge nothing")
+    parser.add_argument("--tests", nargs="*", default=(), metavar="PATH", help="only these judge")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of tests, for each mutant")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--recorded", action="store_true", help="record nothing: judge by what is")
+    parser.add_argument("--quick", action="store_true", help="but for what runs at import")
+    parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
+    parser.add_argument("--toml", action="store_true", help="survivors as entries of the list")
+    parser.add_argument(
+        "--equivalents", action="store_true", help="judge those too that are listed as equivalent"
+    )
+    return parser.parse_args()
+
+
+def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
+    began = time.monotonic()
+    found = {
+        module: mutants_of(module, file, (ROOT / file).read_text(encoding="utf-8"))
+        for module, file in modules.items()
+    }
+    if arguments.last:
+        survived = _survivors_of(arguments.last)
+        found = {
+            module: [
+                mutant for mutant in all_of_it if mutant.key[1:] in survived.get(mutant.file, ())
+            ]
+            for module, all_of_it in found.items()
+        }
+    listed = equivalents.read(equivalents.PATH.read_text(encoding="utf-8"))
+    old = equivalents.stale(listed, found)
+    for module, function, diff in old:
+        print(f"equivalent.toml: fits no mutant any more: {module} {function}\n{diff}")
+    if arguments.nightly:
+        found = sample(found, size=arguments.sample, seed=arguments.seed)
+    known = {} if arguments.equivalents else listed
+    mutants = {
+        module: [mutant for mutant in all_of_it if mutant.key not in known]
+        for module, all_of_it in found.items()
+    }
+    left_out = {module: len(found[module]) - len(mutants[module]) for module in found}
+    judged = _run(mutants, left_out, arguments)
+    status = _report(mutants, left_out, judged, time.monotonic() - began, arguments)
+    return 1 if old else status
+
+
+def _survivors_of(report: Path) -> dict[str, set[tuple[str, str]]]:
+    """Function and diff of each survivor of a report, by file."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for one in json.loads(report.read_text(encoding="utf-8"))["survivors"]:
+        file = one["where"].partition(":")[0]
+        found.setdefault(file, set()).add((one["function"], one["diff"]))
+    return found
+
+
+def _run(
+    mutants: Mapping[str, Sequence[Mutant]],
+    left_out: Mapping[str, int],
+    arguments: argparse.Namespace,
+) -> Judged:
+    reach = read({mutant.file for found in mutants.values() for mutant in found})
+    wanted = tuple(arguments.tests)
+    if wanted:
+        reach.tests = {i: t for i, t in reach.tests.items() if t.file.startswith(wanted)}
+    tasks = {
+        module: [
+            Task(
+                mutant,
+                tuple(chosen(mutant, reach, seconds=arguments.seconds)),
+                any((mutant.file, line) in reach.at_import for line in mutant.lines),
+            )
+            for mutant in found
+        ]
+        for module, found in mutants.items()
+        if found
+    }
+
+    def tell(module: str, outcomes: Sequence[Outcome | None]) -> None:
+        print(row(module, outcomes, equivalent=left_out[module]), flush=True)
+        for mutant, verdict in survivors(mutants[module], outcomes):
+            print(equivalents.entry(mutant) if arguments.toml else told(mutant, verdict))
+
+    seconds = {test.id: test.seconds for test in reach.tests.values()}
+    judged = run(Work(tasks, seconds, arguments.quick), workers=arguments.workers, told=tell)
+    for what, module in judged.dropped.items():
+        print(f"judges nothing, fails without any mutant: {what} ({module})")
+    return judged
+
+
+def _report(
+    mutants: Mapping[str, Sequence[Mutant]],
+    left_out: Mapping[str, int],
+    judged: Judged,
+    seconds: float,
+    arguments: argparse.Namespace,
+) -> int:
+    sys.path[:0] = [str(ROOT / source) for source in SOURCES]
+    from bookie.testing.figures import tell  # not before: a worker must import the copy
+
+    outcomes = {module: judged.outcomes.get(module, []) for module in mutants}
+    rows = [row(name, outcomes[name], equivalent=left_out[name]) for name in mutants]
+    survived = [one for name, found in mutants.items() for one in survivors(found, outcomes[name])]
+    total = added("total", rows)
+    more = {"seconds": round(seconds, 1)}
+    if arguments.nightly:
+        more |= {"sample": arguments.sample, "seed": arguments.seed}
+    tell(
+        "make mutation-nightly" if arguments.nightly else "make mutation",
+        figures(rows, survived, more),
+        path=arguments.json or ROOT / "build" / "proof" / "mutation.json",
+        line=f"{total}; {seconds:.0f} s",
+    )
+    if arguments.nightly:
+        return 0 if total.share >= LEAST else 1
+    return 1 if total.survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

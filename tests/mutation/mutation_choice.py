@@ -1,0 +1,63 @@
+"""Which tests judge a mutant, in what order, and which mutants a sample takes. Pure."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mutation_map import Reach, RecordedTest
+from mutation_operators import Mutant
+
+PROCESS_SECONDS: Final = 4.0
+"""What a test that starts real processes costs more than it cost when it was recorded."""
+
+
+def mirror_of(source: str) -> str:
+    """Where a module's own tests are, without `.py`: files of tests that begin so come first."""
+    package, module = source.partition("/src/")[2].removesuffix(".py").rsplit("/", 1)
+    return f"tests/{package}/test_{module}"
+
+
+def cost(test: RecordedTest) -> float:
+    return test.seconds + PROCESS_SECONDS * test.is_process
+
+
+def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
+    """Node ids: the module's own tests, the fastest first, then all others that reach it, until
+    their recorded seconds are spent. One is always taken."""
+    own = mirror_of(mutant.file)
+    ids = reach.tests_of(mutant.file, mutant.lines, mutant.function)
+    if not any((mutant.file, line) in reach.lines for line in mutant.lines):
+        # What runs at import is reached by no test: a claim on a constant is of its module's own.
+        ids = ids | {test.id for test in reach.tests.values() if test.file.startswith(own)}
+    tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
+    tests.sort(key=lambda test: (not test.file.startswith(own), cost(test), test.id))
+    taken: list[str] = []
+    spent = 0.0
+    for test in tests:
+        spent += cost(test)
+        if taken and spent > seconds:
+            break
+        taken.append(test.id)
+    return taken
+
+
+def sample(
+    mutants: Mapping[str, Sequence[Mutant]], *, size: int, seed: int
+) -> dict[str, list[Mutant]]:
+    """So many of them, by seed: at least one of each module that has any, the others evenly."""
+    draw = random.Random(seed)
+    picked: dict[str, set[int]] = {}
+    left: list[tuple[str, int]] = []
+    for module, found in sorted(mutants.items()):
+        numbers = list(range(len(found)))
+        draw.shuffle(numbers)
+        picked[module] = set(numbers[:1])
+        left += [(module, number) for number in numbers[1:]]
+    draw.shuffle(left)
+    for module, number in left[: max(0, size - sum(map(len, picked.values())))]:
+        picked[module].add(number)
+    return {
+        module: [mutants[module][number] for number in sorted(numbers)]
+        for module, numbers in picked.items()
+        if numbers
+    }
