@@ -30,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("A3 listed ledger deleted",),
         file=CHAIN,
         old="            self._leave_over(writer)\n            raise\n",
-        new="            await self._let_go(writer)\n            raise\n",
+        new="            await self._give_up(writer)\n            raise\n",
         tests=(outcome("test_an_open_that_cannot_tell_leaves_its_ledger_over_and_names_it"),),
     ),
     planted(

@@ -46,7 +46,7 @@ def test_the_simulation_finds_a_listed_ledger_that_is_deleted(
         await writer.close()
         await chain.ledgers.delete_ledger(writer.ledger_id)
 
-    monkeypatch.setattr(LedgerChain, "_let_go", without_looking)
+    monkeypatch.setattr(LedgerChain, "_give_up", without_looking)
     plans = (rivals(n, "lost-replies", entries=10, pause_s=0.05, size=0.6) for n in range(60))
     assert any("while the log listed it" in str(simulate(plan).violations) for plan in plans)
 

@@ -10,8 +10,14 @@ list, each once; of appends without an answer each once or not at all. There is 
 somebody deletes a listed ledger past the log; reading says so and goes on (`log_reading`).
 
 Ownership ends silently until it is noticed: an append then fails with LedgerFencedError, outcome
-unknown, and so does every later one. To go on, make sure that you are still meant to be the owner
-and call `reopen`; re-append what you must, after reading what the log holds.
+unknown, and so does every append after it. To go on, make sure that you are still meant to be the
+owner and call `reopen`; re-append what you must, after reading what the log holds.
+
+Appends go to one ledger until `roll` begins the next one:
+
+    open -> [appending] -> roll: extend the list -> [switching: appends wait] -> close the old
+    ledger, appends that waited go into the new one -> [appending] -> ... -> close, or a failure:
+    [lost] for good
 """
 
 import asyncio
@@ -19,7 +25,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-from bookie.client.log_chain import LedgerChain, Ledgers, LogSettings, LogWriter
+from bookie.client.log_chain import LedgerChain, LedgerClient, LogSettings, LogWriter
 from bookie.client.log_reading import LogEntry, LogPosition, read_log
 from bookie.errors import (
     BadRequestError,
@@ -42,22 +48,33 @@ class ReplicatedLog:
     def __init__(self, chain: LedgerChain, writer: LogWriter) -> None:
         self.name = chain.name
         self._chain = chain
+        """The log's list, and every change of it."""
         self._settings = chain.settings
         self._writer = writer
+        """Of the ledger appended to now: the last one on the list, or the one before while `roll`
+        has not closed it."""
         self._entries = self._bytes = 0
+        """Appended to that ledger, payload bytes; both from zero again after a roll that failed.
+        Not ideal: the next roll then comes as late as if the ledger were new."""
         self._lost: BookieError | None = None
+        """Why nothing can be appended here any more; once set it stays. None while owned."""
         self._list_lock = asyncio.Lock()
+        """Held while the list is changed: one roll, truncate or close at a time."""
         self._switching = False
+        """True from a new ledger on the list to the close of the old one: appends wait."""
         self._switched = asyncio.Event()
+        """Set when a switch has ended or the log is lost; clear while one is under way."""
         self._waiting: deque[tuple[bytes, asyncio.Future[LogPosition]]] = deque()
+        """Appends in order that wait for a switch, at most `waiting_max`; else empty."""
         self._roll_task: asyncio.Task[None] | None = None
+        """The roll that a full ledger has begun; None when there is none."""
 
     @classmethod
     async def open(
         cls,
         name: str,
         *,
-        ledgers: Ledgers,
+        ledgers: LedgerClient,
         store: MetadataStore,
         settings: LogSettings | None = None,
     ) -> "ReplicatedLog":
@@ -73,7 +90,7 @@ class ReplicatedLog:
         return cls(chain, await chain.take_over())
 
     async def reopen(self) -> "ReplicatedLog":
-        """Take the log over again, after LedgerFencedError: a new object, this one is done."""
+        """Take the log over again, after LedgerFencedError: a new object, this one is lost."""
         self._lose(LedgerFencedError(self.ledger_id))
         chain = self._chain
         return await ReplicatedLog.open(
@@ -87,7 +104,7 @@ class ReplicatedLog:
 
     @property
     def is_owned(self) -> bool:
-        """False once this owner has noticed that it is none any more."""
+        """False once this object has noticed that the log has another owner, or was closed."""
         return self._lost is None
 
     @property
@@ -99,8 +116,9 @@ class ReplicatedLog:
     def append(self, payload: bytes) -> "asyncio.Future[LogPosition]":
         """Add one entry; its position when it is acknowledged, and everything before it is.
 
-        Fails with LedgerFencedError (outcome unknown) once the log has another owner, and with
-        UnavailableError when too many appends wait for a change of ledger: await `room` first.
+        Hot path: `_check` is not called. Fails with LedgerFencedError (outcome unknown) once the
+        log has another owner, and with UnavailableError when too many appends wait for a change of
+        ledger: await `room` first.
         """
         future: asyncio.Future[LogPosition] = asyncio.get_running_loop().create_future()
         if self._lost is not None:
@@ -132,7 +150,7 @@ class ReplicatedLog:
             self._count(len(payloads), sum(map(len, payloads)))
             await writer.wait_acked(last)
         except BookieError as error:
-            raise self._verdict(error) from error
+            raise self._noted(error) from error
         return LogPosition(writer.ledger_id, last)
 
     async def room(self) -> None:
@@ -147,7 +165,7 @@ class ReplicatedLog:
         try:
             stored = self._writer.append(payload)
         except BookieError as error:
-            future.set_exception(self._verdict(error))
+            future.set_exception(self._noted(error))
             return
 
         def settle(done: "asyncio.Future[EntryId]") -> None:
@@ -160,17 +178,18 @@ class ReplicatedLog:
                 future.set_result(LogPosition(ledger_id, done.result()))
             else:
                 future.set_exception(
-                    self._verdict(error) if isinstance(error, BookieError) else error
+                    self._noted(error) if isinstance(error, BookieError) else error
                 )
 
         stored.add_done_callback(settle)
         self._count(1, len(payload))
 
-    def _verdict(self, error: BookieError) -> BookieError:
-        """What an appender is told; a writer that has failed once is over, and the log with it.
+    def _noted(self, error: BookieError) -> BookieError:
+        """Lose the log by this error of its writer, and return the error for the appender.
 
-        Only a payload that was refused, or one that came while the log is closed, leaves it as it
-        was: to lose the log then would end the close that is under way.
+        A writer that has failed once is over, and the log with it. Only a payload that was refused,
+        or one that came while the log is closed, leaves it as it was: to lose the log then would
+        end the close that is under way.
         """
         is_closing = self._lost is None and isinstance(error, LedgerClosedError)
         if is_closing or isinstance(error, BadRequestError):
@@ -179,7 +198,7 @@ class ReplicatedLog:
         return self._lost or error
 
     def _lose(self, error: BookieError) -> None:
-        """Nothing can be appended here any more; whoever waits is told."""
+        """Append nothing here any more; appends that wait fail with this error."""
         if self._lost is None:
             self._lost = error
             self._writer.abandon()
@@ -189,6 +208,14 @@ class ReplicatedLog:
             _payload, future = self._waiting.popleft()
             if not future.done():
                 future.set_exception(self._lost)
+        self._check()
+
+    def _check(self) -> None:
+        """What holds between two events; not called by `append`, which is hot."""
+        assert not self._waiting or (self._switching and self._lost is None)
+        assert len(self._waiting) <= self._settings.waiting_max
+        assert self._lost is not None or not (self._switching and self._switched.is_set())
+        assert self._entries >= 0 and self._bytes >= 0
 
     # Roll
     def _count(self, entries: int, payload_bytes: int) -> None:
@@ -247,6 +274,7 @@ class ReplicatedLog:
             self._switched.set()
         while self._waiting and self._lost is None:
             self._send(*self._waiting.popleft())
+        self._check()
 
     def _check_owned(self) -> None:
         if self._lost is not None:
@@ -257,7 +285,7 @@ class ReplicatedLog:
         """Delete the ledgers that hold nothing at or after this position; their ids.
 
         The list forgets them first, so that no reader who begins then meets a hole; one that is at
-        work is told. What a crash leaves undeleted is deleted by the next truncate or open.
+        work gets an error. What a crash leaves undeleted is deleted by the next truncate or open.
         """
         async with self._list_lock:
             self._check_owned()

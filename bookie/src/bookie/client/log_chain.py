@@ -1,4 +1,4 @@
-"""The ledgers of an owned log: taking them over, beginning the next one, letting the old ones go.
+"""The ledgers of an owned log: takes them over, begins the next one, deletes the old ones.
 
 Every change of the list is a compare-and-set, and the outcome of one is looked up before anything
 is concluded from it. Two rules follow from what a lost reply may hide:
@@ -34,24 +34,26 @@ from bookie.metadata.store import MetadataStore
 CHANGES_LOST_MAX: Final = 16
 """Lost compare-and-sets of one opening or change, after which another owner is clearly at work."""
 RECOVERED_ON_OPEN: Final = 2
+"""Last ledgers of a list that may be open, see above."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Shape of the log's ledgers, and when a new one is begun.
-
-    `waiting_max`: appends kept while a ledger is being changed for the next one; see `room`.
-    """
+    """Shape of the log's ledgers, and when a new one is begun."""
 
     ensemble_size: int = 3
+    """E >= Qw >= Qa >= 1."""
     write_quorum: int = 3
     ack_quorum: int = 2
     password: bytes = b""
     roll_entries: int = 1_000_000
+    """Entries of a ledger after which the next one is begun."""
     roll_bytes: int = 512 * 1024 * 1024
+    """Payload bytes after which it is."""
     waiting_max: int = 10_000
+    """Appends kept while one ledger is changed for the next; see `ReplicatedLog.room`."""
 
 
 class LogWriter(Protocol):
@@ -70,7 +72,7 @@ class LogWriter(Protocol):
     def abandon(self) -> None: ...
 
 
-class Ledgers(Protocol):
+class LedgerClient(Protocol):
     """What a log needs of `client.ledgers.Client`."""
 
     async def create_ledger(
@@ -84,25 +86,31 @@ class Ledgers(Protocol):
 
 
 class ListChange(Protocol):
+    """Makes the wanted list of the one that is stored; equal = nothing to write."""
+
     def __call__(self, current: LedgerList, /) -> LedgerList: ...
 
 
 class LedgerChain:
-    """The ledgers of the log `name`, as one owner or somebody who is to become it changes them.
+    """The ledgers of one log, as its owner, or who is to become it, changes them.
 
     `owned` in its methods is the ledger that the owner appends to. Not for two tasks at once.
     """
 
     def __init__(
-        self, name: str, *, ledgers: Ledgers, store: MetadataStore, settings: LogSettings
+        self, name: str, *, ledgers: LedgerClient, store: MetadataStore, settings: LogSettings
     ) -> None:
         self.name = name
+        """Of the log, part of the list's key in the store."""
         self.ledgers = ledgers
+        """Creates, recovers and deletes ledgers."""
         self.store = store
         self.settings = settings
         self._listed = ListStore(store, name)
+        """The list as last seen or written."""
         self._next: LogWriter | None = None
-        """Begun by the last `extend`; on the list, or it may be, or it may still come onto it."""
+        """Begun by the last `extend`; on the list, or it may be, or it may still come onto it.
+        It gets no entry before `owned` is closed."""
 
     @property
     def ids(self) -> tuple[LedgerId, ...]:
@@ -124,7 +132,8 @@ class LedgerChain:
             await self._delete(current.deleting)
             writer = await self._create()
             if await self._put(writer, LedgerList(left.ledgers).appended(writer.ledger_id)):
-                self._tell_missing(missing)
+                self._warn_missing(missing)
+                self._check()
                 return writer
         raise MetadataConflictError(
             f"log {self.name}: others changed it {CHANGES_LOST_MAX} times while it was opened; "
@@ -132,11 +141,11 @@ class LedgerChain:
         )
 
     async def _put(self, writer: LogWriter, changed: LedgerList) -> bool:
-        """False when somebody else's list came first; the new ledger is dealt with then."""
+        """Write the list; False when somebody else's came first: the new ledger is given up."""
         try:
             await self._listed.write(changed)
         except MetadataConflictError:
-            await self._let_go(writer)
+            await self._give_up(writer)
             return False
         except BookieError:
             self._leave_over(writer)
@@ -144,7 +153,7 @@ class LedgerChain:
         return True
 
     async def _missing(self, ledger_ids: Sequence[LedgerId]) -> frozenset[LedgerId]:
-        """Those of them that do not exist. Each did when it was listed, so it was deleted since.
+        """Which of them do not exist. Each did when it was listed, so it was deleted since.
 
         Taking one off the list that is there would lose what it holds. The barrier before the
         second look ends what a server that lags behind may have hidden in the first one, and
@@ -167,7 +176,7 @@ class LedgerChain:
             return False
         return True
 
-    def _tell_missing(self, missing: frozenset[LedgerId]) -> None:
+    def _warn_missing(self, missing: frozenset[LedgerId]) -> None:
         for ledger_id in sorted(missing):
             _log.warning(
                 "log %s: ledger %d was on its list and does not exist: taken off; it never had "
@@ -178,12 +187,11 @@ class LedgerChain:
 
     # The next ledger
     async def extend(self, owned: LedgerId) -> LogWriter:
-        """A new ledger behind `owned`, on the list. Its writer gets nothing before `owned` is
-        closed.
+        """Create a ledger, put it on the list behind `owned`, and return its writer.
 
-        LedgerFencedError: the log has another owner. MetadataConflictError: try again.
-        UnavailableError: the ledger may be on the list or come onto it later. It is kept: call
-        again and it is looked up, or put there.
+        The caller closes `owned` before the new ledger gets an entry. LedgerFencedError: the log
+        has another owner. MetadataConflictError: try again. UnavailableError: the ledger may be on
+        the list or still come onto it. It is kept: call again and it is looked up, or put there.
         """
         if self._next is None or self._next.ledger_id == owned:
             self._next = await self._create()
@@ -192,8 +200,10 @@ class LedgerChain:
             await self._change(owned, lambda current: current.appended(new.ledger_id))
         except (LedgerFencedError, MetadataConflictError):
             self._next = None
-            await self._let_go(new)
+            await self._give_up(new)
             raise
+        self._check()
+        assert new.ledger_id in self.ids
         return new
 
     def is_extending(self, owned: LedgerId) -> bool:
@@ -215,7 +225,7 @@ class LedgerChain:
                     raise LedgerFencedError(owned) from None
         raise MetadataConflictError(f"log {self.name}: its list changes all the time; try again")
 
-    # Letting go
+    # Deleting
     async def truncate(self, owned: LedgerId, before: LedgerId) -> tuple[LedgerId, ...]:
         """Take the ledgers before this one off the list, then delete them; their ids."""
         if before not in self.ids:
@@ -226,19 +236,19 @@ class LedgerChain:
         gone = self._listed.current.deleting
         await self._delete(gone)
         await self._change(owned, lambda current: current.deleted(gone))
+        self._check()
         return gone
 
     async def _delete(self, ledger_ids: tuple[LedgerId, ...]) -> None:
-        """What the list names as truncated: it never comes back onto it."""
+        """Delete ledgers that the list names as truncated: they never come back onto it."""
         for ledger_id in ledger_ids:
             try:
                 await self.ledgers.delete_ledger(ledger_id)
             except NoSuchLedgerError:
                 continue  # an earlier attempt got this far
 
-    async def _let_go(self, writer: LogWriter) -> None:
-        """Of a new ledger whose last compare-and-set has lost: close and delete it, unless it is
-        listed.
+    async def _give_up(self, writer: LogWriter) -> None:
+        """Close and delete a new ledger whose compare-and-set has lost, unless it is listed.
 
         Losing does not mean that it is not: an earlier write of ours may have happened unheard,
         and others gone on from there. `write` looked after the version that it named was gone, so
@@ -257,6 +267,7 @@ class LedgerChain:
             _log.warning("ledger %d is left over, empty: %s", writer.ledger_id, error)
 
     def _leave_over(self, writer: LogWriter) -> None:
+        """Keep a new ledger that may come onto the list, and name it where a person will look."""
         writer.abandon()
         if writer.ledger_id not in self.ids:
             _log.warning(
@@ -267,9 +278,15 @@ class LedgerChain:
             )
 
     def abandon(self) -> None:
-        """This owner is done; a next ledger it may have begun is whoever's finds it listed."""
+        """Stop; a next ledger that was begun belongs to whoever finds it listed."""
         if self._next is not None:
             self._leave_over(self._next)
+
+    def _check(self) -> None:
+        """What holds after each change that has succeeded."""
+        current = self._listed.current
+        assert current.ledgers, "a change leaves the owner's ledger on the list"
+        assert self._next is None or self._next.ledger_id not in current.deleting
 
     async def _create(self) -> LogWriter:
         settings = self.settings

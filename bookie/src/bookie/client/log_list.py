@@ -27,20 +27,22 @@ class LedgerList:
     """One log's ledgers; a value, never changed in place."""
 
     ledgers: tuple[LedgerId, ...] = ()
+    """In log order, oldest first; the last one is the owner's. We put none there twice."""
     deleting: tuple[LedgerId, ...] = ()
+    """Truncated, and perhaps not deleted yet; they never come back into `ledgers`."""
 
     def appended(self, ledger_id: LedgerId) -> "LedgerList":
-        """With a new last ledger; unchanged when it is there."""
+        """The list with a new last ledger; unchanged when it has that ledger."""
         if ledger_id in self.ledgers:
             return self
         return replace(self, ledgers=(*self.ledgers, ledger_id))
 
     def without(self, missing: Collection[LedgerId]) -> "LedgerList":
-        """Without ledgers that do not exist."""
+        """The list without ledgers that do not exist."""
         return replace(self, ledgers=tuple(i for i in self.ledgers if i not in missing))
 
     def truncated(self, before: LedgerId) -> "LedgerList":
-        """Without the ledgers that come before this one; they are to be deleted.
+        """The list without the ledgers that come before this one; they are to be deleted.
 
         Unchanged when this one is not there: it was truncated itself.
         """
@@ -50,7 +52,7 @@ class LedgerList:
         return LedgerList(self.ledgers[kept:], self.deleting + self.ledgers[:kept])
 
     def deleted(self, ledger_ids: tuple[LedgerId, ...]) -> "LedgerList":
-        """These are gone."""
+        """The list once these ledgers are deleted."""
         left = tuple(ledger_id for ledger_id in self.deleting if ledger_id not in ledger_ids)
         return replace(self, deleting=left)
 
@@ -60,7 +62,7 @@ class LedgerList:
 
     @classmethod
     def decode(cls, stored: bytes) -> "LedgerList":
-        """BadRequestError when these bytes are not such a list."""
+        """Parse the stored bytes; BadRequestError when they are not such a list."""
         try:
             fields = json.loads(stored)
             version, ids, gone = fields["version"], fields["ledgers"], fields["deleting"]
@@ -75,7 +77,7 @@ class LedgerList:
 
 
 class ListStore:
-    """Reads and writes one log's list; `current` is what was last seen or written."""
+    """Reads and writes one log's list."""
 
     def __init__(self, store: MetadataStore, name: str) -> None:
         if not NAME.fullmatch(name):
@@ -84,18 +86,21 @@ class ListStore:
             )
         self._store = store
         self.key = f"logs/{name}"
+        """Where the list is stored."""
         self._version: int | None = None
+        """Of the stored value that `current` was read from; None = there is no value yet."""
         self.current = LedgerList()
+        """What was last seen or written; it may be old, a compare-and-set tells."""
 
     async def read(self) -> LedgerList:
-        """The list now (linearizable); empty when the log does not exist yet."""
+        """Read the list now (linearizable); empty when the log does not exist yet."""
         stored = await self._store.read_value(self.key)
         self._version = stored.version if stored is not None else None
         self.current = LedgerList.decode(stored.value) if stored is not None else LedgerList()
         return self.current
 
     async def look(self) -> LedgerList:
-        """The list, and nothing that was written before may be missing, on whatever server."""
+        """Read the list behind a barrier: nothing written before is missing, on whatever server."""
         await self._store.barrier()
         return await self.read()
 

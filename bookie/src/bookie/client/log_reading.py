@@ -1,13 +1,13 @@
-"""Reading a log of ledgers without owning it.
+"""Reads a log of ledgers without owning it.
 
-What is listed and does not exist is skipped, and said: see `read_log` for why that is right.
+A listed ledger that does not exist is skipped with a warning: see `read_log` for why that is right.
 """
 
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from bookie.client.log_chain import Ledgers
+from bookie.client.log_chain import LedgerClient
 from bookie.client.log_list import ListStore
 from bookie.client.reader import LedgerReader
 from bookie.errors import MetadataConflictError, NoSuchLedgerError
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogPosition:
-    """Where an entry lies in a log; later entries compare greater, as ledger ids rise."""
+    """Where an entry lies in a log; entries that come after it compare greater, since ids rise."""
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -27,6 +27,8 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
+    """One entry of a log, and where it lies."""
+
     position: LogPosition
     payload: bytes
 
@@ -34,19 +36,21 @@ class LogEntry:
 async def read_log(
     name: str,
     *,
-    ledgers: Ledgers,
+    ledgers: LedgerClient,
     store: MetadataStore,
     password: bytes = b"",
     start: LogPosition | None = None,
     on_missing: Callable[[LedgerId], None] | None = None,
 ) -> AsyncIterator[LogEntry]:
-    """Entries of a log in order: closed ledgers whole, then what of the first open one is known to
-    be acknowledged. Never past an open ledger: its end is not decided.
+    """Read the entries of a log in order, up to what is known to be acknowledged.
+
+    Closed ledgers are read whole, the first open one up to its LAC. Nothing past an open ledger is
+    read: its end is not decided.
 
     A listed ledger that does not exist is skipped with a warning. Older versions of this program
     deleted listed ledgers that never had an entry, and anybody may delete one by hand: neither is
     a loss that waiting or asking again could mend, and what comes after it is as good as before.
-    Whether it had entries cannot be told any more, so a reader that cannot do with a hole gives
+    Nobody can say any more whether it had entries, so a reader that cannot do with a hole gives
     `on_missing`, which is called with the id in its place in the order, and raises from it.
 
     A log that is truncated under its reader does not count as that. Before the first entry the
@@ -77,9 +81,10 @@ async def read_log(
 
 
 async def _open_listed(
-    listed: ListStore, ledgers: Ledgers, ledger_id: LedgerId, password: bytes
+    listed: ListStore, ledgers: LedgerClient, ledger_id: LedgerId, password: bytes
 ) -> LedgerReader | None:
-    """None when it does not exist; the list was then read anew, to tell whether it names it still.
+    """Open the ledger; None when it does not exist: then the list was read again, since it may not
+    name it any more.
 
     The first denial may come from a server that lags behind: after the barrier of `look` it may
     not, as every ledger was created before it came onto a list.
