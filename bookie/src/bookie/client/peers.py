@@ -39,7 +39,7 @@ class Peers(Protocol):
         frame: Buffer,
         on_reply: Callable[[Recipient, Status], None],
     ) -> None:
-        """The same to several bookies, none of them twice: `on_reply` is called once for each."""
+        """Sends a run to several bookies, none of them twice; calls `on_reply` once for each."""
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False

@@ -10,7 +10,7 @@ TOKEN_END: Final = 2**63 - 1
 
 
 def with_creation_token(metadata: LedgerMetadata) -> LedgerMetadata:
-    """The same metadata with a random token, unless the caller has given it one."""
+    """Returns the metadata with a random token added, unless the caller has given it one."""
     if metadata.creation_token:
         return metadata
     return replace(metadata, creation_token=1 + secrets.randbelow(TOKEN_END - 1))

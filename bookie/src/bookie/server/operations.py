@@ -31,10 +31,10 @@ from bookie.protocol.admission import (
 )
 from bookie.protocol.availability import GROUP, EntrySet
 from bookie.protocol.status import Status
+from bookie.server.delayed_calls import DelayedCalls
 from bookie.server.disk_reads import DiskReads, Reader, expected_bytes
 from bookie.server.durable import DurableFacts
 from bookie.server.first_fences import FirstFences
-from bookie.server.later import Later
 from bookie.server.ledger_facts import add_facts, facts_of
 from bookie.server.pacing import Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom
@@ -94,7 +94,7 @@ class Operations:
         """What has left this thread to ask the disks."""
         self._pacing = pacing
         """Told of every normal add; says how much later recovery adds are answered."""
-        self._later = Later()
+        self._delayed = DelayedCalls()
         """Answers to recovery adds that were put off."""
         self._facts = DurableFacts(storage)
         """Records on their way to the disk, and the answers that wait for them."""
@@ -127,7 +127,7 @@ class Operations:
     def end(self) -> None:
         """Answers that were put off are given now: what they say is true, a stop does not wait."""
         self._first_fences.end()
-        self._later.end()
+        self._delayed.end()
 
     # Facts
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:
@@ -224,7 +224,7 @@ class Operations:
             return
         # Who repairs has so much unanswered at a time: late answers are what holds it back.
         delay_s = self._pacing.recovery_delay_s(bulk_bytes)
-        self._later.call(delay_s, partial(self._stored, then, ledger_id))
+        self._delayed.call(delay_s, partial(self._stored, then, ledger_id))
 
     def _stored(self, then: Then, ledger_id: LedgerId) -> None:
         passing("add: stored, not answered")

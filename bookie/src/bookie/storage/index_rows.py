@@ -52,11 +52,11 @@ class RunRow(NamedTuple):
         return bool(self.flags & PART_ONLY)
 
     def without_rejected(self) -> "RunRow":
-        """The same entries, of a frame in which others are rejected."""
+        """This row, of a frame in which other entries are rejected."""
         return self._replace(flags=self.flags | PART_ONLY)
 
     def rejected(self) -> "RunRow":
-        """The same entries, with nothing of theirs to be read any more."""
+        """This row, with nothing of its entries to be read any more."""
         return self._replace(file_id=REJECTED_FILE, offset=0, length=0)
 
     @property
@@ -74,7 +74,7 @@ class RunRow(NamedTuple):
         return self.period == 0 or self.pattern.index_of(self.first, entry_id) is not None
 
     def at(self, position: Position) -> "RunRow":
-        """The same entries in a copy of the frame that lies elsewhere."""
+        """This row, of a copy of the frame that lies elsewhere."""
         return self._replace(
             file_id=position.file_id, offset=position.offset, length=position.length
         )

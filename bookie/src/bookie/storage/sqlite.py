@@ -168,7 +168,7 @@ class DatabaseFile:
 
 
 def _write_again(path: Path) -> None:
-    """The same bytes at the same place, synced; there may be no such file."""
+    """Writes the bytes of a file again where they are, and syncs; there may be no such file."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -37,7 +37,7 @@ from bookie_operator.platform.volumes import (
 
 REPEATED_MAX: Final = 256
 REPEAT_AFTER_S: Final = 60.0
-"""The same event is not told again within this time."""
+"""An event is not published twice within this time."""
 
 Listener = Callable[[Event], None]
 

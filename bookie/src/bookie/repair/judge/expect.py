@@ -29,7 +29,7 @@ class Holding:
     limbo: bool = False
     """An absent entry is unknown here, not missing."""
     unchecked: bool = False
-    """The same, of a ledger that needs no recovery."""
+    """An absent entry is unknown here, too, though the ledger needs no recovery."""
     lac: EntryId = NO_ENTRY
     """The highest LAC it knows."""
     lost: EntrySet = EMPTY

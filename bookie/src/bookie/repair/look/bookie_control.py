@@ -85,7 +85,7 @@ class BookieControl(Protocol):
     async def answers(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Answer]:
-        """The same undecoded, for those who judge many at once; left out = no answer."""
+        """Returns the answers undecoded, for those who judge many at once; left out = no answer."""
 
     async def clear(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]

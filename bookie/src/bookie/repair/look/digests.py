@@ -164,7 +164,7 @@ class DeepLooks:
     """One for each ledger that is read now."""
 
     async def deepen(self, looks: Iterable[Look]) -> dict[LedgerId, Look]:
-        """The same ledgers judged by copies whose digests are right; deleted ones are left out."""
+        """Judges these ledgers by copies whose digests are right; deleted ones are left out."""
         deep = await asyncio.gather(*map(self.deepen_one, looks))
         return {look.ledger_id: look for look in deep if look is not None}
 

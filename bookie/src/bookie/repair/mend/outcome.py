@@ -42,7 +42,7 @@ class Outcome:
     reason: str = ""
     """What is in the way, as in `blocked` of the result object; "" = nothing."""
     message: str = ""
-    """The same for people; "" without a reason."""
+    """Says the reason as a sentence for people; "" without a reason."""
     version: int = -1
     """Of the metadata that it was judged by; -1 = it was not judged."""
     possible_loss_from: int = -1

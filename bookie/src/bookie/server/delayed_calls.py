@@ -1,4 +1,4 @@
-"""Calls that are put off: each is made once, at its time or when nobody may wait any more."""
+"""Delayed calls: each is made once, at its time, or at the end, when nobody may wait any more."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,14 +7,17 @@ from itertools import count
 Call = Callable[[], None]
 
 
-class Later:
+class DelayedCalls:
     """Made and used in the event loop's thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._numbers = count()
+        """Keys of `_waiting`, none used twice."""
         self._waiting: dict[int, tuple[asyncio.TimerHandle, Call]] = {}
+        """Calls whose time has not come; empty once `_is_over`."""
         self._is_over = False
+        """`end` was called: every further call is made at once."""
 
     def call(self, delay_s: float, then: Call) -> None:
         """Make the call after this time; at once when there is nothing to wait for."""

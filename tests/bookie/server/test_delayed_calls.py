@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bookie.server.later import Later
+from bookie.server.delayed_calls import DelayedCalls
 from virtual_time import in_virtual_time
 
 
@@ -10,7 +10,7 @@ from virtual_time import in_virtual_time
 async def test_a_call_is_made_at_its_time() -> None:
     loop, made = asyncio.get_running_loop(), list[float]()
     began = loop.time()
-    Later().call(5.0, lambda: made.append(loop.time() - began))
+    DelayedCalls().call(5.0, lambda: made.append(loop.time() - began))
     await asyncio.sleep(60)
     assert made == [5.0]
 
@@ -18,17 +18,17 @@ async def test_a_call_is_made_at_its_time() -> None:
 @in_virtual_time
 async def test_without_a_delay_the_call_is_made_at_once() -> None:
     made = list[int]()
-    Later().call(0.0, lambda: made.append(1))
+    DelayedCalls().call(0.0, lambda: made.append(1))
     assert made == [1]
 
 
 @in_virtual_time
 async def test_the_end_makes_what_still_waits_and_only_once() -> None:
-    later, made = Later(), list[int]()
-    later.call(1.0, lambda: made.append(1))
+    delayed, made = DelayedCalls(), list[int]()
+    delayed.call(1.0, lambda: made.append(1))
     await asyncio.sleep(2)
-    later.call(1.0, lambda: made.append(2))
-    later.end()
+    delayed.call(1.0, lambda: made.append(2))
+    delayed.end()
     assert made == [1, 2]
     await asyncio.sleep(60)
     assert made == [1, 2]
@@ -36,7 +36,7 @@ async def test_the_end_makes_what_still_waits_and_only_once() -> None:
 
 @in_virtual_time
 async def test_after_the_end_nothing_waits() -> None:
-    later, made = Later(), list[int]()
-    later.end()
-    later.call(1.0, lambda: made.append(1))
+    delayed, made = DelayedCalls(), list[int]()
+    delayed.end()
+    delayed.call(1.0, lambda: made.append(1))
     assert made == [1]
