@@ -31,7 +31,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
 from bookie.repair.engine.choice import INLINE
 from bookie.repair.jobs.repair_job import RepairRequest
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 from bookie.repair.runs import repair_cluster
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LOG_DIRECTORY
@@ -145,7 +145,7 @@ class _Bench:
                 await writer.wait_acked(last)
         for writer in writers:
             await writer.close()
-        control = AdminClient(self._store)
+        control = GrpcControl(self._store)
         for number in range(BOOKIES):
             assert await control.flush(self._fleet.bookie_id(number)) is Status.OK
         await control.close()

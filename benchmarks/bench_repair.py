@@ -27,7 +27,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
 from bookie.repair.engine.choice import INLINE
 from bookie.repair.jobs.repair_job import RepairRequest
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 from bookie.repair.runs import repair_cluster
 
 from benchmarks.bench_append import wire_block
@@ -107,7 +107,7 @@ async def lose_disk(fleet: Fleet, store: MetadataStore) -> None:
 
 
 async def _repair(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
-    bookie_id, control = fleet.bookie_id(VICTIM), AdminClient(store)
+    bookie_id, control = fleet.bookie_id(VICTIM), GrpcControl(store)
     marks = (await control.list_marks(bookie_id)).marks
     assert len(marks) >= case.ledgers
     assert sum(mark.limbo for mark in marks) == case.open_ledgers

@@ -16,7 +16,7 @@ from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import LacRequest, ReadRequest
 from town import ENSEMBLE, QUICK, LatePool, Town, new_ledger
@@ -104,7 +104,7 @@ async def test_b1_a_namesakes_control_plane_searches_clears_and_records_nothing(
 ) -> None:
     ours = town.store("ours")
     ledger_id = await new_ledger(ours)
-    control = AdminClient(ours)
+    control = GrpcControl(ours)
     assert (await control.availability(B0, [ledger_id]))[ledger_id].denies_absent
     await give_away(town, is_stale=is_stale)
     await new_ledger(town.store("theirs"))
@@ -126,7 +126,7 @@ async def test_b1_a_namesakes_control_plane_searches_clears_and_records_nothing(
 async def test_a1_a_store_that_is_away_makes_no_namesake_the_one_meant(town: Town) -> None:
     store = FaultyStore(MemoryStore(town.clusters["ours"]))
     ledger_id = await new_ledger(store)
-    pool, control = BookiePool(store, settings=QUICK), AdminClient(store)
+    pool, control = BookiePool(store, settings=QUICK), GrpcControl(store)
     assert await add(pool, B0, ledger_id, 0, b"ours") is Status.OK
     assert (await control.availability(B0, [ledger_id]))[ledger_id].has_searched
     await give_away(town, is_stale=False)
@@ -157,7 +157,7 @@ async def test_b1_another_bookie_of_the_same_cluster_at_the_address_says_nothing
 async def test_a1_whoever_comes_back_to_its_address_is_met_again(town: Town) -> None:
     store = town.store("ours")
     ledger_id = await new_ledger(store)
-    pool, control = BookiePool(store, settings=QUICK), AdminClient(store)
+    pool, control = BookiePool(store, settings=QUICK), GrpcControl(store)
     assert await add(pool, B0, ledger_id, 0, b"acked") is Status.OK
     gone = await town.stop("ours", B0)
     await until(pool, ledger_id, Status.UNREACHABLE)

@@ -1,7 +1,7 @@
 """How far a piece of work is: the line that says so to people, and the same read back from it.
 
-A job says such lines in its log (`repair.progress`); whoever watches it from outside, as the
-operator does, has nothing but that text. So both directions are here, each the other's inverse:
+A job prints such lines in its log (`repair.reports.printing`); whoever watches it from outside, as
+the operator does, has nothing but that text. So both directions are here, each the other's inverse:
 what is not exactly such a line is no progress, whatever else a log has in it. Pure.
 """
 
@@ -27,7 +27,7 @@ _STAMP: Final = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] ")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """So much of a known whole. Sizes and paces are as they are told: rounded."""
+    """Progress with a known total. Sizes and rates are rounded, as printed."""
 
     ledgers: int
     total: int

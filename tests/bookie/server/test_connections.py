@@ -41,9 +41,11 @@ class EchoService:
         self.reply: bytes | None = None
         self.connections: set[RunConnection] = set()
         self.was_full = asyncio.Event()
+        self.looks: list[int] = []
+        """How many messages were offered at each look at the lease."""
 
     def on_bytes(self) -> None:
-        """What it answers depends on no lease."""
+        self.looks.append(self.offered)
 
     def handle(self, envelope: Envelope, connection: RunConnection) -> bool:
         self.offered += 1
@@ -204,6 +206,16 @@ async def test_nothing_overtakes_what_found_no_room() -> None:
     service.room = 2
     connection.resume()
     assert service.taken == [1, 2]
+
+
+async def test_a_message_that_waited_for_room_is_taken_after_a_new_look_at_the_lease() -> None:
+    _line, connection = greeted(service := EchoService())
+    service.room = 0
+    hear(connection, message(1))
+    looks, service.room = len(service.looks), 1
+    connection.resume()
+    assert service.taken == [1]
+    assert service.looks[looks:] == [1], "looked before it was offered again"
 
 
 async def test_messages_larger_than_the_buffer_come_whole() -> None:

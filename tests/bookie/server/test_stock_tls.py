@@ -341,7 +341,7 @@ async def test_there_is_no_tls_under_tls(tls: TlsLab) -> None:
         test_a_client_that_leaves_in_the_handshake_is_forgotten,
     ],
 )
-def test_the_same_on_uvloop(
+def test_tls_stories_hold_on_uvloop(
     story: Callable[[TlsLab], Awaitable[None]], certificates: Certificates, tmp_path: Path
 ) -> None:
     """It has a TLS of its own."""

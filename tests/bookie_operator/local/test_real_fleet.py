@@ -20,7 +20,7 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 from bookie_operator.local.down import running_bookies
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.platform.folders import LocalFolders, operator_pid
@@ -150,7 +150,7 @@ async def write_ledgers(client: Client, store: MetadataStore) -> list[LedgerWrit
     first, *others = payloads()
     for writer in writers:
         await writer.wait_acked(writer.append_many([first]))
-    control = AdminClient(store)
+    control = GrpcControl(store)
     # A log's first entry has its flusher at work: what comes after this stays in memory.
     assert await control.flush(B0) is Status.OK
     await control.close()

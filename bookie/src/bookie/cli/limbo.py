@@ -10,7 +10,7 @@ from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError
 from bookie.ids import BookieId
 from bookie.protocol.status import Status
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 
 
 @click.command("limbo")
@@ -28,7 +28,7 @@ def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool)
         async with store_at(metadata) as store:
             known = {*await store.cookies(), *await store.bookies()}
             chosen = sorted(known) if not bookies else _chosen(bookies, known)
-            control = AdminClient(store)
+            control = GrpcControl(store)
             try:
                 return [row for bookie in chosen for row in await _marks_of(control, bookie)]
             finally:
@@ -57,7 +57,7 @@ def _chosen(bookies: tuple[str, ...], known: set[BookieId]) -> list[BookieId]:
     return [BookieId(bookie) for bookie in bookies]
 
 
-async def _marks_of(control: AdminClient, bookie: BookieId) -> list[dict[str, Any]]:
+async def _marks_of(control: GrpcControl, bookie: BookieId) -> list[dict[str, Any]]:
     found = await control.list_marks(bookie)
     rows: list[dict[str, Any]] = [
         {

@@ -1,1 +1,10 @@
-"""One bookie process: start and stop order, connections, control plane, probes."""
+"""One bookie process: start and stop order, connections, control plane, probes.
+
+`lifecycle` starts and stops everything. Three groups of modules hang on it:
+
+- wires: `connections`, `requests` (ours), `stock*` (BookKeeper's), `sessions`, `replies`;
+- answers: `operations` (adds, reads, fences), `durable`, `marks`, `control`, `admin` (gRPC);
+- duties: `housekeeping` calls checkpoints, `collect`, `announce`, `lease`, `drain`, `recheck`.
+
+Start at `lifecycle`, then `operations`.
+"""

@@ -44,7 +44,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     """One client of a data port; what its messages look like is the subclass's matter."""
 
     def __init__(self, on_bytes: Callable[[], object]) -> None:
-        """`on_bytes`: called whenever bytes came, before any message in them is taken."""
+        """`on_bytes`: called before messages are taken, when bytes came or there is room again."""
         self._on_bytes = on_bytes
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         """What the socket is read into; replaced by a longer one for a longer message."""
@@ -101,7 +101,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _left(self, size: int) -> None:
-        """So many bytes of what is owed have left, or never will."""
+        """`size` bytes of read replies were sent, or dropped with the connection."""
 
     @abstractmethod
     def _take_next(self, view: memoryview) -> int:
@@ -202,8 +202,8 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     # For the service
     def owe(self, size: int) -> None:
-        """Of what is sent next so many bytes are a reply's to a read; `_left` says when they are
-        gone."""
+        """Counts the next `size` bytes sent as bytes of a read reply; `_left` is called when they
+        have left."""
         self._held += size
         self._owes = True
         if self._transport is None:
@@ -225,6 +225,8 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """There is room again: take what waits and read on."""
         self._blocked = False
         if self._transport is not None:
+            # The process may have slept since the bytes came: what waits is ruled on now.
+            self._on_bytes()
             self._take_messages()
             self._steer_reading()
 

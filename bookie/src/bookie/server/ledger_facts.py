@@ -33,7 +33,7 @@ def add_facts(
     *,
     is_leased: bool,
 ) -> LedgerFacts:
-    """As much of it as `rule_add` looks at."""
+    """Only the facts that `rule_add` reads: adds are hot."""
     is_behind = boundary is not None and boundary.covers(ledger_id)
     if record is None:
         return LedgerFacts(behind_boundary=is_behind, is_leased=is_leased)

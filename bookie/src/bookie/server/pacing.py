@@ -50,7 +50,7 @@ class Pace:
 
 
 class Pacing:
-    """Of one bookie: are there normal adds, and what that means for the rest."""
+    """Slows a bookie's compaction and recovery adds while clients add entries."""
 
     def __init__(self, rates: BusyRates, *, clock: Clock) -> None:
         self._clock = clock

@@ -50,7 +50,7 @@ class ReplyRoom:
     def has(self, holder: Holder, wanted: int) -> bool:
         """True when so much more may be held for this connection.
 
-        A lone reply always may, however long: it would wait for ever.
+        A single reply always may, however long: it would wait for ever.
         """
         mine, every = holder.reply_bytes, self._traffic.reply_bytes
         if mine and mine + wanted > self._limits.per_connection:
@@ -71,7 +71,8 @@ class ReplyRoom:
     def give_back(self, holder: Holder, size: int) -> None:
         holder.reply_bytes -= size
         self._traffic.reply_bytes -= size
-        assert holder.reply_bytes >= 0 <= self._traffic.reply_bytes
+        assert holder.reply_bytes >= 0, "a connection gave back more than it held"
+        assert self._traffic.reply_bytes >= 0
 
 
 class _Written(NamedTuple):
@@ -106,7 +107,7 @@ class Unread:
         self._size += size
 
     def taken(self, left: int) -> int:
-        """So many bytes are left, of whatever was written; how many held ones are held no more."""
+        """Takes how many written bytes are unsent; returns how many reserved ones were released."""
         freed = 0
         while self._writes and (not left or self._size - self._writes[0].size >= left):
             oldest = self._writes.popleft()

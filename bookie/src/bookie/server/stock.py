@@ -119,7 +119,7 @@ class StockConnection(DataConnection):
         return consumed
 
     def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
-        """As many blocks of adds as there are, else single requests."""
+        """Parses whole blocks of adds first, then single requests."""
         found: list[Request | AddBlock] = []
         wire, at = self._wires.wire, 0
         while (block := self._blocks.find(wire, view[at:])) is not None:

@@ -1,4 +1,4 @@
-"""A real gRPC server in front of fake control planes: what `AdminClient` is tested against."""
+"""A real gRPC server in front of fake control planes: what `GrpcControl` is tested against."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

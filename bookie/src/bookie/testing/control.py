@@ -1,6 +1,6 @@
 """Control planes of a `FakeFleet`: marks, availability, clear and loss records by the real rules.
 
-Stands where `repair.look.grpc_control.AdminClient` stands; `testing.admin_service` serves the same
+Stands where `repair.look.grpc_control.GrpcControl` stands; `testing.admin_service` serves the same
 over gRPC. A bookie that is down answers nothing.
 """
 

@@ -1,1 +1,4 @@
-"""`kubectl bookie`: what a cluster's status says, and what a person decides, at the terminal."""
+"""`kubectl bookie`: what a cluster's status says, and what a person decides, at the terminal.
+
+Start at `__main__`.
+"""

@@ -134,4 +134,3 @@ _HINTS: Final[Mapping[str, Callable[[str, BookieStatus], Hint]]] = {
     "FixNotAllowed": _fix,
     REFUSED: _unknown,
 }
-REASONS_WITH_HINT: Final = frozenset(_HINTS)

@@ -1,1 +1,1 @@
-"""`bookie-operator local`: a BookieCluster on this machine, without Kubernetes."""
+"""`bookie-operator local`: a BookieCluster on this machine, without Kubernetes. Start at `up`."""

@@ -1,1 +1,4 @@
-"""BookieCluster and BookieTask: spec and status, from which the CRDs are generated."""
+"""BookieCluster and BookieTask: spec and status, from which the CRDs are generated.
+
+Start at `cluster` (the spec), then `status`.
+"""

@@ -16,7 +16,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.look.bookie_control import BookieControl, DrainAnswer
-from bookie.repair.look.grpc_control import AdminClient, AdminSettings
+from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
@@ -51,7 +51,7 @@ async def control(
         yield fake
         return
     async with served_control(fake, marks_per_page=2):
-        client = AdminClient(store, settings=SETTINGS)
+        client = GrpcControl(store, settings=SETTINGS)
         yield client
         await client.close()
 
@@ -169,7 +169,7 @@ async def test_another_bookie_at_the_address_answers_nothing_and_is_changed_by_n
     async with served_control(fake) as ports:
         endpoint = Endpoint(ADMIN_ENDPOINT, "127.0.0.1", ports[fleet.ids[1]], "grpc")
         await store.register(BookieInfo(fleet.ids[0], (endpoint,)))
-        client = AdminClient(store, settings=SETTINGS)
+        client = GrpcControl(store, settings=SETTINGS)
         answer = await client.availability(fleet.ids[0], [LEDGER])
         assert answer[LEDGER].status is Status.UNREACHABLE
         assert await client.flush(fleet.ids[0]) is Status.UNREACHABLE
@@ -200,7 +200,7 @@ async def test_a1_a_reply_of_another_process_is_no_answer(
     there, own_id = at(server.add_insecure_port("127.0.0.1:0")), fleet.ids[0]
     await store.register(BookieInfo(own_id, (there,), {"bootEpoch": "2"}))
     await server.start()
-    client = AdminClient(store, settings=SETTINGS)
+    client = GrpcControl(store, settings=SETTINGS)
     assert (await client.availability(own_id, [LEDGER]))[LEDGER].status is Status.UNREACHABLE
     told = own.to_metadata()
     assert (await client.availability(own_id, [LEDGER]))[LEDGER].denies_absent
@@ -231,7 +231,7 @@ async def test_a_call_under_way_to_an_address_that_was_left_is_unreachable(
         there = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         await store.register(BookieInfo(bookie_id, (at(there),)))
-        client = AdminClient(store, settings=replace(SETTINGS, address_ttl_s=0.0))
+        client = GrpcControl(store, settings=replace(SETTINGS, address_ttl_s=0.0))
         under_way = asyncio.create_task(client.flush(bookie_id))
         await has_come.wait()
         await store.register(BookieInfo(bookie_id, (at(here),)))
@@ -246,7 +246,7 @@ async def test_a1_an_address_whose_bookie_is_not_registered_is_forgotten(
 ) -> None:
     known = FaultyStore(store)
     async with served_control(FakeControl(fleet, store)):
-        client = AdminClient(known, settings=replace(SETTINGS, address_ttl_s=0.0))
+        client = GrpcControl(known, settings=replace(SETTINGS, address_ttl_s=0.0))
         bookie_id = fleet.ids[0]
         assert await client.flush(bookie_id) is Status.OK
         known.is_out = True

@@ -1,9 +1,8 @@
 """Which machinery carries the ledgers of a repair, audit, drain or re-replication, and why.
 
-All engines run the same functions (`LedgerRepair`, `Auditor`, `LedgerMover`)
-and give the same result. `inline` works in this process, `spark-local` in Spark workers on this
-machine, and `spark-kubernetes` in executor pods of which this process, in a pod of its own, is the
-driver.
+All engines do the same (see `engine.engine`) and give the same result. `inline` works in this
+process, `spark-local` in Spark workers on this machine, and `spark-kubernetes` in executor pods of
+which this process, in a pod of its own, is the driver.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """A pod that is the driver of Spark executors: what its environment says, Spark's settings.
 
 The operator starts a repair as a Job; its pod runs Spark in client mode and makes executor pods of
-the same image. Everything here is a function of the environment; `spark_session` uses it.
+the same image. Everything here is a function of the environment; `spark.session` uses it.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from bookie.client.connection import BookiePool
 from bookie.metadata.opening import open_store
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.look.grpc_control import AdminClient
+from bookie.repair.look.grpc_control import GrpcControl
 
 
 @asynccontextmanager
@@ -18,7 +18,7 @@ async def open_cluster(metadata_url: str) -> AsyncIterator[Cluster]:
     store = await open_store(metadata_url)
     try:
         pool = BookiePool(store)
-        control = AdminClient(store)
+        control = GrpcControl(store)
         try:
             yield Cluster(store, pool, control, metadata_url=metadata_url)
         finally:

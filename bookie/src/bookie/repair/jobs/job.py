@@ -37,7 +37,7 @@ class Job:
     kind: str
     """As the result object names it."""
     requested: str
-    """The engine that was asked for, which there is."""
+    """The engine asked for; `check_engine` accepted it."""
     cluster: Cluster
     same: SameCluster
     """The cluster that the job began on, whatever its address leads to later."""

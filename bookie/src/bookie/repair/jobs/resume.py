@@ -107,7 +107,8 @@ class _Claim(NamedTuple):
 
 
 class Checkpoint:
-    """Of one kind of repair (deep or not) of a cluster; of two at once the last to write counts."""
+    """What one kind of repair (deep or not) of a cluster has done. Of two repairs at once the last
+    to write counts."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class Checkpoint:
         return self._wanted[first : bisect_right(self._wanted, block.last)]
 
     def same(self, group: Sequence[LedgerId], versions: Mapping[LedgerId, int]) -> list[LedgerId]:
-        """Of one such group those that are still at the version they were done at: all or none.
+        """Returns the ledgers of a group if all are at the version they were done at, else none.
 
         Groups come in the order of `claimed`; `versions`: of their metadata now.
         """
@@ -266,7 +267,7 @@ class Checkpoint:
         raise MetadataConflictError(f"{self.name} changed {WRITES_MAX} times while it was written")
 
     def encoded(self) -> bytes:
-        """Of more than fits, the blocks that stand for most."""
+        """Encodes the blocks; of more than fits, those that stand for most ledgers."""
         open_chunks = (chunk.blocks(self._stretch(n)) for n, chunk in self._chunks.items())
         blocks = [*self._blocks, *(block for found in open_chunks for block in found)]
         self._check(blocks)

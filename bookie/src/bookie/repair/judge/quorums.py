@@ -46,7 +46,7 @@ Quorums = Mapping[Shape, Ledgers]
 
 
 def quorum_of(metadata: LedgerMetadata) -> Quorums:
-    """Of one ledger."""
+    """Counts one ledger under the quorums that it has."""
     copies = metadata.write_quorum if metadata.is_closed else metadata.ack_quorum
     return {Shape(copies, metadata.ack_quorum): Ledgers(1, (metadata.ledger_id,))}
 

@@ -46,7 +46,7 @@ def tally_of(share: Share) -> Tally:
 
 
 def whole(copies: Mapping[BookieId, int]) -> dict[BookieId, Tally]:
-    """Of so many copies each bookie holds all."""
+    """Tallies in which every bookie holds all the copies that it owes."""
     return {bookie_id: Tally(owed=count, held=count) for bookie_id, count in copies.items()}
 
 

@@ -1,7 +1,7 @@
 """What audit and repair ask of the bookies' control planes: one interface, so that they never see
 gRPC.
 
-Real: `repair.look.grpc_control.AdminClient`. Fake for tests: `bookie.testing.control.FakeControl`.
+Real: `repair.look.grpc_control.GrpcControl`. Fake for tests: `bookie.testing.control.FakeControl`.
 A bad bookie is an answer, never an exception: unreachable, booting, refused come back as a Status
 that is neither OK nor a denial (R7).
 """

@@ -1,6 +1,6 @@
 """The handles that audit and repair work through: metadata, bookies, control planes, recovery.
 
-`open_cluster(url)` makes the real ones; tests put fakes in. Spark tasks open their own.
+`engine.opening` makes the real ones; tests put fakes in. Spark tasks open their own.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ class _Line:
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
 
 
-class AdminClient:
+class GrpcControl:
     """Implements `repair.control.BookieControl` over the network."""
 
     def __init__(

@@ -30,10 +30,6 @@ class Loss:
     recorded_on: tuple[BookieId, ...]
     refused: tuple[tuple[BookieId, str], ...]
 
-    @property
-    def is_recorded(self) -> bool:
-        return not self.refused
-
     def json(self) -> dict[str, Any]:
         return {
             "ledger_id": self.ledger_id,

@@ -32,7 +32,7 @@ from bookie.protocol.ledger import LedgerState
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.look.grpc_control import AdminClient, AdminSettings
+from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.repair.mend.copy import CopySettings
 from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.testing.simulation.admin import dial
@@ -359,7 +359,7 @@ async def delete_ledgers(shared: Shared, store: MetadataStore, name: str) -> Non
 async def cluster_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Cluster]:
     """What repair and audit work through."""
     pool = BookiePool(store, settings=SETTINGS.pool)
-    control = AdminClient(
+    control = GrpcControl(
         store,
         settings=AdminSettings(deadline_s=3.0, slow_deadline_s=20.0),
         dial=dial(shared.network),

@@ -1,1 +1,3 @@
-"""Control plane messages: the proto file and the code generated from it."""
+"""The control plane: its proto and generated code, `health` as values, and `client`, the one client
+that repair, command line and operator ask bookies with.
+"""
