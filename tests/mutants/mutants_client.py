@@ -187,7 +187,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("S11 reader ignores the end",),
         file=READER,
         old="    if last > end:\n        raise",
-        new="    if last > end and end == NO_ENTRY:\n        raise",
+        new="    if last > end and end < 0:\n        raise",
         tests=(END + "test_s14_a_hole_ends_the_ledger_after_the_write_backs",),
     ),
     planted(

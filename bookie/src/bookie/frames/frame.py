@@ -234,7 +234,7 @@ def parse_run(buffer: Buffer) -> RunFrame:
         raise FrameError(f"negative ids: ledger {ledger}, first entry {first}, LAC {lac}")
     pattern = Pattern(size, period) if size or period else CONSECUTIVE
     frame = run_frame((ledger, first, lac, count, pattern, flags, view))
-    if count > 1 or body < ENTRY_HEADER_BYTES or (
+    if count > 1 or body < ENTRY_HEADER_BYTES or first > ENTRY_ID_MAX or (
         _SINGLE.unpack_from(view, FRAME_HEADER_BYTES) != (body, ledger, first)
     ):  # fmt: skip
         _check_entries(frame, body)

@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
 from bookie.frames.frame import CONSECUTIVE, Pattern
-from bookie.ids import EntryId
+from bookie.ids import ENTRY_ID_MAX, EntryId
 
 Ids = NDArray[np.int64]
 
-ENTRY_ID_MAX: Final = 2**63 - 2
-"""Largest id in a set: one less than int64 holds, so that `id + 1` always fits."""
 
 HEADER_BYTES: Final = 64
 SEQUENCES_MAX: Final = 1 << 26

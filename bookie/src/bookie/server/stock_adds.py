@@ -28,8 +28,8 @@ from bookie.frames.frame import (
     RunFrame,
     run_frame,
 )
-from bookie.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.protocol.availability import ENTRY_ID_MAX, EntrySet
+from bookie.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
 from bookie.wire.stock.blocks import AddBlock
 from bookie.wire.stock.messages import Add, Outcome
 from bookie.wire.stock.wire import Wire

@@ -10,9 +10,8 @@ from functools import partial
 
 from bookie.frames.entry import ENTRY_HEADER_BYTES, Buffer
 from bookie.frames.frame import FRAME_HEADER_BYTES
-from bookie.ids import NO_ENTRY, EntryId
+from bookie.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId
 from bookie.protocol.admission import absent_status
-from bookie.protocol.availability import ENTRY_ID_MAX
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READ_BYTES_MAX
 from bookie.server.operations import Operations
