@@ -108,4 +108,4 @@ def test_the_suite_is_skipped_with_a_reason_where_tools_are_missing(tmp_path: Pa
         for option in ((), ("--require",))
     }
     assert {option: run.returncode for option, run in done.items()} == {(): 0, ("--require",): 1}
-    assert "SKIPPED: mvn and javac and java not on PATH" in done[()].stdout
+    assert "SKIPPED: test-java: mvn and javac and java not on PATH" in done[()].stdout
