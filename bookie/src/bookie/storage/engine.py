@@ -206,14 +206,15 @@ class Storage:
         has become of other disks: who answers asks `failure`. FrameError when the frame is too long
         for the log.
         """
-        directory = self._directories[route(frame.ledger_id, len(self._directories))]
+        index = route(frame.ledger_id, len(self._directories))
+        directory = self._directories[index]
         settings, maintenance = self._settings, self.maintenance
         try:
             with self._lock:
                 if maintenance.own_failure is not None:
                     raise maintenance.own_failure  # those of the streams come from their appends
                 if frame.flags and frame.is_recovery and directory.keeps(frame):
-                    return self._acknowledge_kept(directory, done)
+                    return self._acknowledge_kept(index, done)
                 rows = directory.rows_in_memory
                 # All or nothing: room in the journal is made sure of before the log takes it.
                 has_room = rows < settings.rows_max and (
@@ -225,7 +226,7 @@ class Storage:
                     return _NO_ROOM
                 self.unflushed_bytes += position.length
                 if not self._acks_from_memory:
-                    self._acknowledge_later(directory, position, frame, done)
+                    self._acknowledge_later(index, position, frame, done)
         except StorageError as error:
             if isinstance(error, DiskFullError):
                 maintenance.note(error)
@@ -239,7 +240,7 @@ class Storage:
         return _DONE if self._acks_from_memory else _PENDING
 
     def _acknowledge_later(
-        self, directory: LedgerDirectory, position: Position, frame: RunFrame, done: Done
+        self, index: int, position: Position, frame: RunFrame, done: Done
     ) -> None:
         """Locked. When the journal has synced the frame, or the log, as the mode says."""
         if self._journals:
@@ -247,15 +248,12 @@ class Storage:
             assert sequence is not None, "has_room said so, and this lock keeps others out"
             self._journal_acks.add(sequence, done)
         else:
-            self._acks_of(directory).add((position.file_id, position.end), done)
-            directory.log.stream.request_sync()
+            self._log_acks[index].add((position.file_id, position.end), done)
+            self._directories[index].log.stream.request_sync()
 
-    def _acks_of(self, directory: LedgerDirectory) -> AckQueue[tuple[int, int]]:
-        return self._log_acks[self._directories.index(directory)]
-
-    def _acknowledge_kept(self, directory: LedgerDirectory, done: Done) -> Taken:
+    def _acknowledge_kept(self, index: int, done: Done) -> Taken:
         """Locked. What was appended before is durable when all is that was appended until now."""
-        log = directory.log
+        log = self._directories[index].log
         if (failure := log.stream.failure) is not None:
             raise failure
         if self._acks_from_memory:
@@ -264,7 +262,7 @@ class Storage:
             self._journal_acks.add(self._journal.last_sequence(), done)
         else:
             end = log.end()
-            self._acks_of(directory).add((end.file_id, end.offset), done)
+            self._log_acks[index].add((end.file_id, end.offset), done)
             log.stream.request_sync()
         self._progress.notify()  # it may be durable already
         return _PENDING
