@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from bookie.client.addresses import Address, AddressBook
@@ -98,11 +99,7 @@ class GrpcControl:
     async def answers(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Answer]:
-        found: dict[LedgerId, Answer] = {}
-        for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
-            asked = ledger_ids[start : start + LEDGERS_PER_CALL]
-            found.update(await self._answers(bookie_id, asked))
-        return found
+        return await _in_parts(ledger_ids, partial(self._answers, bookie_id))
 
     async def _answers(
         self, bookie_id: BookieId, asked: Sequence[LedgerId]
@@ -123,11 +120,7 @@ class GrpcControl:
     async def clear(
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Cleared]:
-        results: dict[LedgerId, Cleared] = {}
-        for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
-            asked = ledger_ids[start : start + LEDGERS_PER_CALL]
-            results.update(await self._clear(bookie_id, asked))
-        return results
+        return await _in_parts(ledger_ids, partial(self._clear, bookie_id))
 
     async def _clear(
         self, bookie_id: BookieId, asked: Sequence[LedgerId]
@@ -229,3 +222,14 @@ class GrpcControl:
             line = self._lines[bookie_id] = _Line(plane)
         async with line.calls:
             yield line.plane
+
+
+async def _in_parts(
+    ledger_ids: Sequence[LedgerId],
+    ask: Callable[[Sequence[LedgerId]], Awaitable[dict[LedgerId, Reply]]],
+) -> dict[LedgerId, Reply]:
+    """The answers about all of them, LEDGERS_PER_CALL in a call, one call after the other."""
+    found: dict[LedgerId, Reply] = {}
+    for start in range(0, len(ledger_ids), LEDGERS_PER_CALL):
+        found.update(await ask(ledger_ids[start : start + LEDGERS_PER_CALL]))
+    return found
