@@ -23,6 +23,7 @@ from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.protocol.status import Status
 from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.reports.printing import say_nothing
@@ -242,7 +243,9 @@ class Fleet:
         return {each.ledger_id for each in named if killed in each.last_fragment.ensemble}
 
     async def _audit(self) -> Document:
-        found = await audit_cluster(self._url, settings=SETTINGS.audit, say=say_nothing)
+        found = await audit_cluster(
+            self._url, AuditRequest(settings=SETTINGS.audit), say=say_nothing
+        )
         return {"exit_code": found["exit_code"], **found["audit"]}
 
     async def _lac(self) -> EntryId:

@@ -18,6 +18,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.runs import audit_cluster
 from bookie_processes import START_WAIT_S, BookieProcess
@@ -126,7 +127,7 @@ async def test_a_killed_bookie_is_repaired_to_a_clean_audit(fleet: Fleet, tmp_pa
     fleet.bookies[1].start()
     await fleet.registered(NAMES[1])
     assert [await fleet.held(NAMES[1], ledger.ledger_id) for ledger in ledgers] == [0, 0]
-    before = await audit_cluster(fleet.url, say=silent)
+    before = await audit_cluster(fleet.url, AuditRequest(), say=silent)
     assert before["exit_code"] == 4
     assert (before["audit"]["missing"], before["audit"]["unknown"]) == (0, 228)
 
@@ -140,7 +141,7 @@ async def test_a_killed_bookie_is_repaired_to_a_clean_audit(fleet: Fleet, tmp_pa
     assert [await fleet.held(NAMES[1], ledger.ledger_id) for ledger in ledgers] == [200, 30]
     assert json.loads(result.read_text()) == repaired
     assert result.with_suffix(".html").read_text().startswith("<!doctype html>")
-    assert (await audit_cluster(fleet.url, say=silent))["exit_code"] == 0
+    assert (await audit_cluster(fleet.url, AuditRequest(), say=silent))["exit_code"] == 0
 
 
 @pytest.mark.parametrize(

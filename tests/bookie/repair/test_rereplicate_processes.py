@@ -13,6 +13,7 @@ import pytest
 from bookie.client.ledgers import Client
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.repair.engine.opening import open_cluster
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.runs import audit_cluster
@@ -90,5 +91,7 @@ async def test_ledgers_of_a_bookie_that_died_with_its_disks_are_whole_on_the_oth
             # Open ones that never named it are still open: nobody had a reason to close them.
             await client.recover_ledger(ledger_id)
             assert await read(client, ledger_id) == [payload(number, i) for i in range(ENTRIES)]
-    deep = await audit_cluster(zookeeper_url, digests=DigestSettings(), say=lambda _line: None)
+    deep = await audit_cluster(
+        zookeeper_url, AuditRequest(digests=DigestSettings()), say=lambda _line: None
+    )
     assert (deep["exit_code"], deep["audit"]["ok"]) == (0, 8 * ENTRIES)

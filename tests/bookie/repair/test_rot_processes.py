@@ -73,13 +73,13 @@ async def test_rot_on_a_disk_is_found_replaced_and_gone_after_a_restart(
 ) -> None:
     await write(cluster)
     await restart(bookies[VICTIM], cluster, damage=True)
-    assert (await audit_cluster(zookeeper_url, say=quiet))["exit_code"] == 0
-    found = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
+    assert (await audit_cluster(zookeeper_url, AuditRequest(), say=quiet))["exit_code"] == 0
+    found = await audit_cluster(zookeeper_url, AuditRequest(digests=DEEP), say=quiet)
     assert found["audit"]["corrupt"] > 0 and list(found["findings"][0]["bookies"]) == [VICTIM]
     told = await repair_cluster(zookeeper_url, REPAIR, say=quiet)
     assert told["corrupt_replaced"] == told["corrupt_found"] == found["audit"]["corrupt"]
     await restart(bookies[VICTIM], cluster, damage=False)
-    after = await audit_cluster(zookeeper_url, digests=DEEP, say=quiet)
+    after = await audit_cluster(zookeeper_url, AuditRequest(digests=DEEP), say=quiet)
     assert (after["exit_code"], after["audit"]["ok"]) == (0, ENTRIES)
 
 

@@ -10,7 +10,7 @@ from bookie.cli.jobs import FILE, Digests, Ending, engine_option, run_job
 from bookie.cli.option_groups import grouped, option
 from bookie.ids import LedgerId
 from bookie.protocol.placement import MIN_RACKS
-from bookie.repair.jobs.audit_job import Checks
+from bookie.repair.jobs.audit_job import AuditRequest, Checks
 from bookie.repair.judge.adherence import read_racks
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.reports.history import METADATA
@@ -96,15 +96,13 @@ def audit(
     settings = digests.settings()
 
     async def work(say: Say) -> Document:
-        return await audit_cluster(
-            metadata,
-            ledger_ids=[LedgerId(ledger_id) for ledger_id in options.ledgers] or None,
-            engine=engine,
-            digests=settings,
-            settings=AuditSettings(recheck_s=options.recheck_s),
-            checks=options.checks(),
-            history=options.history,
-            say=say,
+        request = AuditRequest(
+            [LedgerId(ledger_id) for ledger_id in options.ledgers] or None,
+            engine,
+            AuditSettings(recheck_s=options.recheck_s),
+            settings,
+            options.checks(),
         )
+        return await audit_cluster(metadata, request, history=options.history, say=say)
 
     run_job("audit", work, ending, tables=tables)

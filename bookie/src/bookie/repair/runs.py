@@ -1,20 +1,18 @@
 """One whole job on the cluster behind a URL: connect, choose an engine, run, let go."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bookie.ids import BookieId, LedgerId
-from bookie.repair.engine.choice import INLINE, check_engine
+from bookie.ids import BookieId
+from bookie.repair.engine.choice import check_engine
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.jobs import audit_job, drain_job, repair_job, rereplication_job
-from bookie.repair.jobs.audit_job import AuditRequest, Checks
+from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.jobs.drain_job import DrainRequest
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
-from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.bookie_control import DrainAnswer
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.history import METADATA, InFile, InStore, Keeper, Nowhere
 from bookie.repair.reports.printing import Say
 from bookie.repair.reports.result import Document, write_whole
@@ -36,28 +34,17 @@ async def repair_cluster(metadata_url: str, request: RepairRequest, *, say: Say)
 
 
 async def audit_cluster(
-    metadata_url: str,
-    *,
-    ledger_ids: Sequence[LedgerId] | None = None,
-    engine: str = INLINE,
-    digests: DigestSettings | None = None,
-    settings: AuditSettings | None = None,
-    checks: Checks | None = None,
-    history: str | None = None,
-    say: Say,
+    metadata_url: str, request: AuditRequest, *, history: str | None = None, say: Say
 ) -> Document:
-    """One audit of these ledgers, or all, of the cluster behind this URL; the result object.
+    """One audit of the cluster behind this URL; the result object.
 
     `history`: a file, or the metadata store (`history.METADATA`).
     """
-    request = AuditRequest(
-        ledger_ids, engine, settings or AuditSettings(), digests, checks or Checks()
-    )
 
     async def job(cluster: Cluster) -> Document:
         return await audit_job.audit(cluster, request, history=_keeper(cluster, history), say=say)
 
-    return await _run(metadata_url, engine, job)
+    return await _run(metadata_url, request.engine, job)
 
 
 def _keeper(cluster: Cluster, history: str | None) -> Keeper:
