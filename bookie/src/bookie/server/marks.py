@@ -28,6 +28,7 @@ from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
 from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
+from bookie.wire.admin.limbo_marks import Mark
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +69,6 @@ class LossRequest:
     by_person: bool
     reason: str
     answered_by: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """One ledger in limbo, or only unchecked."""
-
-    ledger_id: LedgerId
-    limbo: bool
-    boot_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +122,16 @@ class Marks:
 
         return await asyncio.to_thread(work)
 
-    def marked(self, *, include_unchecked: bool) -> list[Marked]:
+    def marked(self, *, include_unchecked: bool) -> list[Mark]:
         """Marked ledgers in rising order."""
         boundary = self.storage.unchecked_boundary()
         epoch = boundary.epoch if boundary else 0
         found = [
-            Marked(ledger_id, True, self._record(ledger_id).mark_epoch)
+            Mark(ledger_id, True, self._record(ledger_id).mark_epoch)
             for ledger_id in self.storage.limbo_ledgers()
         ]
         if include_unchecked:
-            found += [Marked(ledger_id, False, epoch) for ledger_id in self.unchecked]
+            found += [Mark(ledger_id, False, epoch) for ledger_id in self.unchecked]
         return sorted(found, key=lambda marked: marked.ledger_id)
 
     # Availability

@@ -17,9 +17,10 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer, answer_of
 from bookie.repair.judge.expect import Holding, no_answer
-from bookie.repair.look.bookie_control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
+from bookie.repair.look.bookie_control import DrainAnswer, LossAnswer, Marks
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
+from bookie.wire.admin.limbo_marks import Cleared, Mark
 
 
 class FakeControl:

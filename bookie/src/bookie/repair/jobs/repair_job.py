@@ -19,7 +19,7 @@ from bookie.repair.jobs.job import Job, open_engine
 from bookie.repair.jobs.repair_result import repair_result
 from bookie.repair.jobs.resume import Checkpoint
 from bookie.repair.look.audit import Audit, Auditor, read_ledgers
-from bookie.repair.look.bookie_control import Cleared, Marks
+from bookie.repair.look.bookie_control import Marks
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestReader, deep_auditor
 from bookie.repair.look.left_over import left_over
@@ -29,6 +29,7 @@ from bookie.repair.mend.losses import record_losses
 from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.reports.printing import Say, say_nothing
 from bookie.repair.reports.result import Document
+from bookie.wire.admin.limbo_marks import Cleared
 
 
 @dataclass(frozen=True, slots=True)

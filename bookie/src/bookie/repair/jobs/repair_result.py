@@ -11,7 +11,7 @@ from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
 from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.look.audit import Audit
-from bookie.repair.look.bookie_control import Cleared, Marks
+from bookie.repair.look.bookie_control import Marks
 from bookie.repair.mend.losses import Loss
 from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.result import (
@@ -22,6 +22,7 @@ from bookie.repair.reports.result import (
     counts_json,
     exit_code,
 )
+from bookie.wire.admin.limbo_marks import Cleared
 
 
 def repair_result(

@@ -15,15 +15,7 @@ from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer
 from bookie.repair.judge.expect import Holding
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One marked ledger of a bookie: in limbo, or only unchecked."""
-
-    ledger_id: LedgerId
-    limbo: bool
-    boot_epoch: int = 0
+from bookie.wire.admin.limbo_marks import Cleared, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +26,6 @@ class Marks:
     status: Status
     marks: tuple[Mark, ...] = ()
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A bookie's answer to a request to clear one ledger.
-
-    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable, IoError, or
-    Unreachable when no answer came.
-    """
-
-    ledger_id: LedgerId
-    cleared: bool
-    reason: str
-    message: str = ""
-
-    @property
-    def is_done(self) -> bool:
-        """True when no mark is left on that bookie."""
-        return self.cleared or self.reason == "NotMarked"
 
 
 @dataclass(frozen=True, slots=True)

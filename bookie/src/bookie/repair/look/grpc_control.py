@@ -20,8 +20,9 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.judge.expect import Holding
-from bookie.repair.look.bookie_control import Cleared, DrainAnswer, LossAnswer, Mark, Marks
-from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, Marked, dial
+from bookie.repair.look.bookie_control import DrainAnswer, LossAnswer, Marks
+from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, dial
+from bookie.wire.admin.limbo_marks import Cleared, Mark
 
 Reply = TypeVar("Reply")
 
@@ -76,7 +77,7 @@ class GrpcControl:
         marks: list[Mark] = []
         after = -1
 
-        def page(plane: ControlPlane, call: Call) -> Awaitable[tuple[list[Marked], bool]]:
+        def page(plane: ControlPlane, call: Call) -> Awaitable[tuple[list[Mark], bool]]:
             return plane.marks(call, after=after, limit=MARKS_PER_PAGE)
 
         for _page in range(MARK_PAGES_MAX):
@@ -84,7 +85,7 @@ class GrpcControl:
             if reply is None:
                 return Marks(bookie_id, status, tuple(marks), message)
             found, more = reply
-            marks.extend(Mark(*one) for one in found)
+            marks.extend(found)
             if not more or not found:
                 break
             after = found[-1].ledger_id
@@ -130,7 +131,7 @@ class GrpcControl:
         )
         silent = f"no answer from {bookie_id}: {status.name} {message}".rstrip()
         unanswered = {i: Cleared(i, False, "Unreachable", silent) for i in asked}
-        return unanswered | {one.ledger_id: Cleared(*one) for one in reply or ()}
+        return unanswered | {one.ledger_id: one for one in reply or ()}
 
     async def record_loss(
         self,

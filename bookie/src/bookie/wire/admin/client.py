@@ -20,6 +20,7 @@ from bookie.ids import BookieId, LedgerId
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
+from bookie.wire.admin.limbo_marks import Cleared, Mark
 from bookie.wire.identity import Identity, refusal
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -109,14 +110,6 @@ class Call(NamedTuple):
     timeout_s: float
 
 
-class Marked(NamedTuple):
-    """A ledger in limbo at a bookie, or only unchecked."""
-
-    ledger_id: LedgerId
-    limbo: bool
-    boot_epoch: int
-
-
 class Held(NamedTuple):
     """What a bookie holds of a ledger; `status` and sets as they came (the proto says which)."""
 
@@ -127,15 +120,6 @@ class Held(NamedTuple):
     unchecked: bool
     lac: int
     lost: bytes
-
-
-class ClearResult(NamedTuple):
-    """Whether a bookie cleared its marks of a ledger, and why not."""
-
-    ledger_id: LedgerId
-    cleared: bool
-    reason: str
-    message: str
 
 
 class Outcome(NamedTuple):
@@ -198,11 +182,11 @@ class ControlPlane:
         reply, _told = await self._ask(call, pb.FlushRequest())
         return int(reply.log_bytes)
 
-    async def marks(self, call: Call, *, after: int, limit: int) -> tuple[list[Marked], bool]:
+    async def marks(self, call: Call, *, after: int, limit: int) -> tuple[list[Mark], bool]:
         """A page of its marks, unchecked ones too, by rising id; whether there are more."""
         request = pb.ListLimboRequest(after_ledger_id=after, limit=limit, include_unchecked=True)
         reply, _told = await self._ask(call, request)
-        marks = [Marked(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers]
+        marks = [Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers]
         return marks, bool(reply.more)
 
     async def held(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Held]:
@@ -213,11 +197,11 @@ class ControlPlane:
             for a in reply.ledgers
         ]
 
-    async def clear(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
+    async def clear(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Cleared]:
         """Have it look whether its marks of these ledgers may go (R27)."""
         reply, _told = await self._ask(call, pb.ClearLimboRequest(ledger_ids=ledger_ids))
         return [
-            ClearResult(LedgerId(one.ledger_id), one.cleared, one.reason, one.message)
+            Cleared(LedgerId(one.ledger_id), one.cleared, one.reason, one.message)
             for one in reply.results
         ]
 
