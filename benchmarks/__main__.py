@@ -6,8 +6,6 @@ into docs/performance.md as well. Exit code 1: a gate is broken.
 """
 
 import argparse
-import asyncio
-import importlib
 import json
 import os
 import platform
@@ -33,6 +31,7 @@ from benchmarks import (
     bench_scale,
 )
 from benchmarks.gates import judge, read_gates
+from benchmarks.loops import loop_factory
 from benchmarks.report import RATIOS, publish
 from benchmarks.rows import Options, Row
 
@@ -124,17 +123,6 @@ def _work() -> None:
     found: dict[int, tuple[int, int]] = {}
     for number in range(10_000):
         found[number & 1023] = (number, len(found))
-
-
-def loop_factory(name: str) -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loop asked for; `auto` is what `bookie serve` takes: uvloop where it is installed."""
-    if name != "asyncio":
-        try:
-            return "uvloop", importlib.import_module("uvloop").new_event_loop
-        except ImportError:
-            if name == "uvloop":
-                raise
-    return "asyncio", asyncio.new_event_loop
 
 
 def line_of(row: Row) -> str:

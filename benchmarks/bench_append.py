@@ -125,7 +125,7 @@ async def _round(
     found = []
     for case in cases:
         if (case.depth == 1) not in probes:
-            probes[case.depth == 1] = _probe(case, sinks)
+            probes[case.depth == 1] = await _probe(case, sinks)
         ours = await turn(case, clients[case.mode], fleets[case.mode])
         await asyncio.sleep(SETTLE_S)
         found.append((case, _compared(case, ours, probe=probes[case.depth == 1])))
@@ -140,12 +140,12 @@ def _compared(case: Case, ours: Repeat, *, probe: float) -> Repeat:
 
 
 # The probe
-def _probe(case: Case, sinks: Sinks) -> float:
+async def _probe(case: Case, sinks: Sinks) -> float:
     """MiB/s of payload to each sink; at depth 1 the median seconds of one entry."""
     ports = sinks.ports[: case.bookies]
     block, count = wire_block(case.size, 1 if case.depth == 1 else max(MIB // case.size, 1))
     if case.depth == 1:
-        return ping(ports, block, count=case.count, answers=FANS[case.bookies][2])
+        return await ping(ports, block, count=case.count, answers=FANS[case.bookies][2])
     blocks = max(256 * MIB // (count * case.size), 1)
     seconds = stream(ports, block, total=len(block) * blocks)
     return blocks * count * case.size / MIB / seconds

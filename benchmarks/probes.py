@@ -1,9 +1,12 @@
 """The bare probes: what this machine gives to whoever only sends bytes to sinks that write them.
 
 A stream, as fast as it goes, and a message at a time with its answer. No framing, no checksums, no
-index, no quorums but the count of answers. `bench_append` takes turns with them.
+index, no quorums but the count of answers. `bench_append` takes turns with them. The messages go
+through an event loop at both ends, as ours do: sockets that block are answered in half the time on
+one machine and in the same on another, by what their schedulers make of a wake-up.
 """
 
+import asyncio
 import selectors
 import socket
 import statistics
@@ -64,25 +67,53 @@ def _send_all(sockets: Sequence[socket.socket], block: memoryview, total: int) -
                     selector.unregister(sink)
 
 
-def ping(ports: Sequence[int], message: bytes, *, count: int, answers: int) -> float:
+async def ping(ports: Sequence[int], message: bytes, *, count: int, answers: int) -> float:
     """Median seconds of a message to every sink until so many of them answered; one at a time."""
-    sockets = [socket.create_connection(("127.0.0.1", port)) for port in ports]
-    for one in sockets:
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.sendall(ANNOUNCEMENT.pack(count * len(message), len(message)))
-    times = [_ping(sockets, message, answers) for _ in range(count)]
-    for one in sockets:
+    loop = asyncio.get_running_loop()
+    replies = _Replies(answers)
+    ends = [await loop.create_connection(lambda: replies, "127.0.0.1", port) for port in ports]
+    transports = [transport for transport, _protocol in ends]
+    for one in transports:
+        one.write(ANNOUNCEMENT.pack(count * len(message), len(message)))
+    times = [await _ping(transports, message, replies) for _ in range(count)]
+    for one in transports:
         one.close()
     return statistics.median(times)
 
 
-def _ping(sockets: Sequence[socket.socket], message: bytes, answers: int) -> float:
+async def _ping(
+    transports: Sequence[asyncio.Transport], message: bytes, replies: "_Replies"
+) -> float:
+    enough, everything = replies.expect(len(transports))
     began = time.perf_counter()
-    for one in sockets:
-        one.sendall(message)
-    for one in sockets[:answers]:
-        assert one.recv(1) == b"."
+    for one in transports:
+        one.write(message)
+    await enough
     seconds = time.perf_counter() - began
-    for one in sockets[answers:]:  # not timed, but the next message waits for all
-        assert one.recv(1) == b"."
+    await everything  # not timed, but the next message waits for all
     return seconds
+
+
+class _Replies(asyncio.Protocol):
+    """The answers of all sinks to one message: one byte each, whoever is first."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+        """So many are enough."""
+        self._missing = 0
+        """Sinks that have not answered yet."""
+        self._wanted: dict[int, asyncio.Future[None]] = {}
+        """By how many are still missing: what waits for it."""
+
+    def expect(self, sinks: int) -> tuple[asyncio.Future[None], asyncio.Future[None]]:
+        """Before a message to all of them: resolved when enough have answered, and when all."""
+        new = asyncio.get_running_loop().create_future
+        self._missing, self._wanted = sinks, {}
+        enough = self._wanted.setdefault(sinks - self._answers, new())
+        return enough, self._wanted.setdefault(0, new())
+
+    def data_received(self, data: bytes) -> None:
+        for _ in data:
+            self._missing -= 1
+            if (reached := self._wanted.pop(self._missing, None)) is not None:
+                reached.set_result(None)

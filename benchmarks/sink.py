@@ -5,10 +5,11 @@
 Prints its port, then serves one connection after the other. Eight bytes say how many follow, eight
 more how many of them make a message. Without messages (0) the bytes go to a preallocated file by
 direct 1 MiB writes from a second thread, and one byte answers when all are written: what a bookie
-could reach at best. With messages each is written to a file and then answered by one byte: the
-quickest answer that a bookie could give to one add.
+could reach at best. With messages each is written to a file and then answered by one byte, in an
+event loop: the quickest answer that a bookie could give to one add.
 """
 
+import asyncio
 import mmap
 import os
 import queue
@@ -17,9 +18,11 @@ import struct
 import sys
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from bookie.storage.disk import DiskFile, RealDisk
+
+from benchmarks.loops import loop_factory
 
 BLOCK_BYTES: Final = 1024 * 1024
 BLOCKS: Final = 8
@@ -48,15 +51,10 @@ class Sink:
             self._take_stream(connection, total)
 
     def _answer_each(self, connection: socket.socket, count: int, message: int) -> None:
-        room = self._blocks[0][:message]
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            for number in range(count):
-                if connection.recv_into(room, message, socket.MSG_WAITALL) != message:
-                    return
-                os.pwrite(file, room, number * message)
-                connection.sendall(b".")
+            with asyncio.Runner(loop_factory=loop_factory("auto")[1]) as runner:
+                runner.run(_answer(connection, file, count, self._blocks[0][:message]))
         finally:
             os.close(file)
             os.unlink(self._path)
@@ -80,6 +78,50 @@ class Sink:
         connection.sendall(b".")
         file.close()
         os.unlink(self._path)
+
+
+class Answerer(asyncio.BufferedProtocol):
+    """Writes each message to the file, then answers it with one byte."""
+
+    def __init__(self, file: int, count: int, room: memoryview) -> None:
+        """`count` messages will come, each as long as `room`."""
+        self._file = file
+        self._count = count
+        self._room = room
+        self._filled = 0
+        """Bytes of the message under way."""
+        self._answered = 0
+        self.ended = asyncio.get_running_loop().create_future()
+        """Resolved when all are answered, or the sender is gone."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._filled < len(self._room):
+            return
+        os.pwrite(self._file, self._room, self._answered * len(self._room))
+        self._transport.write(b".")
+        self._filled, self._answered = 0, self._answered + 1
+        if self._answered == self._count:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set_result(None)
+
+
+async def _answer(connection: socket.socket, file: int, count: int, room: memoryview) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    _transport, answerer = await loop.connect_accepted_socket(
+        lambda: Answerer(file, count, room), connection
+    )
+    await answerer.ended
 
 
 def _fill(connection: socket.socket, block: memoryview) -> int:
