@@ -30,7 +30,6 @@ BANNED: Final = (
     "told",
     "telling",
     "lone",
-    "later",
     "aside",
     "carriage",
     "dear",
@@ -38,6 +37,8 @@ BANNED: Final = (
     "the same of",
 )
 """Not in a name, nor in a docstring: private words, and English of before our time."""
+BANNED_IN_NAMES: Final = (*BANNED, "later")
+"""`later` is plain English in a sentence; a name says until when instead."""
 
 PLAIN: Final = frozenset(Path(__file__).with_name("plain_words.txt").read_text().split())
 """Verbs, adjectives and small words: they qualify a word that is explained."""
@@ -136,14 +137,19 @@ def room_of(path: Path) -> str:
 def banned() -> Left:
     """Banned words by room: in names, and in docstrings."""
     found: Counter[str] = Counter()
-    words = [r"\s+".join(word.split()) for word in BANNED]
-    pattern = re.compile(rf"\b({'|'.join(words)})\b", re.IGNORECASE)
     for module in written():
         names = [module.path.stem, *module.classes, *module.functions]
-        texts = [" ".join(words_of(name)) for name in names] + module.texts
-        for use in pattern.findall("\n\n.\n".join(texts)):
-            found[f"banned {' '.join(use.lower().split())} in {room_of(module.path)}"] += 1
+        in_names = uses(BANNED_IN_NAMES, [" ".join(words_of(name)) for name in names])
+        for word in in_names + uses(BANNED, module.texts):
+            found[f"banned {word} in {room_of(module.path)}"] += 1
     return dict(found)
+
+
+def uses(words: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Those of the words that stand in the texts, each as often as it stands there."""
+    choices = "|".join(r"\s+".join(word.split()) for word in words)
+    found = re.findall(rf"\b({choices})\b", "\n\n.\n".join(texts), re.IGNORECASE)
+    return [" ".join(word.lower().split()) for word in found]
 
 
 def shared_names() -> set[str]:

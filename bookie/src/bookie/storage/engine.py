@@ -161,7 +161,7 @@ class Storage:
             self._ledgers.merge(record)
             self._unwritten.setdefault(record.ledger_id, []).append(done)
             failed = self._write_records()
-        self._call_later(failed)
+        self._fail_soon(failed)
 
     def _write_records(self) -> list[tuple[Done, StorageError]]:
         """Locked. Journals what there is room for; returns those for whom it failed."""
@@ -226,11 +226,11 @@ class Storage:
                     return _NO_ROOM
                 self.unflushed_bytes += position.length
                 if not self._acks_from_memory:
-                    self._acknowledge_later(index, position, frame, done)
+                    self._acknowledge_when_durable(index, position, frame, done)
         except StorageError as error:
             if isinstance(error, DiskFullError):
                 maintenance.note(error)
-            self._call_later([(done, error)])
+            self._fail_soon([(done, error)])
             return _PENDING
         is_long = rows + 1 >= settings.checkpoint_rows  # with those of a checkpoint under way
         if (is_long and directory.pending_rows >= settings.checkpoint_rows) or (
@@ -239,7 +239,7 @@ class Storage:
             maintenance.hasten()
         return _DONE if self._acks_from_memory else _PENDING
 
-    def _acknowledge_later(
+    def _acknowledge_when_durable(
         self, index: int, position: Position, frame: RunFrame, done: Done
     ) -> None:
         """Locked. When the journal has synced the frame, or the log, as the mode says."""
@@ -335,7 +335,7 @@ class Storage:
         if self.failure is None:
             self.failure = self.maintenance.failure
 
-    def _call_later(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
+    def _fail_soon(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
         self._note_failure()  # of an append, which raises it and notifies nobody
         for done, error in failed:
             self._progress.call_soon(lambda done=done, error=error: done(error))  # type: ignore[misc]
