@@ -27,6 +27,16 @@ fi
 [ ! -d "$packages/pygments/lexers" ] ||
     find "$packages/pygments/lexers" -type f ! -name __init__.py ! -name _mapping.py -delete
 
+# Kubernetes without its typed classes, 73 of 75 MB: manifests and answers are plain objects here.
+# Three models are what its own informers are made of.
+for part in client aio/client; do
+    [ -d "$packages/kubernetes/$part" ] || continue
+    find "$packages/kubernetes/$part/api" "$packages/kubernetes/$part/models" -type f \
+        ! -name __init__.py ! -name v1_managed_fields_entry.py ! -name v1_object_meta.py \
+        ! -name v1_owner_reference.py -delete
+done
+[ ! -d "$packages/kubernetes" ] || find "$packages/kubernetes" -name '*_test.py' -delete
+
 # Arrow without remote procedures, stores of clouds and second copies of its libraries: Spark uses
 # its columns only. The library of query plans stays, all others are linked with it.
 for part in flight s3fs gcsfs azurefs hdfs pyarrow_cpp_tests; do
@@ -55,5 +65,8 @@ python3 -m compileall -q --invalidation-mode unchecked-hash ${2:+-s "$2" -p /} "
 
 # What was taken out must not be missed.
 [ ! -d "$packages/numpy" ] || PYTHONPATH=$packages python3 -c 'import grpc, numpy.testing, rich.live'
+[ ! -d "$packages/kubernetes" ] || PYTHONPATH=$packages python3 -c '
+import kubernetes.aio.client, kubernetes.aio.config, kubernetes.aio.dynamic, kubernetes.dynamic
+from kubernetes.client import ApiClient'
 [ ! -d "$packages/pyspark" ] ||
     PYTHONPATH=$packages python3 -c 'import pandas, pyarrow.compute, pyarrow.fs, pyspark.sql.functions'

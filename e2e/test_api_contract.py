@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 from api_claims import ApiClaims
 from bookie_operator.errors import PreconditionError
-from bookie_operator.handlers import new_connection
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CONFIG_MAP,
@@ -22,8 +21,8 @@ from bookie_operator.platform.kubernetes.api import (
     STATEFUL_SET,
     TASK,
     Api,
-    HttpApi,
 )
+from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -65,13 +64,13 @@ def namespace() -> Iterator[None]:
 class TestRealApi(ApiClaims):
     @pytest.fixture
     async def api(self) -> AsyncIterator[Api]:
-        connection = new_connection()
+        server = await ApiServer.connect()
         try:
-            api = HttpApi(connection, NAMESPACE)
+            api = DynamicApi(server, NAMESPACE)
             yield api
             await empty(api)
         finally:
-            await connection.close()
+            await server.close()
 
 
 async def empty(api: Api) -> None:

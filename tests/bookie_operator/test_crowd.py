@@ -9,6 +9,7 @@ from bookie_operator.handlers import KEPT, PARTS, run
 from bookie_operator.platform.kubernetes.api import CLUSTER, PAGE_MAX, POD, TASK, Object
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from crowded_server import CrowdedServer, kubeconfig
+from kubernetes.aio.config import kube_config
 
 FOREIGN, OWN = 10_000, 3
 WAIT_S = 60.0
@@ -29,7 +30,7 @@ async def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrowdedServe
     async with server.serving():
         file = tmp_path / "kubeconfig"
         file.write_text(yaml.safe_dump(kubeconfig(server.url)))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
         stop = asyncio.Event()
         running = asyncio.ensure_future(run(namespaces=(), port=0, stop=stop))
         async with asyncio.timeout(WAIT_S):

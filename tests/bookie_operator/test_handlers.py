@@ -7,7 +7,7 @@ from typing import Any
 
 import kopf
 import pytest
-from bookie.errors import BookieError, UnavailableError
+from bookie.errors import BookieError
 from bookie_operator.fleet import Fleet
 from bookie_operator.handlers import (
     DEFECT_S,
@@ -19,7 +19,6 @@ from bookie_operator.handlers import (
     Operator,
     check_installed,
     configure,
-    new_connection,
     register,
 )
 from bookie_operator.platform.kubernetes.api import (
@@ -27,7 +26,6 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     STATEFUL_SET,
     TASK,
-    HttpApi,
     Kind,
     NotServedError,
 )
@@ -213,13 +211,6 @@ async def test_an_operator_without_its_kinds_says_so() -> None:
 
     with pytest.raises(BookieError, match="found no BookieTask in this cluster"):
         await check_installed(Bare())  # type: ignore[arg-type]
-
-
-async def test_no_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
-    monkeypatch.setattr(kopf, "login_with_kubeconfig", lambda **_: None)
-    with pytest.raises(UnavailableError, match="set KUBECONFIG"):
-        await HttpApi(new_connection(), "fleet").get(CLUSTER, "demo")
 
 
 def test_a_loop_that_ends_at_once_does_not_hold_up_a_deletion() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import kopf
 from bookie.errors import BookieError, UnavailableError
+from kubernetes.aio.client import Configuration
 
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.fleet import Fleet, bare_cluster
@@ -34,13 +35,11 @@ from bookie_operator.platform.kubernetes.api import (
     STATEFUL_SET,
     TASK,
     Api,
-    HttpApi,
-    HttpConnection,
     Kind,
-    Login,
     NotServedError,
     Object,
 )
+from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi, load_login
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 
@@ -136,30 +135,6 @@ class Operator:
             return False
 
 
-def credentials(settings: kopf.OperatorSettings) -> Login:
-    """In a pod the service account's, else those of the kubeconfig's current context."""
-    found = kopf.login_with_service_account(settings=settings)
-    found = found or kopf.login_with_kubeconfig(settings=settings)
-    if found is None:
-        raise kopf.LoginError(
-            "no credentials: found neither a service account nor a kubeconfig (set KUBECONFIG)"
-        )
-    login: Login = found
-    return login
-
-
-def new_connection() -> HttpConnection:
-    settings = kopf.OperatorSettings()
-
-    def login() -> Login:
-        try:
-            return credentials(settings)
-        except kopf.LoginError as error:
-            raise UnavailableError(str(error)) from error
-
-    return HttpConnection(login)
-
-
 async def check_installed(api: Api) -> None:
     """kopf watches what is there when it starts, and would wait for nothing else for ever.
 
@@ -175,6 +150,27 @@ async def check_installed(api: Api) -> None:
                 f"found no {kind.name} in this cluster, expected its CustomResourceDefinition to "
                 "be installed: kubectl apply --server-side -f crds/"
             ) from error
+
+
+async def login_for_kopf() -> kopf.ConnectionInfo:
+    """What our own requests log in with, as kopf's watches want it."""
+    found = Configuration()
+    try:
+        await load_login(found)
+    except UnavailableError as error:
+        raise kopf.LoginError(str(error)) from error
+    scheme, _space, token = found.api_key.get("BearerToken", "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=found.host,
+        ca_path=found.ssl_ca_cert,
+        insecure=not found.verify_ssl,
+        username=found.username or None,
+        password=found.password or None,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=found.cert_file,
+        private_key_path=found.key_file,
+    )
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
@@ -203,8 +199,8 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
     on_cluster = functools.partial(kopf.on.event, registry=registry)
 
     @kopf.on.login(registry=registry, id="login")
-    def login(settings: kopf.OperatorSettings, **_: Any) -> Any:
-        return credentials(settings)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await login_for_kopf()
 
     @kopf.daemon(*cluster, registry=registry, id="reconcile", cancellation_timeout=STOP_S)
     async def reconcile(
@@ -254,8 +250,8 @@ async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> N
     """Serve until `stop` is set. No namespaces = all of them."""
     settings = kopf.OperatorSettings()
     configure(settings)
-    connection = new_connection()
-    operator = Operator(lambda namespace: HttpApi(connection, namespace))
+    server = await ApiServer.connect()
+    operator = Operator(lambda namespace: DynamicApi(server, namespace))
     registry = kopf.OperatorRegistry()
     register(registry, operator)
     http = await serve_http(operator.metrics, host=HTTP_HOST, port=port)
@@ -271,4 +267,4 @@ async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> N
         )
     finally:
         await http.cleanup()
-        await connection.close()
+        await server.close()

@@ -8,8 +8,9 @@ import logging
 import signal
 from collections.abc import Sequence
 
-from bookie_operator.handlers import new_connection, run
-from bookie_operator.platform.kubernetes.api import CLUSTER, HttpApi, NotServedError, Object
+from bookie_operator.handlers import run
+from bookie_operator.platform.kubernetes.api import CLUSTER, NotServedError, Object
+from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -38,13 +39,13 @@ def clusters_left(namespaces: Sequence[str]) -> list[str]:
 
 
 async def _clusters_left(namespaces: Sequence[str]) -> list[str]:
-    connection = new_connection()
+    server = await ApiServer.connect()
     try:
         found: list[Object] = []
         for namespace in namespaces or ("",):
-            found += await HttpApi(connection, namespace).list(CLUSTER)
+            found += await DynamicApi(server, namespace).list(CLUSTER)
     except NotServedError:
         return []
     finally:
-        await connection.close()
+        await server.close()
     return sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found)

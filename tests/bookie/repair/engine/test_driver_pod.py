@@ -1,7 +1,6 @@
 """What Spark is told in a Job's pod, and what is said when no executor comes."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bookie.errors import SettingsError
@@ -12,13 +11,6 @@ from bookie.repair.engine.driver_pod import (
     driver_obstacle,
     executor_template,
     spark_conf,
-)
-from bookie.repair.spark.executor_pods import (
-    ExecutorPods,
-    Patience,
-    PodsApi,
-    no_executors,
-    story_of,
 )
 
 ENVIRONMENT = {
@@ -33,15 +25,6 @@ ENVIRONMENT = {
 
 def conf(**more: str) -> dict[str, str]:
     return spark_conf(DriverPod.from_environment(ENVIRONMENT | more), Path("/tmp/t.yaml"))
-
-
-def pod(name: str, **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "status": status}
-
-
-def waiting(name: str, reason: str, message: str) -> dict[str, Any]:
-    state = {"waiting": {"reason": reason, "message": message}}
-    return pod(name, phase="Pending", containerStatuses=[{"state": state}])
 
 
 def test_the_driver_is_found_by_the_address_of_its_pod() -> None:
@@ -117,51 +100,3 @@ def test_in_a_jobs_pod_many_ledgers_get_executors_and_few_do_not() -> None:
     few = choose_engine("auto", ledgers=SPARK_LEDGERS_MIN - 1, environ=ENVIRONMENT)
     assert (many.name, few.name) == ("spark-kubernetes", "inline")
     assert "may make executors" in many.reason and str(SPARK_LEDGERS_MIN) in few.reason
-
-
-def test_patience_begins_again_with_every_executor() -> None:
-    patience = Patience(60, now=0)
-    looks = [patience.is_over(there, now=now) for there, now in ((0, 59), (1, 70), (0, 129))]
-    assert not any(looks) and patience.is_over(0, now=131)
-
-
-def test_the_story_tells_why_an_executor_does_not_run() -> None:
-    told = story_of([waiting("x-exec-1", "ErrImagePull", "not\n found")])
-    assert told == "x-exec-1: waiting, ErrImagePull: not found"
-
-
-def test_the_story_of_many_pods_is_that_of_the_last() -> None:
-    told = story_of([waiting(f"e{number}", "R", "") for number in range(9)])
-    assert told.startswith("e8: ") and told.endswith("and 6 more")
-
-
-def test_a_pod_without_a_node_and_one_that_ended_are_told_apart() -> None:
-    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    ended = {"state": {"terminated": {"exitCode": 127, "reason": "Error"}}}
-    told = story_of([pod("a", conditions=[unplaced]), pod("b", containerStatuses=[ended])])
-    assert told == "b: terminated with exit code 127, Error; a: Unschedulable"
-
-
-def test_what_cannot_be_asked_is_part_of_the_story(tmp_path: Path) -> None:
-    driver = DriverPod.from_environment(ENVIRONMENT)
-    unknown = ExecutorPods(driver, PodsApi(driver, account=tmp_path))
-    assert "cannot be listed" in unknown.story()
-
-
-def test_only_pods_that_wait_or_run_are_deleted() -> None:
-    asked: list[tuple[str, str]] = []
-    pods = [pod(phase, phase=phase) for phase in ("Pending", "Running", "Succeeded", "Failed")]
-
-    def api(method: str, what: str) -> dict[str, Any]:
-        asked.append((method, what))
-        return {"items": pods}
-
-    ExecutorPods(DriverPod.from_environment(ENVIRONMENT), api).delete_unfinished()
-    assert asked[0][1].startswith("?labelSelector=") and ENVIRONMENT["POD_NAME"] in asked[0][1]
-    assert asked[1:] == [("DELETE", "/Pending"), ("DELETE", "/Running")]
-
-
-def test_giving_up_names_the_image_and_the_pods() -> None:
-    told = no_executors(DriverPod.from_environment(ENVIRONMENT), "none came", "e1: no node")
-    assert told.startswith("none came; 2 executors of image bookie-operator/repair:dev")
-    assert told.endswith("namespace data. e1: no node")

@@ -4,19 +4,19 @@ Spark waits for executors without a word. Who gives up waiting must be able to s
 that cannot be pulled, a pod that finds no node, a program that ends at once.
 """
 
-import json
-import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import quote
 
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException, load_incluster_config
+from kubernetes.dynamic import DynamicClient
+from urllib3.exceptions import HTTPError
+
+from bookie.errors import UnavailableError
 from bookie.repair.engine.driver_pod import DRIVER_LABEL, DriverPod
 
-ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
 PODS_NAMED_MAX: Final = 3
@@ -24,61 +24,77 @@ NOT_FOUND: Final = 404
 FINISHED: Final = ("Succeeded", "Failed")
 
 
-Ask = Callable[[str, str], Mapping[str, Any]]
-"""A method and what follows `/pods` in the path; the API server's answer."""
+class Pods(Protocol):
+    """The pods of the driver's namespace. UnavailableError: nobody can be asked, or it refuses."""
+
+    def list(self, selector: str) -> list[Mapping[str, Any]]:
+        """PODS_MAX at most."""
+
+    def delete(self, name: str) -> None:
+        """Whether it is there or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodsApi:
-    """The API server's pods of the driver's namespace. `account`: where its credentials lie."""
+class ServedPods:
+    """What the API server says of them to the account of this pod.
 
-    driver: DriverPod
-    account: Path = ACCOUNT
+    Without typed models, which are 50 MiB; a client for each request, since the token is renewed
+    while a long repair runs.
+    """
 
-    def __call__(self, method: str, what: str) -> Mapping[str, Any]:
-        """Raises OSError when it cannot be reached or refuses, ValueError for a foreign answer."""
-        # Read each time: the token is renewed while a long repair runs.
-        token = (self.account / "token").read_text(encoding="ascii").strip()
-        trusted = ssl.create_default_context(cafile=self.account / "ca.crt")
-        pods = f"{self.driver.api_server}/api/v1/namespaces/{self.driver.namespace}/pods"
-        request = urllib.request.Request(
-            f"https://{pods}{what}", headers={"Authorization": f"Bearer {token}"}, method=method
-        )
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
-            pods_json: Mapping[str, Any] = json.load(answer)
-            return pods_json
+    def __init__(self, namespace: str) -> None:
+        self._path = f"/api/v1/namespaces/{quote(namespace)}/pods"
+
+    def list(self, selector: str) -> list[Mapping[str, Any]]:
+        answer = self._ask("get", self._path, label_selector=selector, limit=PODS_MAX)
+        return list(answer.get("items") or ())
+
+    def delete(self, name: str) -> None:
+        self._ask("delete", f"{self._path}/{quote(name)}", is_there=False)
+
+    def _ask(
+        self, method: str, path: str, *, is_there: bool = True, **more: Any
+    ) -> Mapping[str, Any]:
+        configuration = Configuration()
+        configuration.retries = False
+        try:
+            load_incluster_config(client_configuration=configuration)
+            with ApiClient(configuration) as client:
+                asked = DynamicClient(client, discoverer=lambda *_: None)
+                answer: Mapping[str, Any] = asked.request(
+                    method, path, serializer=lambda _client, found: found,
+                    _request_timeout=TIMEOUT_S, **more,
+                )  # fmt: skip
+                return answer
+        except ApiException as error:
+            if error.status == NOT_FOUND and not is_there:
+                return {}
+            raise UnavailableError(f"the API server refuses: {error.body or error}") from error
+        except (ConfigException, HTTPError, OSError) as error:
+            raise UnavailableError(f"the API server cannot be asked: {error}") from error
 
 
 class ExecutorPods:
     """The executors' pods of one driver."""
 
-    def __init__(self, driver: DriverPod, ask: Ask | None = None) -> None:
+    def __init__(self, driver: DriverPod, pods: Pods | None = None) -> None:
         self._selector = f"{DRIVER_LABEL}={driver.name}"
-        self._ask = ask or PodsApi(driver)
+        self._pods = pods or ServedPods(driver.namespace)
 
     def story(self) -> str:
         """What holds them up, in words; also when the API server gives no list."""
         try:
             return story_of(self._list())
-        except (OSError, ValueError) as error:
+        except UnavailableError as error:
             return f"its pods cannot be listed: {error}"
 
     def delete_unfinished(self) -> None:
         """Take away those that still wait or run: they would hold resources until the Job goes."""
         for pod in self._list():
             if (pod.get("status") or {}).get("phase") not in FINISHED:
-                self._delete(pod["metadata"]["name"])
-
-    def _delete(self, name: str) -> None:
-        try:
-            self._ask("DELETE", f"/{name}")
-        except urllib.error.HTTPError as error:
-            if error.code != NOT_FOUND:  # gone meanwhile
-                raise
+                self._pods.delete(pod["metadata"]["name"])
 
     def _list(self) -> list[Mapping[str, Any]]:
-        query = urllib.parse.urlencode({"labelSelector": self._selector, "limit": PODS_MAX})
-        found = self._ask("GET", f"?{query}")["items"]
+        found = self._pods.list(self._selector)
         return sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
 

@@ -176,7 +176,7 @@ class _Watch:
         if self._driver is not None:
             try:
                 self._pods.delete_unfinished()
-            except (OSError, ValueError) as error:
+            except UnavailableError as error:
                 self._say(f"executor pods may be left: {error}")
 
     def why_no_executors(self, error: Exception) -> str | None:

@@ -2,26 +2,27 @@
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientTimeout, web
 from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
-from bookie_operator.platform.kubernetes import api as module
+from bookie_operator.platform.kubernetes import dynamic_api as module
 from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     NODE,
     PAGE_MAX,
     POD,
-    HttpApi,
-    HttpConnection,
     RefusedError,
 )
+from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi, load_login
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import kube_config
 
 READ = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}
 BODY = {"metadata": {"name": "a"}, "data": {"b": "c"}}
@@ -56,21 +57,10 @@ class Server:
             return web.Response(status=self.status, text=answer)
         return web.json_response(answer, status=self.status)
 
-    # The login
-
-    def log_in(self) -> "Server":
+    async def log_in(self, configuration: Configuration) -> None:
         self.logins += 1
-        return self
-
-    @property
-    def server(self) -> str:
-        return self.url + "/"
-
-    def as_http_headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer token-{self.logins}"}
-
-    def as_ssl_context(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
+        configuration.host = self.url
+        configuration.api_key["BearerToken"] = f"Bearer token-{self.logins}"
 
 
 @pytest.fixture
@@ -88,21 +78,21 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def connection(server: Server) -> AsyncIterator[HttpConnection]:
-    made = HttpConnection(server.log_in)
+async def connection(server: Server) -> AsyncIterator[ApiServer]:
+    made = await ApiServer.connect(server.log_in)
     yield made
     await made.close()
 
 
 @pytest.fixture
-def api(connection: HttpConnection) -> HttpApi:
-    return HttpApi(connection, "fleet")
+def api(connection: ApiServer) -> DynamicApi:
+    return DynamicApi(connection, "fleet")
 
 
 # What is asked
 
 
-async def test_kinds_are_where_kubernetes_keeps_them(server: Server, api: HttpApi) -> None:
+async def test_kinds_are_where_kubernetes_keeps_them(server: Server, api: DynamicApi) -> None:
     await api.get(POD, "a")
     await api.get(NODE, "n")
     await api.get(CLUSTER, "demo")
@@ -115,36 +105,37 @@ async def test_kinds_are_where_kubernetes_keeps_them(server: Server, api: HttpAp
     ]
 
 
-async def test_no_namespace_means_all(server: Server, connection: HttpConnection) -> None:
-    await HttpApi(connection, "").list(POD)
+async def test_no_namespace_means_all(server: Server, connection: ApiServer) -> None:
+    await DynamicApi(connection, "").list(POD)
     assert server.asked[0][1] == f"/api/v1/pods?limit={PAGE_MAX}"
 
 
-async def test_a_list_selects_by_labels(server: Server, api: HttpApi) -> None:
+async def test_a_list_selects_by_labels(server: Server, api: DynamicApi) -> None:
     server.answer = {"items": [{"metadata": {"name": "a"}}]}
     assert await api.list(POD, {"x/y": "1", "z": "2"}) == [{"metadata": {"name": "a"}}]
     _method, path, _body = server.asked[0]
-    assert path.endswith(f"/fleet/pods?limit={PAGE_MAX}&labelSelector=x/y%3D1,z%3D2")
+    assert path.endswith(f"/fleet/pods?labelSelector=x/y%3D1,z%3D2&limit={PAGE_MAX}")
 
 
-async def test_d2_a_list_is_read_in_pages(server: Server, api: HttpApi) -> None:
+async def test_d2_a_list_is_read_in_pages(server: Server, api: DynamicApi) -> None:
     server.answers = [
         {"items": [{"metadata": {"name": name}}], "metadata": {"continue": more}}
         for name, more in (("a", "then-b"), ("b", ""))
     ]
     assert [one["metadata"]["name"] for one in await api.list(POD)] == ["a", "b"]
-    assert [path.partition("continue=")[2] for _m, path, _b in server.asked] == ["", "then-b"]
+    asked = [path.partition("?")[2] for _method, path, _body in server.asked]
+    assert asked == [f"limit={PAGE_MAX}", f"continue=then-b&limit={PAGE_MAX}"]
 
 
 async def test_d2_a_list_that_grew_old_between_its_pages_is_read_anew_later(
-    server: Server, api: HttpApi
+    server: Server, api: DynamicApi
 ) -> None:
     server.status = 410
     with pytest.raises(UnavailableError):
         await api.list(POD)
 
 
-async def test_an_apply_names_its_manager_and_forces(server: Server, api: HttpApi) -> None:
+async def test_an_apply_names_its_manager_and_forces(server: Server, api: DynamicApi) -> None:
     await api.apply(CONFIG_MAP, BODY, manager="me")
     method, path, body = server.asked[0]
     assert method == "PATCH"
@@ -153,7 +144,7 @@ async def test_an_apply_names_its_manager_and_forces(server: Server, api: HttpAp
     assert server.content_types == ["application/apply-patch+yaml"]
 
 
-async def test_a_status_is_for_the_version_that_was_read(server: Server, api: HttpApi) -> None:
+async def test_a_status_is_for_the_version_that_was_read(server: Server, api: DynamicApi) -> None:
     await api.replace_status(CLUSTER, "demo", {"phase": "Running"}, version="7")
     method, path, body = server.asked[0]
     assert method == "PUT" and path.endswith("/namespaces/fleet/bookieclusters/demo/status")
@@ -162,7 +153,7 @@ async def test_a_status_is_for_the_version_that_was_read(server: Server, api: Ht
 
 
 async def test_d8_a_deletion_names_object_and_version_it_is_for(
-    server: Server, api: HttpApi
+    server: Server, api: DynamicApi
 ) -> None:
     assert await api.delete(POD, READ)
     planned = {"uid": "u", "resourceVersion": "7"}
@@ -190,7 +181,7 @@ async def test_d8_a_deletion_names_object_and_version_it_is_for(
     ],
 )
 async def test_every_refusal_says_what_to_do_next(
-    server: Server, api: HttpApi, status: int, reason: str, expected: type[BookieError]
+    server: Server, api: DynamicApi, status: int, reason: str, expected: type[BookieError]
 ) -> None:
     server.status, server.answer = status, {"message": reason}
     with pytest.raises(expected, match=reason or f"HTTP status {status}"):
@@ -198,7 +189,7 @@ async def test_every_refusal_says_what_to_do_next(
 
 
 async def test_another_object_under_the_name_is_a_changed_world(
-    server: Server, api: HttpApi
+    server: Server, api: DynamicApi
 ) -> None:
     causes = [{"field": "metadata.uid", "reason": "FieldValueInvalid"}]
     server.status, server.answer = 422, {"message": "immutable", "details": {"causes": causes}}
@@ -206,13 +197,13 @@ async def test_another_object_under_the_name_is_a_changed_world(
         await api.apply(CONFIG_MAP, BODY)
 
 
-async def test_what_is_not_there_is_no_error(server: Server, api: HttpApi) -> None:
+async def test_what_is_not_there_is_no_error(server: Server, api: DynamicApi) -> None:
     server.status = 404
     assert await api.get(POD, "a") is None
     assert await api.delete(POD, READ) is False
 
 
-async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: HttpApi) -> None:
+async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: DynamicApi) -> None:
     server.status, server.answer = 409, {"reason": "AlreadyExists"}
     assert await api.create(CONFIG_MAP, BODY) is None
     server.answer = {"reason": "Conflict", "message": "being deleted"}
@@ -220,38 +211,47 @@ async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: Ht
         await api.create(CONFIG_MAP, BODY)
 
 
+@pytest.mark.parametrize("answer", ["<html>Log in here</html>", "[1, 2]", ""])
+async def test_only_an_object_is_an_answer(server: Server, api: DynamicApi, answer: str) -> None:
+    server.answer = answer
+    with pytest.raises(UnavailableError, match="expected a JSON object"):
+        await api.get(POD, "a")
+
+
 @pytest.mark.parametrize("answer", ["<html>Bad gateway</html>", "[1, 2]", ""])
 async def test_an_answer_of_something_in_between_is_no_crash(
-    server: Server, api: HttpApi, answer: str
+    server: Server, api: DynamicApi, answer: str
 ) -> None:
     server.status, server.answer = 502, answer
     with pytest.raises(UnavailableError):
         await api.list(POD)
 
 
-async def test_the_end_of_a_log_is_text(server: Server, api: HttpApi) -> None:
+async def test_the_end_of_a_log_is_text(server: Server, api: DynamicApi) -> None:
     server.answer = '{"a": 1}\n12 ledgers looked at\n'
     assert await api.log("p", container="repair", lines=9, size=99) == server.answer
     asked = "/api/v1/namespaces/fleet/pods/p/log?container=repair&tailLines=9&limitBytes=99"
     assert server.asked[-1][:2] == ("GET", asked)
 
 
-async def test_a_container_without_a_log_is_refused(server: Server, api: HttpApi) -> None:
+async def test_a_container_without_a_log_is_refused(server: Server, api: DynamicApi) -> None:
     server.status, server.answer = 400, {"message": "waiting to start: PodInitializing"}
     with pytest.raises(RefusedError, match="log of Pod p: waiting to start"):
         await api.log("p", container="repair", lines=9, size=99)
 
 
-async def test_nobody_there_is_unavailable(api: HttpApi, server: Server) -> None:
+async def test_nobody_there_is_unavailable(server: Server) -> None:
     server.url = "http://127.0.0.1:1"
+    connection = await ApiServer.connect(server.log_in)
     with pytest.raises(UnavailableError, match="the API server does not answer"):
-        await api.get(POD, "a")
+        await DynamicApi(connection, "fleet").get(POD, "a")
+    await connection.close()
 
 
 async def test_a_server_that_hangs_is_unavailable(
-    api: HttpApi, monkeypatch: pytest.MonkeyPatch
+    api: DynamicApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REQUEST_S", 0.05)
+    monkeypatch.setattr(module, "TIMEOUT", ClientTimeout(total=0.05))
     with pytest.raises(UnavailableError, match="TimeoutError"):
         await api.get(POD, "slow")
 
@@ -259,13 +259,55 @@ async def test_a_server_that_hangs_is_unavailable(
 # Logging in
 
 
-async def test_one_login_serves_many_requests(server: Server, api: HttpApi) -> None:
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443"}}]
+users:
+- name: u
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: echo
+      interactiveMode: Never
+      args:
+      - '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+         "status": {"token": "made-by-a-plugin"}}'
+"""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config"
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    path.write_text(KUBECONFIG)
+    return path
+
+
+@pytest.mark.usefixtures("kubeconfig")
+async def test_a_kubeconfig_may_log_in_by_a_plugin() -> None:
+    found = Configuration()
+    await load_login(found)
+    assert found.host == "https://10.0.0.1:6443"
+    assert found.api_key["BearerToken"] == "Bearer made-by-a-plugin"
+
+
+async def test_without_credentials_it_says_what_was_looked_for(kubeconfig: Path) -> None:
+    kubeconfig.unlink()  # noqa: ASYNC240
+    with pytest.raises(UnavailableError, match="neither a service account nor a kubeconfig"):
+        await load_login(Configuration())
+
+
+async def test_one_login_serves_many_requests(server: Server, api: DynamicApi) -> None:
     for _ in range(3):
         await api.get(POD, "a")
     assert set(server.headers) == {"Bearer token-1"}
 
 
-async def test_a_denied_login_is_made_anew(server: Server, api: HttpApi) -> None:
+async def test_a_denied_login_is_made_anew(server: Server, api: DynamicApi) -> None:
     server.status = 401
     with pytest.raises(UnavailableError):
         await api.get(POD, "a")
@@ -275,7 +317,7 @@ async def test_a_denied_login_is_made_anew(server: Server, api: HttpApi) -> None
 
 
 async def test_a_new_login_leaves_requests_under_way_alone(
-    server: Server, api: HttpApi, monkeypatch: pytest.MonkeyPatch
+    server: Server, api: DynamicApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = asyncio.ensure_future(api.get(POD, "slow"))
     await server.is_asked.wait()
@@ -298,7 +340,7 @@ async def test_a_new_login_leaves_requests_under_way_alone(
     ],
 )
 async def test_d10_what_a_policy_refuses_is_no_lack_of_rights(
-    server: Server, api: HttpApi, words: str
+    server: Server, api: DynamicApi, words: str
 ) -> None:
     server.status, server.answer = 403, {"message": words, "reason": "Forbidden"}
     with pytest.raises(RefusedError, match=r"apply ConfigMap a: .*"):
@@ -315,7 +357,7 @@ async def test_d10_what_a_policy_refuses_is_no_lack_of_rights(
     ],
 )
 async def test_d10_a_right_that_lacks_is_told_as_such(
-    server: Server, api: HttpApi, words: str
+    server: Server, api: DynamicApi, words: str
 ) -> None:
     server.status, server.answer = 403, {"message": words, "reason": "Forbidden"}
     with pytest.raises(ForbiddenError):
