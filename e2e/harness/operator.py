@@ -34,9 +34,11 @@ class Operator:
         self._kind = kind
         self.kube = kind.kube.within(NAMESPACE)
 
-    def install(self, chart: str = str(CHART), *, tag: str = TAG) -> None:
+    def install(self, chart: str = str(CHART), *, tag: str = TAG, replicas: int = 1) -> None:
         """`helm upgrade --install`, and until it is ready."""
         values = ("--set", f"image.repository=bookie-operator/operator,image.tag={tag}")
+        if replicas > 1:  # an older chart knows no such value
+            values += ("--set", f"replicas={replicas}")
         words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *values)
         self.kube.helm(*words, "--wait", "--timeout", f"{120 * PATIENCE:.0f}s", seconds=HELM_S)
 
@@ -73,18 +75,29 @@ class Operator:
         found = json.loads(self.kube.helm("list", "--all", "--output", "json"))
         return any(one["name"] == RELEASE for one in found)
 
-    def pod(self) -> Object:
-        """The one that is not on its way out."""
+    def pod(self, name: str = "") -> Object:
+        """The one of this name, or one that is not on its way out."""
 
         def alive() -> Object | None:
             pods = [
                 pod
                 for pod in self.kube.items("pods", SELECTOR)
-                if "deletionTimestamp" not in pod["metadata"] and not is_job(pod)
+                if "deletionTimestamp" not in pod["metadata"]
+                and not is_job(pod)
+                and name in ("", pod["metadata"]["name"])
             ]
             return pods[0] if pods else None
 
         return wait_for("the operator's pod", alive, seconds=READY_S)
+
+    def leader(self) -> str:
+        """The pod that holds the lease."""
+
+        def holder() -> str | None:
+            lease = self.kube.get("lease", RELEASE) or {}
+            return (lease.get("spec") or {}).get("holderIdentity")
+
+        return str(wait_for("an operator that holds the lease", holder, seconds=READY_S))
 
     def image(self) -> str:
         return str(self.pod()["spec"]["containers"][0]["image"])
@@ -96,9 +109,9 @@ class Operator:
             seconds=READY_S,
         )
 
-    def kill(self) -> None:
+    def kill(self, name: str = "") -> None:
         """SIGKILL its process, and drop the pod: a restart in place would wait for back-off."""
-        pod = self.pod()
+        pod = self.pod(name)
         name = pod["metadata"]["name"]
         containers = (pod.get("status") or {}).get("containerStatuses") or []
         for container in containers:

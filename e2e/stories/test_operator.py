@@ -37,6 +37,30 @@ def test_a_killed_operator_does_nothing_twice(story: Story) -> None:
     story.nothing_is_lost()
 
 
+@pytest.mark.story("z", "two operators, the one that acts killed while a bookie is in limbo")
+def test_another_operator_goes_on_where_the_killed_one_ended(story: Story) -> None:
+    story.operator.install(replicas=2)
+    try:
+        story.up()
+        story.write(prefill=(60, 30))
+        first = story.operator.leader()
+        before = story.faults.kill("bookie-1")
+        story.operator.kill(first)
+        began = time.monotonic()
+        wait_for(
+            "another holder of the lease",
+            lambda: story.operator.leader() != first,
+            seconds=STEP_S,
+        )
+        story.numbers["secondsToTakeOver"] = round(time.monotonic() - began, 1)
+        incident = story.fleet.wait_cleared("bookie-1", after=before)
+        story.note(incident)
+        told_once(story.fleet, "bookie-1", after=before)
+        story.nothing_is_lost()
+    finally:
+        story.operator.install()
+
+
 def claim_uid(story: Story) -> str:
     claim = story.kube.get("pvc", claim_name("bookie-2", "ledger-1"))
     return str(claim["metadata"]["uid"]) if claim else ""

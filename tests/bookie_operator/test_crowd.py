@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bookie_operator.handlers import KEPT, PARTS, run
+from bookie_operator.handlers import KEPT, PARTS
 from bookie_operator.platform.kubernetes.api import CLUSTER, PAGE_MAX, POD, TASK, Object
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
+from bookie_operator.serve import run
 from crowded_server import CrowdedServer, kubeconfig
 from kubernetes.aio.config import kube_config
 

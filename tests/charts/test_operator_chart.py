@@ -69,6 +69,11 @@ def operator_role(objects: list[Object]) -> Object:
     )
 
 
+def lease_role(objects: list[Object]) -> Object:
+    names = [role["metadata"]["name"] for role in of_kind(objects, "Role")]
+    return of_kind(objects, "Role")[names.index("demo-bookie-operator-lease")]
+
+
 def pods(objects: list[Object]) -> list[Object]:
     found = of_kind(objects, "Deployment") + of_kind(objects, "Job")
     return [tree["spec"]["template"]["spec"] for tree in found]
@@ -85,7 +90,7 @@ def test_every_option_renders() -> None:
     assert kinds >= {"PodMonitor", "PrometheusRule", "NetworkPolicy", "Role", "Service", "Job"}
 
 
-@pytest.mark.parametrize("typo", ["imgae.tag=1", "image.tga=1", "rbac.nods=true", "replicas=2"])
+@pytest.mark.parametrize("typo", ["imgae.tag=1", "image.tga=1", "rbac.nods=true", "replica=2"])
 def test_a_typo_in_the_values_is_refused(typo: str) -> None:
     done = template(OPERATOR, f"--set={typo}")
     assert done.returncode != 0 and "not allowed" in done.stderr
@@ -136,7 +141,9 @@ def test_logs_may_be_kept_from_it() -> None:
 
 def test_every_kind_that_the_platform_names_has_rights() -> None:
     kinds = [one for one in vars(api).values() if isinstance(one, api.Kind)]
-    assert {(one.group, one.plural) for one in kinds} <= set(USED) | set(USED_CLUSTER_WIDE)
+    of_lease = granted(lease_role(render(OPERATOR)))
+    named = {(one.group, one.plural) for one in kinds}
+    assert named <= set(USED) | set(USED_CLUSTER_WIDE) | set(of_lease)
 
 
 def calls() -> set[tuple[str, str]]:
@@ -147,7 +154,8 @@ def calls() -> set[tuple[str, str]]:
 
 
 def test_every_call_of_the_platform_has_rights() -> None:
-    rights = granted(operator_role(render(OPERATOR)))
+    objects = render(OPERATOR)
+    rights = granted(operator_role(objects)) | granted(lease_role(objects))
     assert calls() >= {("delete", "POD"), ("create", "JOB"), ("apply", "STATEFUL_SET")}
     for verb, name in calls():
         kind: api.Kind = getattr(api, name)
@@ -160,7 +168,7 @@ def test_the_operator_has_what_it_grants_to_spark() -> None:
 
 def test_named_namespaces_get_roles_of_their_own() -> None:
     objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
-    roles = of_kind(objects, "Role")
+    roles = [role for role in of_kind(objects, "Role") if role != lease_role(objects)]
     assert {role["metadata"]["namespace"] for role in roles} == {"one", "two"}
     assert all(set(granted(role)) == set(USED) for role in roles)
     assert set(granted(operator_role(objects))) == set(USED_CLUSTER_WIDE)
@@ -180,9 +188,24 @@ def test_named_namespaces_are_the_only_ones_watched() -> None:
     assert args[-2:] == ["--namespace=one", "--namespace=two"]
 
 
-def test_there_is_never_a_second_operator() -> None:
-    spec = only(render(OPERATOR), "Deployment")["spec"]
-    assert spec["replicas"] == 1 and spec["strategy"] == {"type": "Recreate"}
+def test_several_operators_act_under_one_lease() -> None:
+    objects = render(OPERATOR, "--set=replicas=2")
+    lease, deployment = only(objects, "Lease"), only(objects, "Deployment")
+    assert "spec" not in lease, "nobody holds it, and an upgrade takes it from nobody"
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    metadata = lease["metadata"]
+    assert f"--lease={metadata['namespace']}/{metadata['name']}" in container["args"]
+    assert deployment["spec"]["replicas"] == 2
+    assert only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_no_other_lease_may_be_written() -> None:
+    objects = render(OPERATOR)
+    rules = [(rule.get("resourceNames"), rule["verbs"]) for rule in lease_role(objects)["rules"]]
+    assert rules == [
+        ([only(objects, "Lease")["metadata"]["name"]], ["get", "patch"]),
+        (None, ["create"]),
+    ]
 
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["defaults", "everything"])

@@ -87,6 +87,12 @@ def crds(directory: Path | None) -> None:
         click.echo(directory / name)
 
 
+def _checked_lease(_context: click.Context, _option: click.Parameter, path: str) -> str:
+    if path and [bool(part) for part in path.split("/")] != [True, True]:
+        raise click.BadParameter(f"found {path!r}, expected NAMESPACE/NAME")
+    return path
+
+
 @main.command()
 @click.option(
     "--namespace",
@@ -97,12 +103,20 @@ def crds(directory: Path | None) -> None:
 )
 @click.option("--port", default=8080, show_default=True, help="HTTP port of metrics and health.")
 @click.option("--verbose", is_flag=True, help="Debug messages as well.")
+@click.option(
+    "--lease",
+    "lease_path",
+    metavar="NAMESPACE/NAME",
+    default="",
+    callback=_checked_lease,
+    help="Act only while this Lease is held, so that several operators may run.",
+)
 @errors_told
-def run(namespaces: tuple[str, ...], port: int, verbose: bool) -> None:
+def run(namespaces: tuple[str, ...], port: int, verbose: bool, lease_path: str) -> None:
     """The operator on Kubernetes: reconcile BookieClusters until told to stop."""
     from bookie_operator.serve import serve  # kopf takes a second; other commands need none
 
-    serve(namespaces=namespaces, port=port, verbose=verbose)
+    serve(namespaces=namespaces, port=port, verbose=verbose, lease_path=lease_path)
 
 
 @main.command("uninstall-check")

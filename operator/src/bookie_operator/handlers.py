@@ -18,7 +18,7 @@ from kubernetes.aio.client import Configuration
 
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.fleet import Fleet, bare_cluster
-from bookie_operator.metrics import OperatorMetrics, serve_http
+from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.base import GROUP, VERSION
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -39,11 +39,10 @@ from bookie_operator.platform.kubernetes.api import (
     NotServedError,
     Object,
 )
-from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi, load_login
+from bookie_operator.platform.kubernetes.dynamic_api import load_login
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 
-HTTP_HOST: Final = "0.0.0.0"
 WATCH_S: Final = 300
 CONNECT_S: Final = 10
 RETRY_DELAYS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55)
@@ -246,25 +245,17 @@ def watched(kind: Kind) -> tuple[str, str, str]:
     return kind.group, kind.version, kind.plural
 
 
-async def run(*, namespaces: Sequence[str], port: int, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set. No namespaces = all of them."""
+async def operate(operator: Operator, namespaces: Sequence[str], stop: asyncio.Event) -> None:
+    """Reconcile until `stop` is set. No namespaces = all of them."""
     settings = kopf.OperatorSettings()
     configure(settings)
-    server = await ApiServer.connect()
-    operator = Operator(lambda namespace: DynamicApi(server, namespace))
     registry = kopf.OperatorRegistry()
     register(registry, operator)
-    http = await serve_http(operator.metrics, host=HTTP_HOST, port=port)
-    try:
-        await check_installed(operator.open_api(next(iter(namespaces), "")))
-        await kopf.operator(
-            registry=registry,
-            settings=settings,
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=stop,
-        )
-    finally:
-        await http.cleanup()
-        await server.close()
+    await kopf.operator(
+        registry=registry,
+        settings=settings,
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
+    )

@@ -24,6 +24,12 @@ class OperatorMetrics:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.registry = CollectorRegistry()
+        self._leads = Gauge(
+            "bookie_operator_leads",
+            "1 while this process may act: it holds the lease, or needs none",
+            registry=self.registry,
+        )
+        self._leads.set(1)
         self._limbo = self._gauge("limbo_ledgers", "Ledgers in limbo")
         self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
         self._condition = self._gauge("condition", "1 while the condition is True", "type")
@@ -54,6 +60,10 @@ class OperatorMetrics:
         self._passes.labels(namespace, cluster, "failed" if is_failed else "done").inc()
         if not is_failed:
             self._last_pass.labels(namespace, cluster).set_to_current_time()
+
+    def lead(self, is_held: bool) -> None:
+        """This process got the lease, or waits for it."""
+        self._leads.set(is_held)
 
     def acted(self, namespace: str, cluster: str, action: str) -> None:
         self._actions.labels(namespace, cluster, action).inc()

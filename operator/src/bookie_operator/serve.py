@@ -1,36 +1,115 @@
-"""The operator as a process on Kubernetes: signals, logging, and the check before an uninstall.
+"""The operator as a process on Kubernetes: signals, logging, its lease, and the uninstall check.
 
 `bookie-operator run` comes here; `handlers` does the work.
 """
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from bookie_operator.handlers import run
+from bookie.errors import BookieError
+
+from bookie_operator.handlers import Operator, check_installed, operate
+from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.platform.kubernetes.api import CLUSTER, NotServedError, Object
 from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
+from bookie_operator.platform.kubernetes.lease import Lease, LeaseGuard, acquire, keep
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+HTTP_HOST: Final = "0.0.0.0"
+LOGGER: Final = logging.getLogger(__name__)
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def serve(*, namespaces: Sequence[str], port: int, verbose: bool) -> None:
+def serve(*, namespaces: Sequence[str], port: int, verbose: bool, lease_path: str = "") -> None:
     """Until SIGTERM or SIGINT; fleets go on without an operator."""
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_FORMAT)
     for noisy in ("kopf.objects", "aiohttp.access", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of every try while the store is away; the status and one event tell that once.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    asyncio.run(_serve(namespaces, port))
+    asyncio.run(_serve(namespaces, port, lease_path))
 
 
-async def _serve(namespaces: Sequence[str], port: int) -> None:
+async def _serve(namespaces: Sequence[str], port: int, lease_path: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await run(namespaces=namespaces, port=port, stop=stop)
+    await run(namespaces=namespaces, port=port, stop=stop, lease_path=lease_path)
+
+
+async def run(
+    *, namespaces: Sequence[str], port: int, stop: asyncio.Event, lease_path: str = ""
+) -> None:
+    """Serve until `stop` is set. No namespaces = all of them.
+
+    `lease_path`: NAMESPACE/NAME of the Lease without which nothing is done. BookieError when it was
+    lost: another process may act now, and this one has to begin again.
+    """
+    server = await ApiServer.connect()
+    metrics = OperatorMetrics()
+    http = await serve_http(metrics, host=HTTP_HOST, port=port)
+    try:
+        await check_installed(DynamicApi(server, next(iter(namespaces), "")))
+        if lease_path:
+            namespace, _slash, name = lease_path.partition("/")
+            lease = Lease(DynamicApi(server, namespace), name, identity=identity_of(os.environ))
+            await _lead(server, lease, metrics, namespaces, stop)
+        else:
+            operator = Operator(lambda namespace: DynamicApi(server, namespace), metrics)
+            await operate(operator, namespaces, stop)
+    finally:
+        await http.cleanup()
+        await server.close()
+
+
+async def _lead(
+    server: ApiServer,
+    lease: Lease,
+    metrics: OperatorMetrics,
+    namespaces: Sequence[str],
+    stop: asyncio.Event,
+) -> None:
+    """Wait for the lease, act as long as it is held, and give it back."""
+    metrics.lead(False)
+    if not await acquire(lease, stop=stop):
+        return
+    metrics.lead(True)
+    LOGGER.info("this operator holds the lease")
+    is_over = asyncio.Event()
+
+    async def watch() -> None:
+        await keep(lease, stop=is_over)
+        metrics.lead(False)
+        stop.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        operator = Operator(
+            lambda namespace: LeaseGuard(DynamicApi(server, namespace), lease), metrics
+        )
+        await operate(operator, namespaces, stop)
+    finally:
+        is_lost = not lease.held_s
+        is_over.set()
+        await watching
+        if not is_lost:
+            await lease.release()
+    if is_lost:
+        raise BookieError("the lease of the operators was lost: another one may act now")
+
+
+def identity_of(environ: Mapping[str, str]) -> str:
+    """Who this is among the operators: no two that may run at once have the same.
+
+    A container that is started again in its pod goes on where the one before it ended, since that
+    one has ended; a new pod has to wait until the lease is over.
+    """
+    return environ.get("POD_NAME") or f"{socket.gethostname()}_{os.getpid()}"
 
 
 def clusters_left(namespaces: Sequence[str]) -> list[str]:

@@ -66,6 +66,7 @@ STORAGE_CLASS: Final = Kind(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
 )
 CSI_DRIVER: Final = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+LEASE: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 CLUSTER: Final = Kind(GROUP, VERSION, "bookieclusters", "BookieCluster")
 TASK: Final = Kind(GROUP, VERSION, "bookietasks", "BookieTask")
 
