@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER

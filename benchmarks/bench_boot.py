@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.codec import encode_ledger
 from bookie.metadata.layout import Paths, ledger_path

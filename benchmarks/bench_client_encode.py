@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.batches import Gatherer
+from bookie.protocol.batches import BatchQueue
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from crc32c import crc32c
 
@@ -33,7 +33,7 @@ def ledger(ensemble_size: int) -> LedgerMetadata:
 
 
 def encode(payloads: list[bytes], *, ensemble_size: int) -> None:
-    gatherer = Gatherer(ledger(ensemble_size), batch_bytes=BATCH_BYTES)
+    gatherer = BatchQueue(ledger(ensemble_size), batch_bytes=BATCH_BYTES)
     gatherer.append(payloads)
     while not gatherer.is_empty:
         gatherer.take(lac=NO_ENTRY)

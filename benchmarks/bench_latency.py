@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore

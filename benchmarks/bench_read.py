@@ -22,7 +22,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
 from bookie.ids import EntryId, LedgerId

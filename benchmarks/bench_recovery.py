@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.client.connection import BookiePool
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
+from bookie.client.pool import BookiePool
 from bookie.client.recovery import recover
 from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status

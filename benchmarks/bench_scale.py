@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.client.connection import BookiePool
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
+from bookie.client.pool import BookiePool
 from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_HEADER
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.ids import NO_ENTRY, EntryId
 

@@ -23,7 +23,7 @@ from os import getpid
 from pathlib import Path
 from typing import Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 
 from benchmarks.__main__ import loop_factory
 from benchmarks.bench_append import Case, turn

@@ -16,7 +16,7 @@ from code_lines import ROOT
 SOURCE: Final = ROOT / "bookie/src/bookie"
 ROOMS: Final = ("server", "boot")
 HOLDERS: Final = {
-    "storage": ("storage/engine.py", "Storage"),
+    "storage": ("storage/storage.py", "Storage"),
     "maintenance": ("storage/maintenance.py", "Maintenance"),
     "disk": ("storage/disk.py", "Disk"),
     "markers": ("boot/marker.py", "BootMarkers"),

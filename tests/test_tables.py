@@ -16,7 +16,7 @@ from bookie.ids import BookieId
 from bookie_operator.kubectl.events import event_table
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tasks import task_table
-from bookie_operator.local.view import cluster_view
+from bookie_operator.local.live_view import cluster_view
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import (
     Blocked,

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.reader import Entry, LedgerReader
 from bookie.client.writer import LedgerWriter
 from bookie.errors import (

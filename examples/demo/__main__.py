@@ -5,7 +5,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.metadata.opening import open_store
 from fleet import Fleet
 from source import Input

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.errors import BookieError, LedgerFencedError
 from bookie.metadata.store import MetadataStore

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogPosition, read_log
 from bookie.metadata.store import MetadataStore
 from load import Tally

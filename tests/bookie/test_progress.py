@@ -1,7 +1,7 @@
 """Lines of progress: what is said can be read back to the letter, and nothing else is progress."""
 
 import pytest
-from bookie.progress import LookedAt, last_progress, progress_of, size_text
+from bookie.progress import AuditStep, last_progress, progress_of, size_text
 from bookie.repair.reports.ledger_progress import Progress
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def test_what_a_job_says_is_read_back_to_the_letter(
 def test_what_an_audit_says_is_read_back_to_the_letter(
     ledgers: int, total: int | None, again: bool, left: int | None
 ) -> None:
-    said = LookedAt(ledgers, total, again, left)
+    said = AuditStep(ledgers, total, again, left)
     assert progress_of(said.line()) == said
 
 

@@ -39,13 +39,13 @@ from bookie.server.requests import RunService
 from bookie.server.sessions import Sessions
 from bookie.server.state import BookieState, Phase
 from bookie.storage.compaction import CompactReport
-from bookie.storage.engine import Storage
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
+from bookie.storage.storage import Storage
 from bookie.testing.inline import InlineDisk
 from bookie.testing.volatile import Directory
 from bookie.wire.native import (

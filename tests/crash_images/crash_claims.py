@@ -21,8 +21,8 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.operations import Operations
-from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.storage import Storage
 from bookie.testing.inline import InlineDisk
 from crash_promises import ME, Entries, Promises, Stop
 

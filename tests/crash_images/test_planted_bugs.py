@@ -19,13 +19,13 @@ from bookie.server.durable import DurableFacts
 from bookie.storage.compaction import _Copying
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
-from bookie.storage.engine import Storage
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.maintenance import Maintenance
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
+from bookie.storage.storage import Storage
 from bookie.testing.inline import InlineLoop
 from crash_catalogue import run_named
 from crash_choices import KILLED

@@ -55,6 +55,19 @@ SHARED_NAMES: Final = {
     "drain": "one drain: the command, the job that moves the ledgers, the bookie's own mark",
     "entries": "entries of a ledger: printed by the command, read back by an audit",
     "settings": "each room's own section of the settings file",
+    "admin": "the gRPC service of a bookie: served by `server`, called in the simulation",
+    "audit": "one audit: the command, and what compares copies with the metadata",
+    "collect": "one collection of deleted ledgers: the bookie's pass, the command that approves it",
+    "digests": "of entries: computed in `frames`, verified on every copy by a repair",
+    "engine": "the Engine of a repair: the interface and the one in process, the one on Spark",
+    "opening": "what a room does once, when its store, its storage or its engine is opened",
+    "pacing": "holds work to a rate: a bookie's upkeep, a repair's reads",
+    "session": "of ZooKeeper in `metadata`, of Spark in `repair`, as each calls it",
+    "bookies": "of a cluster: their manifests, their branch of the status tree",
+    "jobs": "of Kubernetes: what both platforms run, its manifests",
+    "left_over": "what a bookie that left keeps: its fields of the status, who decides on it",
+    "reports": "what jobs report: its model, and who reads it",
+    "tasks": "BookieTasks: the planner's ends of them, the commands that make them",
 }
 """Module names that stand in several rooms of one package, and why each means one thing."""
 

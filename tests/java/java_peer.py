@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeVar
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.reader import LedgerReader
 from bookie.errors import MetadataConflictError
 from bookie.frames.entry import DigestType
@@ -15,7 +15,7 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import Cookie, MetadataStore
 from java_bookies import ROOT
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 PASSWORD: Final = b"suite"
 DIGESTS: Final = {
@@ -116,7 +116,7 @@ class PythonPeer:
         with suppress(MetadataConflictError):
             asyncio.run(self._at(ROOT, lambda store: store.create_cookie(cookie)))
 
-    async def _at(self, path: str, ask: Callable[[MetadataStore], Awaitable[Told]]) -> Told:
+    async def _at(self, path: str, ask: Callable[[MetadataStore], Awaitable[Answer]]) -> Answer:
         async with asyncio.timeout(WAIT_S):
             store = await open_store(f"zk://{self._zookeeper}/{path}")
             try:

@@ -11,7 +11,7 @@ from model_ledger import LedgerModel, Step
 from model_state import Bookie, Mark, Phase, Seat, Shared, State, Status
 
 Walked = tuple[Step, State]
-Told = Callable[[Act, str, str], str]
+Shown = Callable[[Act, str, str], str]
 Move = tuple[str, int, int]
 """Verb, position of the bookie (-1 = none), entry (-1 = as it comes)."""
 
@@ -98,7 +98,7 @@ PHASES = {
 }
 MARKS = {Mark.LIMBO: "limbo", Mark.UNCHECKED: "unchecked", Mark.CLEARING: "judged before"}
 
-SENTENCES: dict[str, Told] = {
+SENTENCES: dict[str, Shown] = {
     # The writer
     "adds": lambda a, b, r: f"W adds e{a.entry}",
     "hears_ok": lambda a, b, r: f"W hears that {b} stored e{a.entry}",

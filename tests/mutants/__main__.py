@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from bookie.testing.figures import tell
-from bookie.testing.simulation.drawing import SECOND_FROM
+from bookie.testing.simulation.plan_choice import SECOND_FROM
 from mutant import Mutant
 from mutant_catalogue import MUTANTS
 from mutant_overlay import StaleMutantError, check_fit

@@ -8,10 +8,10 @@ ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 ASSIGNMENT: Final = "bookie/src/bookie/protocol/assignment.py"
 AVAILABILITY: Final = "bookie/src/bookie/protocol/availability.py"
 DURABLE: Final = "bookie/src/bookie/server/durable.py"
-LEDGERS: Final = "bookie/src/bookie/storage/ledgers.py"
+LEDGERS: Final = "bookie/src/bookie/storage/ledger_table.py"
 PERMITS: Final = "bookie/src/bookie/storage/permits.py"
 STATE: Final = "bookie/src/bookie/server/state.py"
-ENGINE: Final = "bookie/src/bookie/storage/engine.py"
+ENGINE: Final = "bookie/src/bookie/storage/storage.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 MEMTABLE: Final = "bookie/src/bookie/storage/memtable.py"
 READING: Final = "bookie/src/bookie/storage/reading.py"
@@ -23,7 +23,7 @@ RULES: Final = "tests/bookie/protocol/test_admission.py::"
 ASKED: Final = "tests/bookie/server/test_requests.py::"
 ADDS: Final = "tests/bookie/server/test_operations.py::"
 SERVED: Final = "tests/scenarios/test_boot_served.py::"
-STORED: Final = "tests/bookie/storage/test_engine.py::"
+STORED: Final = "tests/bookie/storage/test_storage.py::"
 SETS: Final = "tests/bookie/protocol/test_availability.py::"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -231,7 +231,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         new="        return _DONE\n",
         tests=(
             STORED + "test_no_add_is_acknowledged_before_its_sync_has_ended",
-            "tests/bookie/storage/test_engine_adds.py::"
+            "tests/bookie/storage/test_storage_adds.py::"
             "test_where_a_sync_is_promised_nothing_is_done_on_return",
         ),
     ),
@@ -242,7 +242,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="        sequence = self.commit()\n        self.journal.trim(sequence)\n",
         new="        self.journal.trim(self.journal.last_sequence())\n        self.commit()\n",
         tests=(
-            "tests/bookie/storage/test_engine_crash.py::"
+            "tests/bookie/storage/test_storage_crash.py::"
             "test_a_power_cut_before_any_step_of_a_checkpoint_loses_nothing_acknowledged",
         ),
     ),

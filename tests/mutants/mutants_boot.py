@@ -7,10 +7,10 @@ from mutant import Mutant, Patch, planted
 BOOT: Final = "bookie/src/bookie/boot/boot.py"
 CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
 DISK: Final = "bookie/src/bookie/storage/disk.py"
-LEDGERS: Final = "bookie/src/bookie/storage/ledgers.py"
+LEDGERS: Final = "bookie/src/bookie/storage/ledger_table.py"
 LIFECYCLE: Final = "bookie/src/bookie/server/lifecycle.py"
 LISTING: Final = "bookie/src/bookie/metadata/naming.py"
-MARKING: Final = "bookie/src/bookie/boot/marking.py"
+MARKING: Final = "bookie/src/bookie/boot/boundary_marks.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 OPENING: Final = "bookie/src/bookie/storage/opening.py"
 RECORDS: Final = "bookie/src/bookie/storage/records.py"
@@ -192,7 +192,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         stands_for=("pre-boot not awaited", "S25 pre-boot not awaited"),
         file=BOOT,
         old="            existing = await list_existing(self.store, self.settings.bookie_id)\n",
-        new="""            from bookie.boot.marking import Existing
+        new="""            from bookie.boot.boundary_marks import Existing
 
             async def look_and_mark() -> None:
                 found = await list_existing(self.store, self.settings.bookie_id)

@@ -49,8 +49,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a client that does not take its replies is never cut off",
         stands_for=("A9 unbounded replies",),
         file=SESSIONS,
-        old="            session.abort()\n        self._look_later()\n",
-        new="            pass\n        self._look_later()\n",
+        old="            session.abort()\n        self._schedule_look()\n",
+        new="            pass\n        self._schedule_look()\n",
         tests=(REPLIES + "test_a9_a_client_that_was_cut_off_holds_nothing_any_more",),
     ),
     planted(

@@ -6,14 +6,14 @@ from mutant import Mutant, planted
 
 IDENTITY: Final = "bookie/src/bookie/wire/identity.py"
 REQUESTS: Final = "bookie/src/bookie/server/requests.py"
-CONNECTION: Final = "bookie/src/bookie/client/connection.py"
+CONNECTION: Final = "bookie/src/bookie/client/pool.py"
 ADDRESSES: Final = "bookie/src/bookie/client/addresses.py"
 ADMIN: Final = "bookie/src/bookie/server/admin.py"
 CALLS: Final = "bookie/src/bookie/wire/admin/client.py"
 OBSERVE: Final = "operator/src/bookie_operator/observe.py"
 
 STORY: Final = "tests/scenarios/test_who_answers.py::"
-WIRE: Final = "tests/bookie/client/test_connection.py::"
+WIRE: Final = "tests/bookie/client/test_pool.py::"
 PORT: Final = "tests/bookie/server/test_connections.py::"
 CONTROL: Final = "tests/bookie/server/test_admin.py::"
 CALLING: Final = "tests/bookie/repair/look/test_grpc_control.py::"

@@ -165,8 +165,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a rival's claim is written over",
         stands_for=TWO,
         file=CLAIM,
-        old="    return Standing.ROLLED_BACK if is_older else Standing.RIVAL\n",
-        new="    return Standing.ROLLED_BACK\n",
+        old="    return ClaimState.ROLLED_BACK if is_older else ClaimState.RIVAL\n",
+        new="    return ClaimState.ROLLED_BACK\n",
         tests=(CLAIMS + "test_a2_a_rival_s_boot_ends_the_claim",),
     ),
     planted(

@@ -27,8 +27,8 @@ from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.accept_loss import accept_loss
-from bookie.repair.reports.history import METADATA, InStore
-from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.finding_history import METADATA, InStore
+from bookie.repair.reports.progress_lines import say_nothing
 from bookie.testing.simulation.clients import REPAIR, Shared, cluster_of, note_losses
 from bookie.testing.simulation.visitors import EVACUATION
 from bookie_operator.observed import JobKind
@@ -41,7 +41,7 @@ MOVERS: Final = {JobKind.DRAIN: "drainer", JobKind.REREPLICATE: "replicator"}
 REPAIRER: Final = "repair"
 """What the wiretap calls those who read what they copy."""
 Tree = dict[str, Any]
-Told = Callable[[int, Tree | None, str], None]
+Answer = Callable[[int, Tree | None, str], None]
 """Hears of the end: exit code, result, last words."""
 
 
@@ -49,7 +49,7 @@ def process_name(job: StartJob) -> str:
     return f"{MOVERS.get(job.kind, REPAIRER)} {job.name}"
 
 
-async def run_job(job: StartJob, shared: Shared, store: MetadataStore, *, told: Told) -> None:
+async def run_job(job: StartJob, shared: Shared, store: MetadataStore, *, told: Answer) -> None:
     """From its words to its result, with the exit codes of the command."""
     try:
         async with cluster_of(shared, store) as cluster:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from bookie.client.connection import BookiePool
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
+from bookie.client.pool import BookiePool
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.ids import BookieId, EntryId, LedgerId

@@ -7,8 +7,8 @@ namesake listens where it was, and nothing that the namesake says or does counts
 import asyncio
 
 import pytest
-from bookie.client.connection import BookiePool
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
+from bookie.client.pool import BookiePool
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from bookie.testing.simulation.aimed import ANSWERS, PLACES
 from bookie.testing.simulation.aimed_strokes import AFTER, AIMED, PAUSES
-from bookie.testing.simulation.drawing import SECOND_FROM, plan_of
 from bookie.testing.simulation.plan import Fault, Plan, Scale
+from bookie.testing.simulation.plan_choice import SECOND_FROM, plan_of
 from bookie.testing.simulation.world import simulate
 
 CALM = Scale(bookies=4, askers=1, load_s=3.0, entries=20, flush_s=60.0, patience_s=0.1)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from bookie.protocol.collection import Collection, CollectionLook, CollectionVerdict
-from bookie.testing.simulation.drawing import SECOND_FROM, plan_of
 from bookie.testing.simulation.families import FAMILIES, family_of
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.plan import Fault, Plan, Scale
+from bookie.testing.simulation.plan_choice import SECOND_FROM, plan_of
 from bookie.testing.simulation.world import simulate
 from bookie.wire.identity import Identity
 

@@ -14,13 +14,13 @@ from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.status import Status
 from bookie.repair.look import audit
 from bookie.server import operations
-from bookie.storage.engine import Storage
 from bookie.storage.maintenance import Maintenance
+from bookie.storage.storage import Storage
 from bookie.testing.simulation import judge
-from bookie.testing.simulation.drawing import KINDS, MENDS_FROM, SECOND_FROM, plan_of
 from bookie.testing.simulation.loop import SimLoop, Stuck
 from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Fault, Plan, Scale
+from bookie.testing.simulation.plan_choice import KINDS, MENDS_FROM, SECOND_FROM, plan_of
 from bookie.testing.simulation.shrink import rule_of, shrink
 from bookie.testing.simulation.world import Verdict, simulate
 

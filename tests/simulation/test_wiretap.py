@@ -40,7 +40,7 @@ class Wire:
         self.tap.heard(B[place], place, message)
         said = envelope_header(op, status, self._request, len(reply)) + reply
         self.tap.said(B[place], place, said)
-        self.tap.told(client, place, said)
+        self.tap.answered(client, place, said)
 
     def add(self, place: int, entry_id: int, status: Status = Status.OK, *, lac: int = -1,
             flags: int = 0, client: str = "writer-0") -> None:  # fmt: skip

@@ -12,7 +12,7 @@ import random
 import sys
 from typing import Any, Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.metadata.opening import open_store
 from payload_rule import PayloadRule
 from promises import Promises

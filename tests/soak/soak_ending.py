@@ -9,7 +9,7 @@ each single copy is read.
 import asyncio
 from typing import Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.errors import BookieError
 from bookie.ids import LedgerId
 from bookie.repair.engine.choice import INLINE
@@ -29,7 +29,7 @@ BAD_CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "unknown")
 """What an audit must not find even before the last repair: one more crash could lose these."""
 
 
-class Ending:
+class JobOutput:
     """Holds a cluster to what it has promised."""
 
     def __init__(self, cluster: Cluster, promises: Promises, tally: Tally) -> None:

@@ -22,7 +22,7 @@ from promises import Findings, Promises
 from small_disks import MIB, SmallDisk
 from soak_bookies import SoakBookie, SoakError
 from soak_clients import ClientProcess
-from soak_ending import Ending
+from soak_ending import JobOutput
 from soak_foreign import Foreign
 from soak_metadata import SoakMetadata
 from soak_report import Load, Tally, progress_line
@@ -145,7 +145,7 @@ class Soak:
             await self._watched(self._close())
             if not self.load.acked:
                 raise SoakError(f"nothing was acknowledged at all: see {self.options.work}")
-            await self._watched(Ending(cluster, self._promises, self.tally).judge())
+            await self._watched(JobOutput(cluster, self._promises, self.tally).judge())
 
     async def _start_bookies(self, stack: AsyncExitStack, metadata_url: str) -> None:
         options = self.options

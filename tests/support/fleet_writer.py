@@ -8,7 +8,7 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from bookie.client.ledgers import Client, ClientSettings
+from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.reader import ReaderSettings
 from bookie.client.recovery import RecoverySettings, registered_replacements
 from bookie.errors import BookieError, MetadataConflictError

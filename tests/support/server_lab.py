@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 from bookie.boot.takeover import BootSettings
-from bookie.client.connection import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool, PoolSettings
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.frame import FLAG_RECOVERY, parse_run

@@ -23,11 +23,11 @@ from bookie.protocol.availability import EntrySet
 from bookie.storage.acks import Taken
 from bookie.storage.compaction import CompactReport
 from bookie.storage.disk import Disk, DiskSpace, RealDisk
-from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
+from bookie.storage.storage import Storage
 from bookie.testing.disk import SimDisk
 
 WAIT_S = 30.0

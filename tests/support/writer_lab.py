@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from bookie.client.ledgers import Client, ClientSettings
+from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
 from bookie.errors import BookieError

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter

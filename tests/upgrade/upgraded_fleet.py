@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogSettings, ReplicatedLog
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
@@ -26,7 +26,7 @@ from bookie.repair.engine.opening import open_cluster
 from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.progress_lines import say_nothing
 from bookie.repair.reports.result import Document
 from bookie.repair.runs import audit_cluster, repair_cluster
 from bookie.wire.admin.client import Call, control_plane
@@ -57,7 +57,7 @@ LogRead = list[tuple[int, int, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Acknowledged:
     """What the clients of before were told, and how their fleet ended: `epochs` and `limbo` of
     each bookie before that."""
 
@@ -70,7 +70,7 @@ class Told:
     log: LogRead
 
     @classmethod
-    def read(cls, folder: Path) -> "Told":
+    def read(cls, folder: Path) -> "Acknowledged":
         told = json.loads((folder / "acknowledged.json").read_text(encoding="utf-8"))
         return cls(
             told["mode"],
@@ -108,7 +108,7 @@ class Seen:
     third life, with the new ledger.
     """
 
-    told: Told
+    told: Acknowledged
     undecided: set[LedgerId]
     first: Life
     audit_before: Document
@@ -127,13 +127,13 @@ class Seen:
     read_again: Held
 
 
-def unpack(variant: str, folder: Path) -> Told:
+def unpack(variant: str, folder: Path) -> Acknowledged:
     """The folders of before, as they lay there; preallocated files get their size back."""
     with tarfile.open(FIXTURES / f"{variant}.tar.xz") as packed:
         packed.extractall(folder, filter="data")
     for path, size in json.loads((folder / "sizes.json").read_text(encoding="utf-8")).items():
         os.truncate(folder / path, size)
-    return Told.read(folder)
+    return Acknowledged.read(folder)
 
 
 async def upgrade(variant: str, folder: Path) -> Seen:
@@ -158,7 +158,11 @@ class Fleet:
     """Four processes of today on the folders of before."""
 
     def __init__(
-        self, url: str, cluster: Cluster, processes: dict[BookieId, BookieProcess], told: Told
+        self,
+        url: str,
+        cluster: Cluster,
+        processes: dict[BookieId, BookieProcess],
+        told: Acknowledged,
     ) -> None:
         self._url, self._cluster, self._processes, self._told = url, cluster, processes, told
 

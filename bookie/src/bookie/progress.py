@@ -1,8 +1,9 @@
 """How far a piece of work is: the line that says so to people, and the same read back from it.
 
-A job prints such lines in its log (`repair.reports.printing`); whoever watches it from outside, as
-the operator does, has nothing but that text. So both directions are here, each the other's inverse:
-what is not exactly such a line is no progress, whatever else a log has in it. Pure.
+A job prints such lines in its log (`repair.reports.progress_lines`); whoever watches it from
+outside, as the operator does, has nothing but that text. So both directions are here, each the
+other's inverse: what is not exactly such a line is no progress, whatever else a log has in it.
+Pure.
 """
 
 import re
@@ -22,7 +23,7 @@ _LOOKED_AT: Final = re.compile(
     rf"(?:, (?P<left>{_COUNT}) s left)?"
 )
 _STAMP: Final = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] ")
-"""Before a line of a log, of a `Printer` that stamps."""
+"""Before a line of a log, of a `LineWriter` that stamps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class AuditStep:
     """Of an audit. `total`: None where nobody has counted. `again`: at what was in doubt."""
 
     ledgers: int
@@ -60,11 +61,11 @@ class LookedAt:
         return f"{self.ledgers}{total} ledgers looked at{' again' if self.again else ''}{left}"
 
 
-def progress_of(line: str) -> Reached | LookedAt | None:
+def progress_of(line: str) -> Reached | AuditStep | None:
     """What the line says; None when it is not one of these, to the letter."""
     if found := _LOOKED_AT.fullmatch(line):
         total, left = _number(found["total"]), _number(found["left"])
-        return LookedAt(int(found["ledgers"]), total, found["again"] is not None, left)
+        return AuditStep(int(found["ledgers"]), total, found["again"] is not None, left)
     found = _REACHED.fullmatch(line)
     if found is None:
         return None

@@ -16,12 +16,12 @@ from bookie.ids import BookieId
 from rich.console import Console
 
 from bookie_operator.errors import LocalError
-from bookie_operator.local import mischief
+from bookie_operator.local import faults as mischief
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
+from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
 from bookie_operator.local.up import add_task, stored_cluster, up_detached
 from bookie_operator.local.up import up as run_operator
-from bookie_operator.local.view import LiveScreen, PlainScreen, cluster_view
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
@@ -34,11 +34,11 @@ DIRECTORY_DEFAULT: Final = ".bookies"
 Params = ParamSpec("Params")
 
 
-def errors_told(command: Callable[Params, int | None]) -> Callable[Params, None]:
+def errors_shown(command: Callable[Params, int | None]) -> Callable[Params, None]:
     """Our own errors are messages with an exit code; anything else is a defect, and shows."""
 
     @wraps(command)
-    def told(*args: Params.args, **kwargs: Params.kwargs) -> None:
+    def run(*args: Params.args, **kwargs: Params.kwargs) -> None:
         try:
             code = command(*args, **kwargs)
         except SettingsError as error:
@@ -49,7 +49,7 @@ def errors_told(command: Callable[Params, int | None]) -> Callable[Params, None]
             sys.exit(FAILED)
         sys.exit(code or 0)
 
-    return told
+    return run
 
 
 def in_directory(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def main() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write one file per CRD there instead of printing them.",
 )
-@errors_told
+@errors_shown
 def crds(directory: Path | None) -> None:
     """The CustomResourceDefinitions, generated from the models."""
     if directory is None:
@@ -111,9 +111,9 @@ def _checked_lease(_context: click.Context, _option: click.Parameter, path: str)
     callback=_checked_lease,
     help="Act only while this Lease is held, so that several operators may run.",
 )
-@errors_told
+@errors_shown
 def run(namespaces: tuple[str, ...], port: int, verbose: bool, lease_path: str) -> None:
-    """The operator on Kubernetes: reconcile BookieClusters until told to stop."""
+    """The operator on Kubernetes: reconcile BookieClusters until it gets SIGTERM."""
     from bookie_operator.serve import serve  # kopf takes a second; other commands need none
 
     serve(namespaces=namespaces, port=port, verbose=verbose, lease_path=lease_path)
@@ -121,7 +121,7 @@ def run(namespaces: tuple[str, ...], port: int, verbose: bool, lease_path: str) 
 
 @main.command("uninstall-check")
 @click.option("--namespace", "namespaces", multiple=True, metavar="NAME")
-@errors_told
+@errors_shown
 def uninstall_check(namespaces: tuple[str, ...]) -> int:
     """Exit code 1 while BookieClusters exist, which nobody would look after any more."""
     from bookie_operator.serve import clusters_left
@@ -147,7 +147,7 @@ def local() -> None:
 @click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
 @in_directory
 @click.option("--detach", is_flag=True, help="Return once Available; the operator runs on.")
-@errors_told
+@errors_shown
 def up(manifest: Path, directory: Path, detach: bool) -> int:
     """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully."""
     folders = LocalFolders(directory)
@@ -169,7 +169,7 @@ def up(manifest: Path, directory: Path, detach: bool) -> int:
     default="tree",
     help="wide: with every disk; table: as tree, as it was called before.",
 )
-@errors_told
+@errors_shown
 def status(directory: Path, output: str) -> int:
     """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
     folders = LocalFolders(directory)
@@ -186,7 +186,7 @@ def status(directory: Path, output: str) -> int:
 
 @local.command()
 @in_directory
-@errors_told
+@errors_shown
 def metadata(directory: Path) -> None:
     """The address of the metadata store, as `bookie` and clients take it."""
     click.echo(_cluster(LocalFolders(directory)).status.metadata.url)
@@ -197,7 +197,7 @@ def metadata(directory: Path) -> None:
 @click.option(
     "--timeout", default=300.0, show_default=True, type=click.FloatRange(min=0), metavar="SECONDS"
 )
-@errors_told
+@errors_shown
 def wait(directory: Path, timeout: float) -> None:
     """Until every bookie serves, no ledger is in limbo and an audit of now is clean."""
     took = wait_whole(LocalFolders(directory), timeout_s=timeout)
@@ -207,7 +207,7 @@ def wait(directory: Path, timeout: float) -> None:
 @local.command()
 @in_directory
 @click.option("--delete-volumes", is_flag=True, help="Delete all data as well.")
-@errors_told
+@errors_shown
 def down(directory: Path, delete_volumes: bool) -> int:
     """Stop everything gracefully; data stays."""
     folders = LocalFolders(directory)
@@ -217,7 +217,7 @@ def down(directory: Path, delete_volumes: bool) -> int:
 @local.command()
 @click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
 @in_directory
-@errors_told
+@errors_shown
 def task(manifest: Path, directory: Path) -> None:
     """Hand a BookieTask to the operator: a repair, an audit, an approval, an accepted loss ..."""
     path = add_task(LocalFolders(directory), manifest)
@@ -227,7 +227,7 @@ def task(manifest: Path, directory: Path) -> None:
 @local.command()
 @click.argument("bookie")
 @in_directory
-@errors_told
+@errors_shown
 def kill(bookie: str, directory: Path) -> None:
     """SIGKILL a bookie, as a crash does."""
     pid = mischief.kill_bookie(LocalFolders(directory), BookieId(bookie))
@@ -238,7 +238,7 @@ def kill(bookie: str, directory: Path) -> None:
 @click.argument("bookie")
 @click.argument("disk")
 @in_directory
-@errors_told
+@errors_shown
 def replace_disk(bookie: str, disk: str, directory: Path) -> None:
     """Give a bookie a new, empty volume, as deleting its claim does."""
     folders = LocalFolders(directory)
@@ -250,7 +250,7 @@ def replace_disk(bookie: str, disk: str, directory: Path) -> None:
 @click.argument("bookie")
 @click.argument("disk")
 @in_directory
-@errors_told
+@errors_shown
 def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
     """Empty a volume under the identity it keeps, as an ephemeral disk comes back."""
     folders = LocalFolders(directory)
@@ -262,7 +262,7 @@ def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
 @click.argument("first")
 @click.argument("second")
 @in_directory
-@errors_told
+@errors_shown
 def swap_disks(first: str, second: str, directory: Path) -> None:
     """Exchange two disks, each named BOOKIE.DISK."""
     folders = LocalFolders(directory)

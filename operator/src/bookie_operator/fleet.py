@@ -79,7 +79,7 @@ class Fleet:
             self._platform.noticed(kind, thing, is_gone=is_gone)
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
-        """Until told to stop, or the object is gone or being deleted."""
+        """Until `is_stopped`, or the object is gone or being deleted."""
         control = self._make_control()
         observer: Observer | None = None
         reconciler: Reconciler | None = None

@@ -50,7 +50,7 @@ RETRY_DELAY_MAX_S: Final = 60
 STOP_S: Final = 30.0
 """Longer than any single step of a pass."""
 ENDING_S: Final = 2.0
-"""How long kopf waits for a loop that is told to end, before it looks again after STOP_S only."""
+"""How long kopf waits for a loop that has to end, before it looks again after STOP_S only."""
 DEFECT_S: Final = 30.0
 TAKE_DOWN_DELAY_S: Final = 1.0
 TAKE_DOWN_LOOKS: Final = 60

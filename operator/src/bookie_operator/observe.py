@@ -71,7 +71,7 @@ class Observer:
         self._epochs: dict[BookieId, int] = {}
         """Highest that each bookie was seen with: an earlier process does not count any more."""
         self._cluster = ""
-        """Instance id, as the metadata store last told it."""
+        """Instance id, as the metadata store last had it."""
 
     @property
     def now(self) -> datetime:

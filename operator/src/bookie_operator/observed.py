@@ -37,7 +37,7 @@ class Exit:
 
     @property
     def is_graceful(self) -> bool:
-        """No failure: it was told to stop, and did."""
+        """No failure: it was asked to stop, and did."""
         return self.is_planned or self.code == 0
 
 

@@ -167,7 +167,7 @@ class Reconciler:
                 await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
     async def _publish_task(self, name: str, status: TaskStatus) -> None:
-        """A task whose status cannot be written holds up nothing: it is told, and tried again."""
+        """A task whose status cannot be written holds up nothing: it is logged, and tried again."""
         try:
             await self._platform.publish_task(name, status)
         except ForbiddenError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from bookie.boot.claim import Claim, Standing, SupersededError, judge
+from bookie.boot.claim import Claim, ClaimState, SupersededError, judge
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
@@ -13,7 +13,7 @@ from bookie.testing.metadata import FaultyStore
 
 ME = BookieId("bookie-0")
 MINE = StoredBoot(5, "mine", generation=7, served=5)
-OWN, RIVAL, ROLLED_BACK = Standing.OWN, Standing.RIVAL, Standing.ROLLED_BACK
+OWN, RIVAL, ROLLED_BACK = ClaimState.OWN, ClaimState.RIVAL, ClaimState.ROLLED_BACK
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ OWN, RIVAL, ROLLED_BACK = Standing.OWN, Standing.RIVAL, Standing.ROLLED_BACK
         (Versioned(StoredBoot(4, "other"), 4), Versioned(MINE, 3), ROLLED_BACK),
         (Versioned(StoredBoot(4, "other"), 4), Versioned(StoredBoot(4, "another"), 3), RIVAL),
         (Versioned(StoredBoot(4, is_bare=True), 1), Versioned(MINE, 3), ROLLED_BACK),
-        (Versioned(StoredBoot(4, "it"), 4), Versioned(StoredBoot(4, "it"), 3), Standing.FORMER),
+        (Versioned(StoredBoot(4, "it"), 4), Versioned(StoredBoot(4, "it"), 3), ClaimState.FORMER),
         (Versioned(StoredBoot(5, "it"), 4), Versioned(StoredBoot(4, "it"), 3), RIVAL),
     ],
 )
 def test_what_stands_in_place_of_what_was_known(
-    found: Versioned[StoredBoot] | None, known: Versioned[StoredBoot] | None, standing: Standing
+    found: Versioned[StoredBoot] | None, known: Versioned[StoredBoot] | None, standing: ClaimState
 ) -> None:
     assert judge(found, known=known, wanted=MINE) is standing
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from bookie.boot.inspection import InspectedDisk, Inspection
+from bookie.boot.inspection import DiskInspection, Inspection
 from bookie.boot.marker import NO_MARKER, UNREADABLE_MARKER, FoundMarker, Marker
 from bookie.boot.stamps import Stamp
 from bookie.boot.verdicts import DiskVerdict, Kind, decide
@@ -32,24 +32,24 @@ def stamp(place: int, **changes: object) -> Stamp:
     return replace(ours, **changes)  # type: ignore[arg-type]
 
 
-def disk(place: int, **changes: object) -> InspectedDisk:
+def disk(place: int, **changes: object) -> DiskInspection:
     role, index = PLACES[place]
     path = Path("/data") / f"{role}-{index}"
-    found = InspectedDisk(path, role, index, stamp(place), CLEAN, volume_uid=UIDS[place])
+    found = DiskInspection(path, role, index, stamp(place), CLEAN, volume_uid=UIDS[place])
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 COOKIE = Cookie(ME, ("/data/journal-0",), ("/data/ledger-0", "/data/ledger-1"), CLUSTER)
 
 
-def found(*disks: InspectedDisk, **changes: object) -> Inspection:
+def found(*disks: DiskInspection, **changes: object) -> Inspection:
     """As after an orderly stop, but for the disks given in the places of others."""
     all_disks = {(d.role, d.index): d for d in [disk(0), disk(1), disk(2), *disks]}
     usual = Inspection(ME, CLUSTER, tuple(all_disks.values()), COOKIE, EPOCH, EPOCH, GENERATION)
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
-def blank(place: int, **changes: object) -> InspectedDisk:
+def blank(place: int, **changes: object) -> DiskInspection:
     return disk(place, **{"stamp": None, "marker": NO_MARKER, "holds_store": False, **changes})
 
 
@@ -321,7 +321,7 @@ def test_a_clean_stop_is_proven_by_every_marker_and_the_store() -> None:
     ],
 )
 def test_a4_without_the_whole_proof_the_stop_was_unclean(
-    missing: tuple[InspectedDisk, ...],
+    missing: tuple[DiskInspection, ...],
 ) -> None:
     assert decide(found(*missing)).is_dirty
 
@@ -420,7 +420,7 @@ DISKS = st.tuples(
 @settings(deadline=None, max_examples=300)
 @given(DISKS, st.sampled_from([None, COOKIE]), st.sampled_from([None, 1, EPOCH]))
 def test_only_untouched_disks_boot_without_a_question(
-    disks: tuple[InspectedDisk, ...], cookie: Cookie | None, last_epoch: int | None
+    disks: tuple[DiskInspection, ...], cookie: Cookie | None, last_epoch: int | None
 ) -> None:
     whole = found(*disks, cookie=cookie, last_epoch=last_epoch)
     decision = decide(whole)

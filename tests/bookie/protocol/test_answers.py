@@ -220,7 +220,7 @@ class Dumb:
         self.floor = 0
         self.through = -1
 
-    def take(self, status: Status, told: "Told", first: int, last: int) -> None:
+    def take(self, status: Status, told: "Shown", first: int, last: int) -> None:
         through = min(told.through, last) if status is OK else last
         if status is not OK:
             self.say(first, last, status)
@@ -247,7 +247,7 @@ class Dumb:
 
 
 @dataclass(frozen=True)
-class Told:
+class Shown:
     through: int
     absent: Status
     unknown: tuple[tuple[int, int], ...]
@@ -264,7 +264,7 @@ class Told:
 
 IDS = st.integers(0, 7)
 TOLD = st.builds(
-    Told,
+    Shown,
     through=st.integers(-1, 9),
     absent=st.sampled_from([OK, NO, GONE, UNK]),
     unknown=st.lists(st.tuples(IDS, IDS).map(lambda pair: (min(pair), max(pair))), max_size=2).map(
@@ -278,7 +278,7 @@ TAKES = st.tuples(st.sampled_from([OK, OK, NO, DOWN]), TOLD, IDS, IDS, st.intege
 @settings(deadline=None, max_examples=300)
 @given(st.lists(TAKES, max_size=4))
 def test_whatever_comes_is_kept_as_one_would_keep_it_entry_by_entry(
-    takes: list[tuple[Status, Told, int, int, int]],
+    takes: list[tuple[Status, Shown, int, int, int]],
 ) -> None:
     answers, dumb = MemberAnswers(CODEC, VerifiedRun.payloads), Dumb()
     for status, told, one, other, forgotten in takes:

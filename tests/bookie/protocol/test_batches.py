@@ -6,7 +6,7 @@ import pytest
 from bookie.frames.entry import DigestType, EntryCodec
 from bookie.frames.frame import FRAME_BYTES_MAX, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.batches import QUEUE_LIST_MAX, Batch, Gatherer
+from bookie.protocol.batches import QUEUE_LIST_MAX, Batch, BatchQueue
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,14 +22,14 @@ payload_lists = st.one_of(
 
 def gatherer(
     kind: DigestType = DigestType.CRC32C, *, size: int = 3, batch_bytes: int = 2**20
-) -> Gatherer:
+) -> BatchQueue:
     ensemble = tuple(BookieId(f"bookie-{n}") for n in range(size))
     fragments = (Fragment(EntryId(0), ensemble),)
     metadata = LedgerMetadata(LEDGER, size, 3, 2, fragments, digest_type=kind, password=b"secret")
-    return Gatherer(metadata, batch_bytes=batch_bytes)
+    return BatchQueue(metadata, batch_bytes=batch_bytes)
 
 
-def batches_of(made: Gatherer) -> list[Batch]:
+def batches_of(made: BatchQueue) -> list[Batch]:
     found = []
     while made.queued:
         found.append(made.take(lac=LAC))

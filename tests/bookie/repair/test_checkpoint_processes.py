@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.ids import BookieId
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.look.cluster import Cluster

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store

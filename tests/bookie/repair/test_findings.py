@@ -11,7 +11,7 @@ from bookie.metadata.store import RACK_PROPERTY, BookieInfo
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.reports.history import InStore
+from bookie.repair.reports.finding_history import InStore
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 

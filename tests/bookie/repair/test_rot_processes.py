@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.ids import BookieId
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.jobs.audit_job import AuditRequest, audit

@@ -8,8 +8,8 @@ import pytest
 from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
 from bookie.server.durable import DurableFacts
-from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
+from bookie.storage.storage import Storage
 from bookie.testing.disk import SimDisk
 from storage_kit import KIB, settings
 

@@ -23,9 +23,9 @@ from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations, Then
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
-from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.storage import Storage
 from bookie.wire.native import LacRequest
 from server_lab import KEY, ME, ServerLab, frame
 from storage_kit import StorageKit, run

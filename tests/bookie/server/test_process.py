@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from bookie.client.connection import BookiePool
+from bookie.client.pool import BookiePool
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import EntryId, LedgerId
-from bookie.storage.ledgers import Ledgers
+from bookie.storage.ledger_table import Ledgers
 from bookie.storage.permits import PERMITS_MAX, AddPermits
 from bookie.storage.records import Boundary, LedgerRecord
 

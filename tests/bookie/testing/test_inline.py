@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie.storage.engine import Storage
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
+from bookie.storage.storage import Storage
 from bookie.testing.inline import InlineDisk, InlineLoop
 from storage_kit import ids, run, settings
 

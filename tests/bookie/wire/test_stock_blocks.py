@@ -4,7 +4,7 @@ import struct
 from typing import Any
 
 import pytest
-from bookie.wire.stock.blocks import BLOCK_ENTRIES_MIN, BlockFinder
+from bookie.wire.stock.blocks import BLOCK_ENTRIES_MIN, BlockScan
 from bookie.wire.stock.messages import Add, Outcome
 from bookie.wire.stock.v2 import V2
 from bookie.wire.stock.v3 import V3
@@ -24,7 +24,7 @@ def stream(kind: Any, ids: list[tuple[int, int]], **more: Any) -> bytearray:
 
 def agree(wire: Wire, view: memoryview) -> int:
     """How many adds the block has; each must be what the codec finds there."""
-    block = BlockFinder().find(wire, view)
+    block = BlockScan().find(wire, view)
     if block is None:
         return 0
     requests, consumed = wire.parse_all(view[: block.frames_bytes])
@@ -79,5 +79,5 @@ def test_no_damage_makes_a_block_of_what_the_codec_refuses(
 
 def test_deferred_sync_is_part_of_the_layout() -> None:
     data = stream(V3Client, [(7, n) for n in range(40)], deferred=True)
-    block = BlockFinder().find(V3(), memoryview(data))
+    block = BlockScan().find(V3(), memoryview(data))
     assert block is not None and block.layout.is_deferred_sync

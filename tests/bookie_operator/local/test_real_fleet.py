@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.ids import BookieId, EntryId
 from bookie.metadata.opening import open_store

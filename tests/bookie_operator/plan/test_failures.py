@@ -27,7 +27,7 @@ from bookie_operator.plan.failures import (
     due_first,
     failed_again,
     failure_refusals,
-    is_told,
+    is_reported,
     may_start,
     resting,
     split,
@@ -190,7 +190,7 @@ def test_one_that_is_wanted_twice_waits_once() -> None:
 def test_one_failure_may_be_a_moments_unless_its_reason_lasts(
     times: int, reason: str, told: bool
 ) -> None:
-    assert is_told(failed(StopJob("a", "b"), times, reason=reason)) is told
+    assert is_reported(failed(StopJob("a", "b"), times, reason=reason)) is told
 
 
 def test_objects_that_are_kept_are_wanted_always() -> None:

@@ -89,8 +89,8 @@ async def test_d3_the_end_of_an_older_object_of_the_name_is_no_news() -> None:
     assert keeper.noticed(SERVICE, old, is_gone=True)
     await keeper.keep([(SERVICE, service())])
     assert not keeper.noticed(SERVICE, old, is_gone=True)
-    assert keeper.told() == ["Service a was deleted by somebody else: made again"]
-    assert not keeper.told()
+    assert keeper.sentences() == ["Service a was deleted by somebody else: made again"]
+    assert not keeper.sentences()
 
 
 async def test_d3_what_was_put_back_by_others_needs_no_write() -> None:

@@ -15,11 +15,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from bookie.boot.boundary_marks import list_existing, mark_existing, only_unreadable
 from bookie.boot.claim import Claim
 from bookie.boot.cookie_fix import FixPlan, FixPolicy, fix_plan
-from bookie.boot.inspection import InspectedDisk, Inspection, inspect_disks
+from bookie.boot.inspection import DiskInspection, Inspection, inspect_disks
 from bookie.boot.marker import BootMarkers, Marker
-from bookie.boot.marking import list_existing, mark_existing, only_unreadable
 from bookie.boot.takeover import BootSettings, Seen, Takeover, in_thread
 from bookie.boot.verdicts import Decision, DiskVerdict, Kind, decide
 from bookie.errors import (
@@ -34,10 +34,10 @@ from bookie.metadata.naming import NAMED_MAX, Listing, list_ledgers
 from bookie.metadata.store import BookieInfo, MetadataStore, StoredBoot
 from bookie.points import passing
 from bookie.storage.disk import Disk
-from bookie.storage.engine import Storage
+from bookie.storage.loop_calls import CallSoon
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
-from bookie.storage.progress import CallSoon
+from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class BootProgress:
     """What the control plane shows of a boot that goes on; changed by `Boot` only."""
 
     step: str = "opening"
-    disks: tuple[InspectedDisk, ...] = ()
+    disks: tuple[DiskInspection, ...] = ()
     verdicts: tuple[DiskVerdict, ...] = ()
     instance_id: str = ""
     plan: FixPlan | None = None
@@ -102,7 +102,7 @@ class Boot:
     call_soon: CallSoon
     started_at_ms: int
     on_step: Callable[[str], None] = lambda _step: None
-    """Told of each step, in words for people."""
+    """Called with each step, in words for people."""
     approved_plan: str = ""
     """The cookie fix that a person has allowed, in any attempt of this process."""
     nonce: str = ""
@@ -190,7 +190,7 @@ class Boot:
         )
         return Seen(found, cookie, stored)
 
-    def _read_disks(self) -> tuple[InspectedDisk, ...]:
+    def _read_disks(self) -> tuple[DiskInspection, ...]:
         directories = self.settings.directories
         for directory in directories:
             self.disk.make_directory(directory)

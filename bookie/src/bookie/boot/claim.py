@@ -30,7 +30,7 @@ class SupersededError(MetadataConflictError):
     """Another process claimed this bookie."""
 
 
-class Standing(Enum):
+class ClaimState(Enum):
     """What a claim that could not be written was met by."""
 
     OWN = "own"
@@ -47,19 +47,19 @@ def judge(
     *,
     known: Versioned[StoredBoot] | None,
     wanted: StoredBoot,
-) -> Standing:
+) -> ClaimState:
     """What stands there in place of `known`, which this process saw or wrote last."""
     if found is None:
-        return Standing.OWN if known is None else Standing.ROLLED_BACK
+        return ClaimState.OWN if known is None else ClaimState.ROLLED_BACK
     if found.value.nonce == wanted.nonce:
         is_later = known is None or found.version > known.version
-        return Standing.OWN if is_later else Standing.ROLLED_BACK
+        return ClaimState.OWN if is_later else ClaimState.ROLLED_BACK
     if known is not None and _process(found.value) == _process(known.value):
-        return Standing.FORMER
+        return ClaimState.FORMER
     # A rival's claim has an epoch above all that it found; one below ours is older than ours.
     had_it = known is not None and known.value.nonce == wanted.nonce
     is_older = had_it and found.value.epoch < wanted.epoch
-    return Standing.ROLLED_BACK if is_older else Standing.RIVAL
+    return ClaimState.ROLLED_BACK if is_older else ClaimState.RIVAL
 
 
 class Claim:
@@ -101,12 +101,12 @@ class Claim:
     def _after(self, found: Versioned[StoredBoot] | None, wanted: StoredBoot) -> StoredBoot:
         """What is to be written over this, if anything is."""
         standing = judge(found, known=self._known, wanted=wanted)
-        if standing is Standing.ROLLED_BACK:
+        if standing is ClaimState.ROLLED_BACK:
             return replace(wanted, rolled_back=wanted.rolled_back or self._what_was(found))
-        if standing is Standing.OWN:
+        if standing is ClaimState.OWN:
             # A person who accepted a rollback wrote so into our own record.
             return wanted if found is None else replace(wanted, rolled_back=found.value.rolled_back)
-        if standing is Standing.FORMER:
+        if standing is ClaimState.FORMER:
             return self._over_the_former(found, wanted)
         assert found is not None
         raise SupersededError(

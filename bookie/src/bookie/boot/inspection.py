@@ -27,7 +27,7 @@ _FILE_SYSTEM_NAMES: Final = ("lost+found",)
 
 
 @dataclass(frozen=True, slots=True)
-class InspectedDisk:
+class DiskInspection:
     """One configured directory and what lies in it.
 
     `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
@@ -62,7 +62,7 @@ class Inspection:
 
     bookie_id: str
     instance_id: str
-    disks: tuple[InspectedDisk, ...]
+    disks: tuple[DiskInspection, ...]
     cookie: Cookie | None
     last_epoch: int | None
     last_served: int = 0
@@ -100,7 +100,7 @@ class Inspection:
             for marker in markers
         )
 
-    def is_behind(self, disk: InspectedDisk) -> bool:
+    def is_behind(self, disk: DiskInspection) -> bool:
         """A directory whose marker is of an older generation than the store has seen: it was put
         back. One that is missing or cannot be read proves an unclean stop, and no more."""
         generation = disk.marker.generation
@@ -154,7 +154,7 @@ class Inspection:
 
 def inspect_disks(
     disk: Disk, directories: Sequence[Path], *, volume_uids: Sequence[str]
-) -> tuple[InspectedDisk, ...]:
+) -> tuple[DiskInspection, ...]:
     """The journal directory first; StorageError when one cannot be read, which is no "empty".
     Blocking."""
     return tuple(
@@ -163,7 +163,7 @@ def inspect_disks(
     )
 
 
-def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> InspectedDisk:
+def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> DiskInspection:
     """Blocking."""
     names = disk.list_directory(path)
     is_journal = place == 0
@@ -171,7 +171,7 @@ def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> InspectedDisk:
     has_files = folder in names and _has_files(disk, path / folder, kind)
     # An index is there from the first boot on. A journal has no file before its first record.
     own = folder in names if is_journal else any(map(_is_index, names))
-    found = InspectedDisk(
+    found = DiskInspection(
         path,
         JOURNAL_ROLE if is_journal else LEDGER_ROLE,
         max(place - 1, 0),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from bookie.boot.claim import Claim, SupersededError, outlasts_s
 from bookie.boot.cookie_fix import FixPolicy
-from bookie.boot.inspection import InspectedDisk, Inspection
+from bookie.boot.inspection import DiskInspection, Inspection
 from bookie.boot.lock import place_of_lock
 from bookie.boot.marker import BootMarkers, Marker
 from bookie.boot.stamps import STAMP_NAME, Stamp, write_stamp
@@ -78,7 +78,7 @@ class Takeover:
     holders: Sequence[str]
     """See `FolderLock.holders`; empty when nobody can name them."""
     on_step: Callable[[str], None]
-    """Told of each step that may take long, in words for people."""
+    """Called with each step that may take long, in words for people."""
 
     def __post_init__(self) -> None:
         self.markers = BootMarkers(self.disk, self.settings.directories, holders=self.holders)
@@ -226,11 +226,11 @@ class Takeover:
         return Cookie(self.settings.bookie_id, journal, ledgers, found.instance_id, ledgers)
 
 
-def _place_before(disk: InspectedDisk) -> str:
+def _place_before(disk: DiskInspection) -> str:
     return place_of_lock(disk.marker.marker.holder) if disk.marker.marker is not None else ""
 
 
-def is_same_volume(disk: InspectedDisk) -> bool:
+def is_same_volume(disk: DiskInspection) -> bool:
     """The platform names the volume, and it is the one that was stamped."""
     return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from bookie.boot.inspection import InspectedDisk, Inspection
+from bookie.boot.inspection import DiskInspection, Inspection
 from bookie.boot.stamps import Stamp
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.routing import ROUTING_VERSION
@@ -78,7 +78,7 @@ def decide(found: Inspection) -> Decision:
     return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
 
 
-def _judge(disk: InspectedDisk, found: Inspection) -> DiskVerdict:
+def _judge(disk: DiskInspection, found: Inspection) -> DiskVerdict:
     stamp = disk.stamp
     if disk.problem:
         return DiskVerdict.TORN
@@ -99,7 +99,7 @@ def _judge(disk: InspectedDisk, found: Inspection) -> DiskVerdict:
     return DiskVerdict.OK if disk.holds_store else DiskVerdict.EMPTY
 
 
-def _moved(disk: InspectedDisk, stamp: Stamp) -> bool:
+def _moved(disk: DiskInspection, stamp: Stamp) -> bool:
     """Our stamp on another volume: a clone, a snapshot, or a volume bound to another claim."""
     return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
 
@@ -127,7 +127,7 @@ def _decide(found: Inspection, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, s
     return (Kind.FIX if changed else Kind.NORMAL), changed
 
 
-def _change(disk: InspectedDisk, verdict: DiskVerdict, found: Inspection) -> str:
+def _change(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> str:
     """One sentence on a disk that is not the one stamped last."""
     place = f"{disk.role} {disk.index} ({disk.path})"
     if verdict is DiskVerdict.EMPTY:
@@ -168,7 +168,7 @@ def _previous_mode(found: Inspection) -> DurabilityMode:
 
 
 # ---- the sentences of a refused boot: found, expected, safe to do. Nothing was changed yet ------
-def _disk_refusal(disk: InspectedDisk, verdict: DiskVerdict, found: Inspection) -> str:
+def _disk_refusal(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> str:
     """Why one directory cannot be this bookie's."""
     if disk.problem:
         return disk.problem

@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 
 from bookie.cli.common import metadata_option
-from bookie.cli.jobs import FILE, Digests, Ending, engine_option, run_job
+from bookie.cli.jobs import FILE, Digests, JobOutput, engine_option, run_job
 from bookie.cli.option_groups import grouped, option
 from bookie.ids import LedgerId
 from bookie.protocol.placement import MIN_RACKS
 from bookie.repair.jobs.audit_job import AuditRequest, Checks
 from bookie.repair.judge.adherence import read_racks
 from bookie.repair.look.audit import AuditSettings
-from bookie.repair.reports.history import METADATA
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.finding_history import METADATA
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import Document
 from bookie.repair.runs import audit_cluster
 
@@ -74,7 +74,7 @@ class AuditOptions:
 
 
 @click.command("audit")
-@grouped(options=AuditOptions, digests=Digests, ending=Ending)
+@grouped(options=AuditOptions, digests=Digests, ending=JobOutput)
 @click.option(
     "--parquet",
     "tables",
@@ -89,7 +89,7 @@ def audit(
     engine: str,
     options: AuditOptions,
     digests: Digests,
-    ending: Ending,
+    ending: JobOutput,
     tables: Path | None,
 ) -> None:
     """Compare what every bookie holds with what it must hold; changes nothing."""

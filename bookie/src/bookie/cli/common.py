@@ -93,7 +93,7 @@ def fail(error: BookieError | str, code: Exit | None = None) -> NoReturn:
 
 
 def code_of(error: BookieError | str) -> Exit:
-    """The exit code that fits an error; 1 for one that is only told of."""
+    """The exit code that fits an error; 1 for one that has none of its own."""
     if isinstance(error, BadRequestError):
         return Exit.USAGE
     if isinstance(error, UndecidableError | UnavailableError):

@@ -4,7 +4,7 @@ import click
 
 from bookie.cli.common import fail, metadata_option, run
 from bookie.cli.exit_codes import Exit
-from bookie.cli.jobs import Ending, engine_option, rate_option, run_job
+from bookie.cli.jobs import JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
 from bookie.ids import BookieId
@@ -23,7 +23,7 @@ from bookie.repair.runs import cancel_drain, drain_cluster
 )
 @rate_option
 @engine_option
-@grouped(ending=Ending)
+@grouped(ending=JobOutput)
 @metadata_option
 def drain(
     metadata: str,
@@ -32,7 +32,7 @@ def drain(
     if_draining: bool,
     rate: int | None,
     engine: str,
-    ending: Ending,
+    ending: JobOutput,
 ) -> None:
     """Move every ledger off a bookie, so that it may leave.
 

@@ -55,7 +55,7 @@ def write(
     async def work() -> dict[str, Any]:
         async with opened(metadata) as (_store, client):
             writer = await new_ledger(client, shape, password=password)
-            with _end_told(writer):
+            with _end_reported(writer):
                 sizes = await _write_all(writer, source, lines=lines)
                 last = writer.lac if keep_open else await writer.close()
             return {
@@ -69,7 +69,7 @@ def write(
 
 
 @contextmanager
-def _end_told(writer: LedgerWriter) -> Iterator[None]:
+def _end_reported(writer: LedgerWriter) -> Iterator[None]:
     """Whoever is interrupted must know which ledger was begun."""
     try:
         yield

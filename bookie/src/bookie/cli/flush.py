@@ -1,4 +1,4 @@
-"""`bookie flush`: what a pod runs before its bookie is told to stop.
+"""`bookie flush`: what a pod runs before its bookie gets SIGTERM.
 
 While the bookie still serves, its memory goes to disk, so that what is left to flush after SIGTERM
 fits the grace period easily. A failed flush holds nothing up: the stop flushes again.

@@ -156,7 +156,7 @@ def index_group() -> None:
 @yes_option
 @output_option
 def rebuild(directories: tuple[Path, ...], config: Path | None, yes: bool, output: str) -> None:
-    """Build the indexes of these ledger directories anew from their logs.
+    """Build the indexes of these ledger directories again from their logs.
 
     The next boot treats the bookie as stopped uncleanly: fence, limbo, repair.
     """

@@ -22,7 +22,7 @@ from bookie.cli.summary import failure_of, summary_of, write_summary
 from bookie.errors import BookieError
 from bookie.repair.engine.choice import AUTO, CHOICES
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.reports.printing import Printer, ProgressFile, Say
+from bookie.repair.reports.progress_lines import LineWriter, ProgressFile, Say
 from bookie.repair.reports.result import Document, write_page, write_result
 
 Work = Callable[[Say], Coroutine[Any, Any, Document]]
@@ -85,7 +85,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending(Answer):
+class JobOutput(Answer):
     """What becomes of a job's result, and who hears how far it is."""
 
     result: Path | None = option(
@@ -108,11 +108,11 @@ class Ending(Answer):
     @property
     def say(self) -> Say:
         """Where the job's lines for people go; stamped with the time where a log keeps them."""
-        printer = Printer(sys.stderr, always=self.progress, stamped=self.progress)
+        printer = LineWriter(sys.stderr, always=self.progress, stamped=self.progress)
         return printer if self.progress_file is None else ProgressFile(self.progress_file, printer)
 
 
-def run_job(kind: str, work: Work, ending: Ending, *, tables: Path | None = None) -> NoReturn:
+def run_job(kind: str, work: Work, ending: JobOutput, *, tables: Path | None = None) -> NoReturn:
     """Run a job to its end: its result goes where `ending` says, its exit code is the command's.
 
     `tables`: where findings and copies go as Parquet.

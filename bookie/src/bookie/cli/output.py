@@ -35,7 +35,7 @@ def show_rows(
 ) -> None:
     """Rows as a table with these columns, or as a JSON list with every key.
 
-    `nothing`: what a person is told instead of an empty table.
+    `nothing`: what a person reads instead of an empty table.
     """
     shown = list(rows)
     if output == "json":

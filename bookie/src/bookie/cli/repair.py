@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import click
 
 from bookie.cli.common import metadata_option
-from bookie.cli.jobs import Digests, Ending, engine_option, rate_option, run_job
+from bookie.cli.jobs import Digests, JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped, option
 from bookie.ids import BookieId
 from bookie.repair.jobs.repair_job import RepairRequest
@@ -49,7 +49,7 @@ class RepairOptions:
 
 
 @click.command("repair")
-@grouped(options=RepairOptions, digests=Digests, ending=Ending)
+@grouped(options=RepairOptions, digests=Digests, ending=JobOutput)
 @rate_option
 @engine_option
 @metadata_option
@@ -59,7 +59,7 @@ def repair(
     rate: int | None,
     options: RepairOptions,
     digests: Digests,
-    ending: Ending,
+    ending: JobOutput,
 ) -> None:
     """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
     request = options.request(engine, digests, rate=rate)

@@ -3,7 +3,7 @@
 import click
 
 from bookie.cli.common import ask, metadata_option, yes_option
-from bookie.cli.jobs import Ending, engine_option, rate_option, run_job
+from bookie.cli.jobs import JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped
 from bookie.ids import BookieId
 from bookie.repair.jobs.evacuation import EvacuationSettings
@@ -17,7 +17,7 @@ from bookie.repair.runs import rereplicate_cluster
 @rate_option
 @engine_option
 @yes_option
-@grouped(ending=Ending)
+@grouped(ending=JobOutput)
 @metadata_option
 def rereplicate(
     metadata: str,
@@ -26,7 +26,7 @@ def rereplicate(
     rate: int | None,
     engine: str,
     yes: bool,
-    ending: Ending,
+    ending: JobOutput,
 ) -> None:
     """Give every ledger of bookies that are gone for good new members, copied from the others.
 

@@ -42,7 +42,7 @@ class AddressBook:
         on_later_boot: Callable[[BookieId, int], None] = lambda _bookie, _epoch: None,
     ) -> None:
         """`absent_ttl_s`: how long the word counts that a bookie is not there. `on_later_boot`:
-        told of each epoch that is higher than those seen before."""
+        called with each epoch that is higher than those seen before."""
         self._store = store
         self._ttl_s = ttl_s
         self._absent_ttl_s = absent_ttl_s

@@ -1,6 +1,6 @@
 """One TCP connection to a bookie: messages out without joining big buffers, messages in.
 
-Below `client.connection`, above the event loop's transport; knows nothing of requests.
+Below `client.pool`, above the event loop's transport; knows nothing of requests.
 """
 
 import asyncio

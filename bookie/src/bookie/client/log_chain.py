@@ -73,7 +73,7 @@ class LogWriter(Protocol):
 
 
 class LedgerClient(Protocol):
-    """What a log needs of `client.ledgers.Client`."""
+    """What a log needs of `client.bookkeeper_client.Client`."""
 
     async def create_ledger(
         self, *, ensemble_size: int, write_quorum: int, ack_quorum: int, password: bytes = b""

@@ -1,6 +1,6 @@
 """What the client shells ask of bookies: one interface, so that protocol rules never see sockets.
 
-Real: `client.connection.BookiePool`. Fake for tests: `bookie.testing.fleet.FakeFleet`. A bad
+Real: `client.pool.BookiePool`. Fake for tests: `bookie.testing.fleet.FakeFleet`. A bad
 bookie is an answer, never an exception: unreachable, timed out, refused come back as a Status that
 is neither OK nor a denial (R7).
 """

@@ -59,7 +59,7 @@ class ReaderSettings:
     ends early at twice its bytes, so that odd sizes cannot fill the memory.
 
     `poll_ms`: how long a bookie may hold a long poll; after each the metadata is read again, so it
-    also bounds how late a tail notices a close. `retry_s`: pause after a round that told nothing.
+    also bounds how late a tail notices a close. `retry_s`: pause after one that brought nothing.
     """
 
     read_bytes: int = 1024 * 1024

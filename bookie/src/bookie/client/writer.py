@@ -382,7 +382,7 @@ class LedgerWriter:
         if chosen:
             self._retry_s = self._settings.retry_s
         else:
-            self._retry_later()
+            self._schedule_retry()
 
     async def _choose(self) -> dict[int, BookieId]:
         """Bookies for positions that are missing; none when there are none, or none to be seen."""
@@ -399,7 +399,7 @@ class LedgerWriter:
             log.info("ledger %d: %s for %s", self.ledger_id, bookie_id, ensemble[position])
         return chosen
 
-    def _retry_later(self) -> None:
+    def _schedule_retry(self) -> None:
         """One timer, however many members fail: a dead cluster is asked again at a fixed pace."""
         core, settings = self._core, self._settings
         if self._retry_timer is None and core.phase is Phase.OPEN and core.is_degraded:

@@ -205,7 +205,7 @@ class Registration:
 
     async def _wait_gone(self, path: str) -> None:
         changed = asyncio.Event()
-        watch = self._told(changed.set)
+        watch = self._watcher(changed.set)
         limit_s = self.session.settings.registration_wait_s
         try:
             async with asyncio.timeout(limit_s):
@@ -218,7 +218,7 @@ class Registration:
                 f"within {limit_s:g} s: stop the other process, or wait"
             ) from error
 
-    def _told(self, callback: Callable[[], None]) -> Callable[[object], None]:
+    def _watcher(self, callback: Callable[[], None]) -> Callable[[object], None]:
         return lambda _event: self.session.post(callback)
 
     def _watch(self, _event: object) -> None:

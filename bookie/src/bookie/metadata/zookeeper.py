@@ -2,8 +2,8 @@
 
 Paths: `layout`. Formats: `codec`, `cookie`, `service_info`. Marks: `underreplication`. Threads,
 deadlines and linearizable reads: `session`. What is ours alone (boot epochs, values) lies beside
-the cluster's root, under the cluster's instance id, so that a cluster made anew at the same path
-starts without it.
+the cluster's root, under the cluster's instance id, so that another cluster at the same path starts
+without it.
 """
 
 import asyncio
@@ -320,7 +320,7 @@ class ZooKeeperStore:
         """The instance id; UnavailableError unless it is the one this store began with.
 
         Asked before anything is called absent: a ZooKeeper that lost its files, or a cluster made
-        anew at the same path, denies everything, and none of it is true of ours.
+        again at the same path, denies everything, and none of it is true of ours.
         """
         found = await self.instance_id()
         where = f"{self._paths.root} of ZooKeeper {self._session.hosts}"

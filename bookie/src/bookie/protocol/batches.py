@@ -86,7 +86,7 @@ class Batch:
         return all(run.stored.bit_count() >= ack_quorum for run in self.runs)
 
 
-class Gatherer:
+class BatchQueue:
     """The queue of payloads of one ledger; numbers and encodes them batch by batch."""
 
     def __init__(

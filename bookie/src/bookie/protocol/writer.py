@@ -53,7 +53,7 @@ from bookie.frames.buffers import FrameBuffers
 from bookie.ids import NO_ENTRY, BookieId, EntryId
 from bookie.protocol.batches import (
     Batch,
-    Gatherer,
+    BatchQueue,
     PendingRun,
     WriterLimits,
     bits,
@@ -125,7 +125,7 @@ class Writer:
         self.lac = NO_ENTRY
         """Every id up to it is stored by its ack quorum; only grows, frozen during a change."""
         self._limits = limits or WriterLimits()
-        self._gathered = Gatherer(metadata, batch_bytes=self._limits.batch_bytes, buffers=buffers)
+        self._gathered = BatchQueue(metadata, batch_bytes=self._limits.batch_bytes, buffers=buffers)
         """Numbers and encodes what is appended; holds what was not sent yet."""
         self._was_single = False
         """What went last was one entry: whoever appends waits for each one."""

@@ -13,8 +13,8 @@ from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
 from bookie.repair.look.bookie_control import DrainAnswer
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.reports.history import METADATA, InFile, InStore, Keeper, Nowhere
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.finding_history import METADATA, InFile, InStore, Keeper, NoHistory
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import Document, write_whole
 
 
@@ -49,7 +49,7 @@ async def audit_cluster(
 
 def _keeper(cluster: Cluster, history: str | None) -> Keeper:
     if history is None:
-        return Nowhere()
+        return NoHistory()
     return InStore(cluster.store) if history == METADATA else InFile(Path(history), write_whole)
 
 

@@ -19,7 +19,7 @@ from bookie.points import passing
 from bookie.protocol.collection import Collection, CollectionLook, CollectionRules, HeldPlan
 from bookie.server.first_fences import FirstFences
 from bookie.server.state import BookieState
-from bookie.storage.engine import Storage
+from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
 

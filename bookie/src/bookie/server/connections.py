@@ -277,7 +277,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """Unparsed bytes to the front; into another buffer only when this one has the wrong size.
 
         Never resized in place, since a transport may hold a view of it during its read. Nor made
-        anew each time: zeroed pages for every other message cost more than all the parsing.
+        again each time: zeroed pages for every other message cost more than all the parsing.
         """
         held = self._end - self._start
         room = max(BUFFER_BYTES, size, held + READ_BYTES_MIN)

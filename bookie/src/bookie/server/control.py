@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bookie.boot.boot import Boot, Booted, BootRecord
 from bookie.boot.cookie_fix import FixPlan
-from bookie.boot.inspection import InspectedDisk
+from bookie.boot.inspection import DiskInspection
 from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import NotReadyError, StorageError
 from bookie.server.announce import Announcer
@@ -28,7 +28,7 @@ from bookie.wire.identity import Identity
 class DiskFacts:
     """One directory as its boot found it, and the space of its disk now."""
 
-    found: InspectedDisk
+    found: DiskInspection
     verdict: DiskVerdict
     """OK also where none has been given yet."""
     space: DiskSpace
@@ -58,7 +58,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class BookieServices:
     """What a bookie has once its boot is over."""
 
     booted: Booted
@@ -77,16 +77,16 @@ class Control:
         self._disk = disk
         self.boot: Boot | None = None
         """The last attempt to boot, from its first step on; stays when it has ended."""
-        self._serving: Serving | None = None
+        self._serving: BookieServices | None = None
         """Set when the boot is over, and never taken back."""
         self.started_at_ms = int(time.time() * 1000)
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: BookieServices) -> None:
         """The boot is over: everything can be asked from now on."""
         self._serving = serving
 
     @property
-    def serving(self) -> Serving:
+    def serving(self) -> BookieServices:
         """NotReadyError before the bookie serves, and once it stops."""
         if self._serving is None or not self._state.phase.serves:
             raise NotReadyError(
@@ -137,7 +137,7 @@ class Control:
         return health
 
     def _disks(
-        self, disks: Sequence[InspectedDisk], verdicts: Sequence[DiskVerdict]
+        self, disks: Sequence[DiskInspection], verdicts: Sequence[DiskVerdict]
     ) -> tuple[DiskFacts, ...]:
         """With their space now, 0 where the file system does not answer. Blocking."""
         return tuple(

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from bookie.server.replies import Holder, ReplyRoom
-from bookie.storage.engine import Storage
 from bookie.storage.reading import StoredRead
+from bookie.storage.storage import Storage
 from bookie.wire.native import MESSAGE_BYTES_MAX, ReadRequest
 
 READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
@@ -156,7 +156,7 @@ class DiskReads:
         self._room.wants_spare = bool(self._too_long)
 
     def forget(self, reader: Reader) -> None:
-        """The connection is gone: what it was to be told is not read again."""
+        """The connection is gone: its answer is not read again."""
         gone = [asked for asked in self._too_long if asked.reader is reader]
         self._too_long = [asked for asked in self._too_long if asked.reader is not reader]
         self._room.wants_spare = bool(self._too_long)

@@ -11,8 +11,8 @@ from functools import partial
 
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
-from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
+from bookie.storage.storage import Storage
 
 Done = Callable[[StorageError | None], None]
 Waiting = list[Done]

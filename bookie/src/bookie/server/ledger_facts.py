@@ -2,8 +2,8 @@
 
 from bookie.ids import LedgerId
 from bookie.protocol.admission import LedgerFacts
-from bookie.storage.engine import Storage
 from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.storage import Storage
 
 
 def facts_of(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> LedgerFacts:

@@ -30,7 +30,7 @@ from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.connections import DataServer, RunConnection
-from bookie.server.control import Control, Serving
+from bookie.server.control import BookieServices, Control
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.housekeeping import Ends, Housekeeping
@@ -359,7 +359,7 @@ class Bookie:
             marks=marks, state=state, announcer=announcer, drain=drain, collector=collector,
             pacing=pacing, lease=lease,
         )  # fmt: skip
-        self.control.serve(Serving(booted, marks, announcer, drain, collector))
+        self.control.serve(BookieServices(booted, marks, announcer, drain, collector))
         state.phase, state.message = Phase.SERVING, ""
         state.settle_phase()
         log.info("serving: epoch %d, %s", state.boot_epoch, booted.record.reason)

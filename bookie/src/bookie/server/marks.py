@@ -26,8 +26,8 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
-from bookie.storage.engine import Storage
 from bookie.storage.records import LedgerRecord
+from bookie.storage.storage import Storage
 from bookie.wire.admin.limbo_marks import Mark
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """What a bookie does with a request, whatever the wire: facts, `protocol.admission`, disk, answer.
 
 `server.requests` (native messages) and `server.stock` (BookKeeper's) decode, call here, and encode
-what the `Then` is told. Everything runs in the event loop's thread, one request to its end before
+what the `Then` gets. Everything runs in the event loop's thread, one request to its end before
 the next, so that a ledger never changes between its ruling and what follows from it. Only reads of
 the disk leave the thread. What returns a bool returns False when there is no room: nothing
 happened, and the asker is resumed when it may try again.
@@ -41,10 +41,10 @@ from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import BookieState
 from bookie.server.waits import LacWaits
 from bookie.storage.acks import Taken
-from bookie.storage.engine import Storage
 from bookie.storage.reading import StoredRead
 from bookie.storage.records import LedgerRecord
 from bookie.storage.space import DirectoryUsage
+from bookie.storage.storage import Storage
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
 _DONE: Final = Taken.DONE
@@ -93,7 +93,7 @@ class Operations:
         )
         """What has left this thread to ask the disks."""
         self._pacing = pacing
-        """Told of every normal add; says how much later recovery adds are answered."""
+        """Called at every normal add; says how much later recovery adds are answered."""
         self._delayed = DelayedCalls()
         """Answers to recovery adds that were put off."""
         self._facts = DurableFacts(storage)

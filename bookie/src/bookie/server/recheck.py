@@ -1,10 +1,10 @@
 """A bookie's look at its own copies, on request: what was stored with a wrong digest is rejected.
 
-A bookie does not know digests: it keeps what it was sent, and the first copy of an id stays. Told
-that copies look corrupt, it takes nobody's word for it: it reads the ledger's digest type and
-password from the metadata itself, linearizably, verifies its own copies with them, and lets go of
-those that are wrong. They are unreadable then (R8: unknown, never denied), and a recovery add takes
-their place.
+A bookie does not know digests: it keeps what it was sent, and the first copy of an id stays. When
+it hears that copies look corrupt, it takes nobody's word for it: it reads the ledger's digest type
+and password from the metadata itself, linearizably, verifies its own copies with them, and lets go
+of those that are wrong. They are unreadable then (R8: unknown, never denied), and a recovery add
+takes their place.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.storage.engine import Storage
+from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
 

@@ -57,7 +57,7 @@ class Sessions:
         self._open[session] = None
         self._traffic.connections = len(self._open)
         if self._looking is None:
-            self._look_later()
+            self._schedule_look()
         if len(self._open) > self._connections_max:
             log.warning("refuse a connection: %d are open", self._connections_max)
             session.close()
@@ -67,7 +67,7 @@ class Sessions:
         self._one_closed.set()
         self._traffic.connections = len(self._open)
 
-    def _look_later(self) -> None:
+    def _schedule_look(self) -> None:
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(LOOK_INTERVAL_S, self._look) if self._open else None
 
@@ -83,7 +83,7 @@ class Sessions:
             )
             self._traffic.slow_clients += 1
             session.abort()
-        self._look_later()
+        self._schedule_look()
 
     async def end(self) -> None:
         """Close all; whoever does not take its last replies in time is cut off."""

@@ -1,6 +1,6 @@
 """The stock port: BookKeeper's own clients, asking on its wire what `operations` answers.
 
-One connection: bytes -> `wire.stock` (versions 2 and 3, told apart per connection) -> adds gathered
+One connection: bytes -> `wire.stock` (versions 2 and 3, by connection) -> adds gathered
 into runs, reads into ranges -> a queue of pieces of work, done in order. A piece for which there is
 no room stays in front, the socket is not read, and nothing behind it is begun. What one buffer held
 is all that can wait so.
@@ -28,7 +28,7 @@ from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
 from bookie.server.stock_tls import StockTls
 from bookie.wire.stock import connection as wires
-from bookie.wire.stock.blocks import AddBlock, BlockFinder
+from bookie.wire.stock.blocks import AddBlock, BlockScan
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
 from bookie.wire.stock.messages import (
     Add,
@@ -59,7 +59,7 @@ class StockConnection(DataConnection):
         super().__init__(service.on_bytes)
         self._service = service
         self._wires = wires.StockConnection()
-        self._blocks = BlockFinder()
+        self._blocks = BlockScan()
         self._work: deque[Work] = deque()
         self._is_working = False
         self.version = ""
@@ -305,7 +305,7 @@ class StockService:
         return True
 
     def _refusal(self, origin: Origin) -> Status | None:
-        """What every request is told while this bookie serves nobody, or not this client; None
+        """What every request is answered while this bookie serves nobody, or not this client; None
         when it does."""
         if not self._state.phase.serves:
             return Status.NOT_READY

@@ -1,4 +1,4 @@
-"""Whom a stock request came from, on which version of the wire, and how it is told no."""
+"""Whom a stock request came from, on which version of the wire, and how it is refused."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol

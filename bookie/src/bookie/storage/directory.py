@@ -34,7 +34,7 @@ from bookie.storage.records import LedgerRecord
 
 ASIDE_SUFFIX: Final = ".old"
 FRESH_SUFFIX: Final = ".new"
-"""The index that a rebuild has put aside, and the one it is making; with either there and no index
+"""The index that a rebuild has replaced, and the one it is making; with either there and no index
 beside it, the rebuild has not ended."""
 
 _MOVED_RETRIES: Final = 3

@@ -4,7 +4,7 @@ What may be wrong and what it means:
 - the last file ends in bytes that are no good frame: a torn tail, as an unclean stop leaves it;
   the scan stops there and says so;
 - anything else (a file missing in the middle, a bad header, frames that do not reach the end which
-  the next file's header promises) is damage to bytes that were synced: CorruptError, or told to
+  the next file's header promises) is damage to bytes that were synced: CorruptError, or given to
   `on_damage` and gone on with the next file.
 """
 

@@ -1,8 +1,9 @@
 """Maintenance of a storage: checkpoints, marks, deletions, compaction, space; all that blocks.
 
 A checkpoint captures the ends of the logs, the rows in memory, the changed records and the number
-of the journal at one instant (`Captured`), syncs the logs, commits each index with the end of its
-log, and only then trims the journal. Marks, losses and deletions go straight into the indexes.
+of the journal at one instant (`CheckpointCapture`), syncs the logs, commits each index with the end
+of its log, and only then trims the journal. Marks, losses and deletions go straight into
+the indexes.
 
 Locks, in the order in which they are taken; none is ever taken the other way round:
 
@@ -29,8 +30,8 @@ from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
 from bookie.storage.index import Loss
 from bookie.storage.journal import Journal
-from bookie.storage.ledgers import Ledgers
-from bookie.storage.progress import Progress
+from bookie.storage.ledger_table import Ledgers
+from bookie.storage.loop_calls import Progress
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CheckpointCapture:
     """What one checkpoint makes durable, as it was at one instant."""
 
     sequence: int
@@ -67,8 +68,8 @@ class Maintenance:
     lock: threading.Lock
     """The storage's."""
     progress: Progress
-    """Told whenever something that somebody waits for may have come."""
-    capture: Callable[[], Captured]
+    """Called whenever something that somebody waits for may have come."""
+    capture: Callable[[], CheckpointCapture]
     """Takes what has changed since the last call out of the storage's memory."""
 
     own_failure: StorageError | None = field(default=None, init=False)

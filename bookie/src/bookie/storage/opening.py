@@ -16,7 +16,7 @@ from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion
 from bookie.storage.journal import Journal
 from bookie.storage.journal_records import JournalRecord, RecordKind
-from bookie.storage.ledgers import Ledgers
+from bookie.storage.ledger_table import Ledgers
 from bookie.storage.records import LedgerRecord, union
 
 

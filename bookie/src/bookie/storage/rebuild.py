@@ -1,6 +1,6 @@
 """Rebuilds the index of one ledger directory from its log: `bookie index rebuild`, at rest.
 
-Order: the old index is put aside (from here until the end a boot refuses: "index is missing") ->
+Order: the old index is renamed (from here until the end a boot refuses: "index is missing") ->
 records are saved from it where it can still be read -> the log is scanned into a new file -> that
 takes the index's name, durably -> the old one goes. Interrupted anywhere, the rebuild is run again.
 
@@ -67,7 +67,7 @@ def rebuild_index(
     aside = directory / (INDEX_NAME + ASIDE_SUFFIX)
     if not any(map(disk.exists, (index_path, aside, directory / LOG_DIRECTORY))):
         raise BadRequestError(f"{directory} is no ledger directory: it has no index and no log")
-    _put_aside(index_path, aside, disk=disk)
+    _rename_old(index_path, aside, disk=disk)
     saved = _save(aside, disk=disk)
     fresh = directory / (INDEX_NAME + FRESH_SUFFIX)
     _remove(fresh, disk=disk)
@@ -83,7 +83,7 @@ def rebuild_index(
     return report
 
 
-def _put_aside(index_path: Path, aside: Path, *, disk: Disk) -> None:
+def _rename_old(index_path: Path, aside: Path, *, disk: Disk) -> None:
     if disk.exists(index_path):
         _remove(aside, disk=disk)  # of a rebuild that ended but for its last step
         disk.rename(index_path, aside)

@@ -44,7 +44,7 @@ def any_call(_call: Call) -> bool:
 
 
 @dataclass(slots=True)
-class Parked:
+class HeldMessage:
     """A held request (nothing has happened yet) or a held reply (the bookie has acted)."""
 
     call: Call
@@ -83,7 +83,7 @@ class FakeFleet:
         self.bookies = {bookie_id: FakeBookie(bookie_id) for bookie_id in ids}
         self.lines = {bookie_id: Line() for bookie_id in ids}
         self.calls: list[Call] = []
-        self.parked: list[Parked] = []
+        self.parked: list[HeldMessage] = []
         self._waiting: list[tuple[FakeBookie, LacRequest, Callable[[Any], None]]] = []
 
     def __getitem__(self, bookie_id: str | int) -> FakeBookie:
@@ -123,7 +123,7 @@ class FakeFleet:
         """A clean line again; what is parked stays parked."""
         self.lines[self._id(bookie_id)] = Line()
 
-    def held(self, bookie_id: str | int, *, only: CallFilter = any_call) -> list[Parked]:
+    def held(self, bookie_id: str | int, *, only: CallFilter = any_call) -> list[HeldMessage]:
         """What is parked for this bookie, oldest first."""
         wanted = self._id(bookie_id)
         return [p for p in self.parked if p.call.bookie_id == wanted and only(p.call)]
@@ -261,7 +261,7 @@ class FakeFleet:
             self.parked = [other for other in self.parked if other is not parked]
             then()
 
-        parked = Parked(call, is_reply, lambda: leave(deliver), lambda: leave(give_up))
+        parked = HeldMessage(call, is_reply, lambda: leave(deliver), lambda: leave(give_up))
         self.parked.append(parked)
 
     def _wake_waiters(self) -> None:

@@ -108,7 +108,7 @@ class FaultyStore:
         self._stale = None
 
     async def land(self) -> None:
-        """The late writes happen now, or are refused; nobody is told."""
+        """The late writes happen now, or are refused; nobody learns of it."""
         landing, self._under_way = self._under_way, []
         for begin in landing:
             with suppress(BookieError):

@@ -13,7 +13,8 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from bookie_operator.kubectl import asking, screen
+from bookie_operator.kubectl import screen
+from bookie_operator.kubectl import task_requests as asking
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError, Tree
 from bookie_operator.kubectl.clusters import find, read, the_cluster
 from bookie_operator.kubectl.events import event_table, events_of
@@ -122,7 +123,7 @@ def limbo(
 @output_option("table")
 @with_kubectl
 def events(kubectl: Kubectl, name: str | None, output: str) -> None:
-    """What the operator told, newest last."""
+    """What the operator reported, newest last."""
     cluster = the_cluster(kubectl, name)
     found = events_of(kubectl, cluster.metadata.name)
     if output == "json":
@@ -207,7 +208,7 @@ def replace_disk(
 @output_option("text")
 @with_kubectl
 def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **how: Any) -> int:
-    """Build the index of BOOKIE's DISK anew from its log, or all of its indexes.
+    """Build the index of BOOKIE's DISK again from its log, or all of its indexes.
 
     For a bookie that refuses to boot since an index is lost or damaged. Nothing that is in the log
     is lost; the next boot puts into limbo what only the index knew, and a repair follows.

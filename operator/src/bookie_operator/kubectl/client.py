@@ -98,7 +98,7 @@ class Kubectl:
             is_early = seconds is None or time.monotonic() - begun < seconds
             if code > 0 and is_early:
                 complaints.seek(0)
-                raise _told(complaints.read(), command)
+                raise _error_of(complaints.read(), command)
 
     def _json(self, *words: str, text: str = "") -> Tree:
         answer: Tree = json.loads(self._run(*words, "--output=json", text=text))
@@ -108,7 +108,7 @@ class Kubectl:
         command = self._command(*words)
         done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8")
         if done.returncode != 0:
-            raise _told(done.stderr, command)
+            raise _error_of(done.stderr, command)
         return done.stdout
 
     def _command(self, *words: str) -> list[str]:
@@ -129,7 +129,7 @@ def _changes(lines: IO[str]) -> Iterator[Change]:
             yield Change(event["type"], event["object"])
 
 
-def _told(stderr: str, command: Sequence[str]) -> KubectlError:
+def _error_of(stderr: str, command: Sequence[str]) -> KubectlError:
     """kubectl's complaint in our own form: found, expected, what to do."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     complaint = lines[-1].strip() if lines else "nothing was said"

@@ -1,6 +1,6 @@
 """Limbo of a cluster, bookie by bookie; and the wait until the operator says that it is gone.
 
-Unknown is never told as none: a bookie that has not booted, or a spec that the operator has not
+Unknown is never shown as none: a bookie that has not booted, or a spec that the operator has not
 seen yet, may still show limbo.
 """
 

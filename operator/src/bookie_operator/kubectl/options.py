@@ -55,7 +55,7 @@ def with_kubectl(command: Command) -> Command:
     value is the exit code. Our own errors are messages; anything else is a defect, and shows."""
 
     @wraps(command)
-    def told(*args: Any, **kwargs: Any) -> None:
+    def run(*args: Any, **kwargs: Any) -> None:
         inherited = click.get_current_context().obj or []
         kubectl = Kubectl([*inherited, *_taken(kwargs)])
         try:
@@ -70,13 +70,13 @@ def with_kubectl(command: Command) -> Command:
             sys.exit(Exit.INTERRUPTED)
         sys.exit(code or Exit.DONE)
 
-    return _flagged(told)
+    return _flagged(run)
 
 
 def _flagged(command: Command) -> Command:
-    for long, short, told in reversed(_FLAGS):
+    for long, short, text in reversed(_FLAGS):
         names = [long, *([short] if short else []), f"kubectl_{long[2:]}"]
-        command = click.option(*names, help=told)(command)
+        command = click.option(*names, help=text)(command)
     return command
 
 
@@ -104,12 +104,12 @@ def output_option(*choices: str) -> Callable[[Command], Command]:
 yes_option = click.option("--yes", is_flag=True, help="Go on without being asked.")
 
 
-def by_option(told: str) -> Callable[[Command], Command]:
-    return click.option("--by", default=person, help=f"{told} Default: your user name.")
+def by_option(text: str) -> Callable[[Command], Command]:
+    return click.option("--by", default=person, help=f"{text} Default: your user name.")
 
 
-def timeout_option(told: str) -> Callable[[Command], Command]:
-    return click.option("--timeout", metavar="TIME", callback=seconds_of, help=told)
+def timeout_option(text: str) -> Callable[[Command], Command]:
+    return click.option("--timeout", metavar="TIME", callback=seconds_of, help=text)
 
 
 def following(command: Command) -> Command:

@@ -40,7 +40,7 @@ ACTIONS: Final = {
 }
 """As `status.blocked` names what a task asks for."""
 PROGRESS_SECONDS: Final = 30.0
-"""How far a task's job is, is told this often while it is followed."""
+"""How often the progress of a task's job is shown while it is followed."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
 _PHASE_STYLES: Final = {
     TaskPhase.RUNNING: "cyan",
@@ -51,7 +51,7 @@ Tell = Callable[[str], None]
 
 
 def hand_in(kubectl: Kubectl, wish: dict[str, Any]) -> BookieTask:
-    """Create the task; what is wrong with it is told before the API server is asked."""
+    """Create the task; what is wrong with it is said before the API server is asked."""
     spec = parse(TaskSpec, wish, source="the task")
     stem = "-".join(filter(None, (spec.type.value, _NOT_IN_NAMES.sub("-", spec.bookie.lower()))))
     manifest = {

@@ -1,4 +1,4 @@
-"""`local up`: take a manifest to a directory and reconcile it until told to stop.
+"""`local up`: take a manifest to a directory and reconcile it until SIGTERM or SIGINT.
 
 The operator may be killed at any time: bookies, jobs and ZooKeeper run on, and the next `up` on the
 directory adopts them. SIGINT takes everything down gracefully; SIGTERM only ends the operator.

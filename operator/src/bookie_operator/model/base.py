@@ -53,7 +53,7 @@ class Resource(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-class Told(Resource):
+class StatusPart(Resource):
     """A part of a status: what may be left out, and is empty, is left out.
 
     `kubectl describe` shows whatever is there, and a status was 300 lines of mostly nothing.

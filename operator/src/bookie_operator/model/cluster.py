@@ -313,7 +313,7 @@ class Audit(Resource):
     what may have left copies out)."""
     on_findings: OnFindings = OnFindings.REPAIR
     """`Repair`: copies that an audit finds missing or corrupt are made again, once every bookie
-    serves; `Report`: they are told, and repaired when a person asks."""
+    serves; `Report`: they are reported, and repaired when a person asks."""
     engine: RepairEngine = RepairEngine.AUTO
     recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
     """Before bookies that gave no answer are asked once more."""

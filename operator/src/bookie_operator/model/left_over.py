@@ -4,14 +4,14 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bookie_operator.model.base import LongText, ShortText, Told
+from bookie_operator.model.base import LongText, ShortText, StatusPart
 
 LEFT_OVER_MAX: Final = 32
 """Bookies; of more, those with the lowest numbers, which would come back first."""
 CLAIMS_MAX: Final = 32
 
 
-class LeftOverStatus(Told):
+class LeftOverStatus(StatusPart):
     """A bookie that is no part of the cluster any more, and what is kept of it."""
 
     bookie: ShortText

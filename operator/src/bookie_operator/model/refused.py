@@ -21,7 +21,7 @@ _VERDICTS: Final = {
     "reshaped": "ReshapedDisks",
     "torn": "TornStamp",
 }
-"""The bookie's verdict on a disk -> why its boot is refused; the most telling one first."""
+"""The bookie's verdict on a disk -> why its boot is refused; the most precise one first."""
 _SENTENCES: Final = {
     INDEX_LOST: r"`bookie index rebuild`",
     LOG_LOST: r"treat the directory as lost|synced frames are lost|\bheader\b",
@@ -32,7 +32,7 @@ _SENTENCES: Final = {
 }
 """What such a refusal says."""
 RANKED: Final = (*_VERDICTS.values(), *_SENTENCES, REFUSED)
-"""The most telling one first."""
+"""The most precise one first."""
 REFUSED_REASONS: Final = frozenset({LINEAGE_MISMATCH, *RANKED})
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from bookie_operator.model.base import LongText, Resource, ShortText, Told
+from bookie_operator.model.base import LongText, Resource, ShortText, StatusPart
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 
 BOOKIES_MAX: Final = 100
@@ -73,7 +73,7 @@ class BookieState(StrEnum):
     """No process yet."""
     STARTING = "Starting"
     """Its control plane does not answer yet; or another process is to come, since the last one was
-    told to stop or its pod is away, for a minute at most."""
+    asked to stop or its pod is away, for a minute at most."""
     BOOTING = "Booting"
     MARKING = "Marking"
     AWAITING_APPROVAL = "AwaitingApproval"
@@ -93,14 +93,14 @@ class BookieState(StrEnum):
     DOWN = "Down"
 
 
-class LastShutdown(Told):
+class LastShutdown(StatusPart):
     """How the boot before this one ended, as the bookie found it on its disks."""
 
     clean: bool
     reason: ShortText = ""
 
 
-class DiskStatus(Told):
+class DiskStatus(StatusPart):
     name: ShortText
     role: ShortText
     volume_uid: ShortText = ""
@@ -111,7 +111,7 @@ class DiskStatus(Told):
     total_bytes: Count = 0
 
 
-class EngineUse(Told):
+class EngineUse(StatusPart):
     """Which engine did the work, why that one, and the Spark application where it was Spark."""
 
     engine: ShortText = ""
@@ -147,7 +147,7 @@ class RepairStatus(EngineUse):
     message: LongText = ""
 
 
-class EndStatus(Told):
+class EndStatus(StatusPart):
     """How a process of a bookie ended, as the platform saw it."""
 
     at: AwareDatetime
@@ -157,7 +157,7 @@ class EndStatus(Told):
     pod: ShortText = ""
 
 
-class BookieStatus(Told):
+class BookieStatus(StatusPart):
     id: ShortText
     state: BookieState
     state_since: AwareDatetime | None = None
@@ -243,7 +243,7 @@ class Incident(EngineUse):
     """Repair jobs whose copies are in the sums above."""
 
 
-class LimboTotals(Told):
+class LimboTotals(StatusPart):
     ledgers: Count = 0
     unchecked: Count = 0
     bookies: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
@@ -251,7 +251,7 @@ class LimboTotals(Told):
     cleared_total: Count = 0
 
 
-class ClassCounts(Told):
+class ClassCounts(StatusPart):
     """One class of an audit's findings."""
 
     findings: Count = 0
@@ -262,7 +262,7 @@ class ClassCounts(Told):
 ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
 
 
-class AttemptStatus(Told):
+class AttemptStatus(StatusPart):
     """Numbered attempts of one kind of job: the last finished, and what runs or failed since."""
 
     running: bool = False
@@ -281,7 +281,7 @@ class AttemptStatus(Told):
     """How far the one that runs is, by its own word."""
 
 
-class Holders(Told):
+class Holders(StatusPart):
     """Entries with too few known copies that the same bookies hold."""
 
     known: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
@@ -293,7 +293,7 @@ class Holders(Told):
     first_ledgers: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
 
 
-class LastCopies(Told):
+class LastCopies(StatusPart):
     """Who holds what is left of entries with too few copies."""
 
     entries: Count = 0
@@ -308,7 +308,7 @@ class LastCopies(Told):
         return len(self.held_by) == self.groups and not self.entries_left_out
 
 
-class QuorumsStatus(Told):
+class QuorumsStatus(StatusPart):
     """The ledgers' own quorums."""
 
     ack_asked: Count | None = None
@@ -424,7 +424,7 @@ class DrainStatus(EngineUse):
         return self.phase is DrainPhase.REMOVING
 
 
-class Blocked(Told):
+class Blocked(StatusPart):
     """An action that is wanted and refused, and the predicate that refused it."""
 
     bookie: ShortText = ""
@@ -434,7 +434,7 @@ class Blocked(Told):
     message: LongText = ""
 
 
-class LossBudgetStatus(Told):
+class LossBudgetStatus(StatusPart):
     """How many bookies may be out at once with no acknowledged entry at risk, and why so many."""
 
     limit: Count = 0
@@ -445,7 +445,7 @@ class LossBudgetStatus(Told):
     """Bookies that may hold the last known copy of an entry: nothing takes them away."""
 
 
-class MetadataStatus(Told):
+class MetadataStatus(StatusPart):
     url: LongText = ""
     reachable: bool = False
     instance_id: ShortText = ""
@@ -455,12 +455,12 @@ def _by_keys(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
-class ClusterStatus(Told):
+class ClusterStatus(StatusPart):
     untouched = frozenset({"mend", "scrub", "rereplication"})
 
     observed_generation: Count = 0
     generation_since: AwareDatetime | None = None
-    """When this generation of the spec was first looked at: what failed before is tried anew."""
+    """When this generation of the spec was first looked at: what failed before is tried again."""
     phase: ShortText = "Pending"
     """One word for people; machines read the conditions."""
     replicas: Count = 0

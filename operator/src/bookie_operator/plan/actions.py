@@ -166,7 +166,7 @@ class StartJob:
     """Create-only: a job of this name that exists already is left as it is.
 
     `decision`: of a job that accepts a loss, which needs no `engine`. `options`: more words for the
-    engine's command line. `disks`: of one that builds indexes anew: its bookie is stopped before.
+    engine's command line. `disks`: of one that rebuilds indexes: its bookie is stopped before.
     """
 
     name: str

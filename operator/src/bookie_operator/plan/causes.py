@@ -66,7 +66,7 @@ def _ended(ended: Exit | EndStatus | None, boot: BootRecord) -> Cause:
 
 
 def suspicions(pass_: Pass) -> list[Event]:
-    """Clean boots after what the platform calls a kill; each is told once."""
+    """Clean boots after what the platform calls a kill; each is reported once."""
     events = []
     for bookie_id, one in pass_.judged.items():
         process, health = one.bookie.process, one.bookie.health

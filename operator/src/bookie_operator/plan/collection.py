@@ -1,4 +1,4 @@
-"""What people are told of the collection of deleted ledgers and of a store that was rolled back.
+"""What people learn of the collection of deleted ledgers and of a store that was rolled back.
 
 Bookies decide and remember. The operator tells them one thing: that the cluster is paused.
 """

@@ -224,7 +224,7 @@ def _scale_down_blocked(found: Findings) -> Verdict:
 
 
 def _mixed_durability(found: Findings) -> Verdict:
-    """By what the bookies say they do, not by what they were told."""
+    """By what the bookies say they do, not by what was asked of them."""
     spec = found.pass_.spec
     wanted = "journal" if spec.journal_write_data else spec.ack.value
     others = {

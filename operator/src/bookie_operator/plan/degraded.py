@@ -11,7 +11,7 @@ from bookie.ids import BookieId
 from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
-from bookie_operator.plan.failures import NAME_TAKEN, is_told
+from bookie_operator.plan.failures import NAME_TAKEN, is_reported
 from bookie_operator.plan.findings import (
     Findings,
     Verdict,
@@ -86,7 +86,7 @@ def _forbidden(found: Findings) -> _Reason:
 
 def _failed(found: Findings) -> _Reason:
     """What the operator could not do, in the words of who refused it."""
-    failed = [one for one in found.failures if is_told(one)]
+    failed = [one for one in found.failures if is_reported(one)]
     failed.sort(key=lambda one: one.reason != NAME_TAKEN)
     told = [
         f"{one.bookie}: {one.action} {one.message}" if one.bookie else f"{one.action} {one.message}"

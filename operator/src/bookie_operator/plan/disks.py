@@ -67,7 +67,7 @@ def cookie_fixes(pass_: Pass, *, incidents: Sequence[Incident], budget: Budget) 
 
 
 def _held(pass_: Pass, *, changed: set[str]) -> dict[BookieId, str]:
-    """Bookies whose changed disks came with others': as told when it was seen first."""
+    """Bookies whose changed disks came with others': as reported when it was seen first."""
     window_s = pass_.spec.cookie_fix.window_seconds
     now = f"disks of {', '.join(sorted(changed))} changed within {window_s} s"
     held = {}

@@ -4,7 +4,7 @@ One at a time. It takes no new entries (`DrainBookie`), jobs move its ledgers to
 only when it says itself, in two passes, that no ledger names it. All of that waits while anything
 is in limbo, anybody else is out, or too few would be left to write to, and all of it can be taken
 back until the process is stopped: raise the replicas again. Memory is `status.drain` alone, and
-jobs are named after bookie and attempt, so that an operator that starts anew goes on from there.
+jobs are named after bookie and attempt, so that an operator that starts again goes on from there.
 """
 
 from dataclasses import dataclass, field
@@ -143,12 +143,12 @@ def _taken_back(pass_: Pass, victim: BookieId | None) -> list[Action]:
     cancels = [
         DrainBookie(bookie_id, cancel=True)
         for bookie_id, one in pass_.judged.items()
-        if bookie_id != victim and (health := _told(one)) is not None and health.draining
+        if bookie_id != victim and (health := _health_of(one)) is not None and health.draining
     ]
     return [*stops, *cancels]
 
 
-def _told(one: Judged) -> Health | None:
+def _health_of(one: Judged) -> Health | None:
     """What the bookie said in this pass, after a boot that has ended."""
     health = one.bookie.health
     if health is None or not health.is_fresh or not health.phase.is_booted:
@@ -260,7 +260,7 @@ class _Step:
         if self.one.state is BookieState.LEAVING or never_ran(self.one):
             instance = process.instance if process is not None else ""
             return self._removed(instance, never_ran=True)
-        health = _told(self.one)
+        health = _health_of(self.one)
         assert health is not None, "else it counts as out"
         if not health.draining:
             actions: list[Action] = [DrainBookie(self.victim)]
@@ -299,7 +299,7 @@ class _Step:
         """Nothing further now; a bookie that others need for writing is given back to them."""
         is_over = refusal.predicate in _STOPS_JOBS
         actions = self._stops(refusal.predicate) if is_over else self._late()
-        health = _told(self.one)
+        health = _health_of(self.one)
         if refusal.predicate == WOULD_BREAK_ENSEMBLE and health is not None and health.draining:
             actions.append(DrainBookie(self.victim, cancel=True))
         phase = DrainPhase.HELD

@@ -206,7 +206,7 @@ def _bounded(
     incidents: Sequence[Incident], judged: Mapping[BookieId, Judged]
 ) -> tuple[Incident, ...]:
     """Open ones all stay, and the last of each bookie that is there: by that one it is known which
-    of its boots have been told. Of the others the newest."""
+    of its boots have been reported. Of the others the newest."""
     last = {one.bookie: one for one in incidents if BookieId(one.bookie) in judged}
     surplus = len(incidents) - INCIDENTS_MAX
     kept = []

@@ -1,4 +1,4 @@
-"""Actions that could not be carried out: when each is tried again, and what people are told. Pure.
+"""Actions that could not be carried out: when each is tried again, and what people see of it. Pure.
 
 Each waits for itself alone: a claim that a quota refuses holds up no repair. What it waited for is
 forgotten once it succeeds or is not wanted any more, and when its wish is another one.
@@ -23,7 +23,7 @@ TOLD_MAX: Final = 50
 ACTION_FAILED: Final = "ActionFailed"
 NAME_TAKEN: Final = "NameTaken"
 LASTING: Final = frozenset({FORBIDDEN, NAME_TAKEN})
-"""Reasons that do not pass by themselves: they are told at once."""
+"""Reasons that do not pass by themselves: they are reported at once."""
 KEEP: Final = "Keep"
 """The word for an object that is not as it must be and cannot be written."""
 
@@ -90,7 +90,7 @@ def may_start(action: Action, not_stopped: Collection[StopJob]) -> bool:
     return not (is_job and not_stopped)
 
 
-def is_told(failure: Failure) -> bool:
+def is_reported(failure: Failure) -> bool:
     """Whether it is a state of the cluster."""
     return failure.count >= TOLD_FROM or failure.reason in LASTING
 

@@ -1,6 +1,6 @@
 """Statuses of passes that could not be planned: a wrong spec, a permission that lacks.
 
-Nothing was looked at, so nothing else is said anew: the status stays as it was, and only Degraded
+Nothing was looked at, so nothing else is said again: the status stays as it was, and only Degraded
 tells what is in the way. The next pass that can be planned replaces it.
 """
 

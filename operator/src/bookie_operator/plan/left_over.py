@@ -33,13 +33,13 @@ def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
                     bookie=bookie_id,
                     claims=seen.claims[:CLAIMS_MAX],
                     has_cookie=has_cookie,
-                    message=_told(pass_.spec, bookie_id, has_claims=bool(seen.claims)),
+                    message=_message(pass_.spec, bookie_id, has_claims=bool(seen.claims)),
                 )
             )
     return tuple(listed[:LEFT_OVER_MAX])
 
 
-def _told(spec: ClusterSpec, bookie_id: BookieId, *, has_claims: bool) -> str:
+def _message(spec: ClusterSpec, bookie_id: BookieId, *, has_claims: bool) -> str:
     again = f"With {by_number(bookie_id)[1] + 1} replicas or more"
     if has_claims:
         return (

@@ -1,7 +1,7 @@
 """Losses that a person accepts (S33): the way out of a ledger that no recovery can ever close.
 
 One job per task, named after the task, so that it runs at most once however often the operator
-starts anew; the task is bound to the job when the job is seen. No loss budget is asked: it is a
+starts again; the task is bound to the job when the job is seen. No loss budget is asked: it is a
 person's decision, and voluntary work is blocked anyway while a loss is possible. The job itself
 refuses while a member is merely away, and below a copy that turned up.
 """
@@ -94,7 +94,7 @@ def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
 
 
 def last_acceptance(jobs: Sequence[Job]) -> datetime | None:
-    """When a person's decision last closed a ledger: repairs and audits see it anew."""
+    """When a person's decision last closed a ledger: repairs and audits see it again."""
     moments = [
         job.ended_at
         for job in jobs

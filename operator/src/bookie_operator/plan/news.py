@@ -1,4 +1,4 @@
-"""Events: what changed for people between the last status and this one, each told at its turn.
+"""Events: what changed for people between the last status and this one, each reported at its turn.
 
 Incidents, drains and actions tell their own; here is what only a comparison shows.
 """

@@ -1,4 +1,4 @@
-"""Indexes of entries that are built anew on request, while their bookie is away.
+"""Indexes of entries that are rebuilt on request, while their bookie is away.
 
 A bookie whose index is lost refuses to boot: what it holds is still in its log. The job scans that,
 and the next boot counts as one after an unclean stop, so that what the index knew alone is doubted

@@ -60,7 +60,7 @@ def bookie_status(
     if boot is not None:
         shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
     ends = one.ends
-    is_told = boot is not None and ends.first_kill is not None and boot.epoch > facts.boot_epoch
+    is_reported = boot is not None and ends.first_kill is not None and boot.epoch > facts.boot_epoch
     # As with the volumes below: an incident is told from where the boot before it ran.
     host = process if process is not None and boot is not None else None
     return BookieStatus(
@@ -77,7 +77,7 @@ def bookie_status(
         restarts=process.restarts if process else facts.restarts,
         failures=ends.in_row,
         last_end=ends.last,
-        first_kill=None if is_told else ends.first_kill,
+        first_kill=None if is_reported else ends.first_kill,
         instance=process.instance if process else "",
         control=(process.control or "") if process else "",
         silent_since=one.silent_since,
@@ -119,7 +119,7 @@ def _disks(
         index = 0
         if wanted.role is DiskRole.LEDGER:
             index, ledgers = ledgers, ledgers + 1
-        told = _told(health, wanted.role, index)
+        told = _disk_health(health, wanted.role, index)
         old = known.get(wanted.name, DiskStatus(name=wanted.name, role=wanted.role.value))
         disks.append(
             DiskStatus(
@@ -134,7 +134,7 @@ def _disks(
     return tuple(disks)
 
 
-def _told(health: Health | None, role: DiskRole, index: int) -> DiskHealth | None:
+def _disk_health(health: Health | None, role: DiskRole, index: int) -> DiskHealth | None:
     """What the bookie says of its `index`-th disk of this role (it lists them in order)."""
     if health is None:
         return None

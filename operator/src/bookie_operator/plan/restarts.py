@@ -92,7 +92,7 @@ def expansions(pass_: Pass) -> list[Action]:
 def other_classes(pass_: Pass) -> list[Refusal]:
     """Volumes of another class than the spec has by now: a volume keeps the one it was made with.
 
-    Told in one sentence, whatever their number; a class that nobody names may be any.
+    Said in one sentence, whatever their number; a class that nobody names may be any.
     """
     found = [
         f"{bookie_id} {disk.name} ({volume.storage_class})"

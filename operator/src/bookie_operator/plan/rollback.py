@@ -2,7 +2,7 @@
 
 Bookies remember what they have seen of the store, and say when it shows less. What is then in it
 names disks, copies and ends of ledgers as they were: whatever rests on it may destroy what it has
-forgotten. People are told by the condition MetadataRolledBack.
+forgotten. People see the condition MetadataRolledBack.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """SpaceLow: a disk fills up, and its bookie still takes entries.
 
 Bookies turn read-only by marks of their own (`bookie.storage.space`), and those that fill alike do
-so at once. This is told at three times as much, so that a person is in time. What a disk has is not
-in the message: it changes with every entry, and a status should not.
+so at once. This is reported at three times as much, so that a person is in time. What a disk has is
+not in the message: it changes with every entry, and a status should not.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ FRACTION_BYTES_MAX: Final = 4 * _GIB
 FILES: Final = {DiskRole.JOURNAL.value: 2 * 64 * _MIB, DiskRole.LEDGER.value: 2 * 128 * _MIB}
 """The bookies' marks: a part of the disk, bounded, or room for two files; the larger of them."""
 RESUME: Final = 1.25
-"""Told before, it is over from so many times as much on: it does not flap."""
+"""Once reported, it is over from so many times as much on: it does not flap."""
 NAMED_MAX: Final = 5
 """Disks that a message names."""
 
@@ -44,7 +44,7 @@ def space_low(pass_: Pass) -> Verdict:
 
 
 def early_bytes(disk: DiskHealth) -> int:
-    """Free bytes below which it is told: of a small disk not before half of it is full."""
+    """Free bytes below which it is reported: of a small disk not before half of it is full."""
     part = min(int(FRACTION * disk.total_bytes), FRACTION_BYTES_MAX)
     mark = max(FILES.get(disk.role, 0), part)
     return min(EARLIER * mark, max(mark, disk.total_bytes // 2))

@@ -131,7 +131,7 @@ def _has_left(one: BookieStatus, drain: DrainStatus | None) -> bool:
 
 
 def _is_leaving(bookie: Bookie, drain: DrainStatus | None) -> bool:
-    """The very process that said it is empty stops, or has; another one would be asked anew."""
+    """The very process that said it is empty stops, or has; another one would be asked again."""
     if drain is None or drain.bookie != bookie.id or not drain.is_removing:
         return False
     process, health = bookie.process, bookie.health

@@ -35,7 +35,7 @@ FREE_PORTS: Final = {"run": 0, "stock": 0, "admin": 0, "http": 0}
 BACKOFF_MAX: Final = timedelta(seconds=60)
 """Of the waits between ends in a row; after a steady run the next restart is immediate."""
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A larger log is set aside as log.old.txt at the next start."""
+"""A larger log is renamed to log.old.txt at the next start."""
 
 Command = Callable[[Path], list[str]]
 """Settings file -> the command line of a bookie."""

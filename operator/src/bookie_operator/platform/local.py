@@ -66,7 +66,7 @@ class LocalPlatform:
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}
         self._rebuilt: dict[str, BookieId] = {}
-        """Job -> the bookie whose indexes it builds anew, and which is held meanwhile."""
+        """Job -> the bookie whose indexes it rebuilds, and which is held meanwhile."""
         self._told: dict[tuple[str, str, str], float] = {}
         self._told_once: set[str] = set()
 

@@ -135,8 +135,8 @@ def _condition(condition: Condition, *, status: ClusterStatus, now: datetime) ->
     text = Text.assemble((f"{sign} {word}", style))
     text.append(f"  {span(now - condition.last_transition_time)}", "dim")
     text.append(f"  {condition.reason}")
-    is_told = sign == "✓" or not condition.message or _is_said_below(condition, status)
-    return text if is_told else text.append(f": {condition.message}")
+    is_reported = sign == "✓" or not condition.message or _is_said_below(condition, status)
+    return text if is_reported else text.append(f": {condition.message}")
 
 
 def _is_said_below(condition: Condition, status: ClusterStatus) -> bool:
@@ -287,7 +287,7 @@ def _findings(audit: AuditStatus) -> str:
 
 
 def _alike(items: Iterable[Blocked]) -> list[list[Blocked]]:
-    """What one predicate refuses to several bookies for the same reason is told once."""
+    """What one predicate refuses to several bookies for the same reason is shown once."""
     groups: dict[tuple[str, str, str], list[Blocked]] = {}
     for item in items:
         groups.setdefault((item.action, item.predicate, item.message), []).append(item)
@@ -324,7 +324,7 @@ def _worth_showing(incidents: Iterable[Incident]) -> list[Incident]:
 
 
 def _incident(incident: Incident, now: datetime) -> Text:
-    """What is over is told more briefly."""
+    """What is over is shown more briefly."""
     is_open = incident.outcome is IncidentOutcome.OPEN
     style = {
         IncidentOutcome.OPEN: "yellow",

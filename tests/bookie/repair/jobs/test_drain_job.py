@@ -14,10 +14,10 @@ from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.evacuation import EvacuationSettings
-from bookie.repair.mend.ledger_move import Handover, LedgerMover
+from bookie.repair.mend.ledger_move import Handover, LedgerMoves
 from bookie.repair.mend.losses import LOSS_REASON
 from bookie.repair.mend.outcome import Outcome
-from bookie.repair.reports.printing import Say, say_nothing
+from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.testing.fleet import Call
 from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import Op
@@ -550,5 +550,5 @@ async def test_a7_metadata_that_cannot_be_read_any_more_is_not_taken_for_a_delet
     ledger = await lab.ledger(entries=10, last=9)
     lab.garble(ledger.ledger_id)
     outcome = Outcome(ledger.ledger_id)
-    await LedgerMover(lab.cluster, Handover(lab.ids[0], lab.ids[1:]), SETTINGS).move([outcome])
+    await LedgerMoves(lab.cluster, Handover(lab.ids[0], lab.ids[1:]), SETTINGS).move([outcome])
     assert (outcome.reason, outcome.state_before) == ("MetadataUnreadable", "")

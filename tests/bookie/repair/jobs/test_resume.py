@@ -27,7 +27,7 @@ from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.mend.ledger_repair import RepairSettings
 from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
-from bookie.repair.reports.printing import Say, say_nothing
+from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.wire.native import Op
 from repair_lab import SETTINGS, RepairLab
 from virtual_time import in_virtual_time

@@ -14,7 +14,7 @@ from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
-from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.progress_lines import say_nothing
 from bookie.testing.metadata import FaultyStore
 from repair_lab import AUDIT, RepairLab
 

@@ -4,7 +4,7 @@ import pytest
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.audit_progress import AuditProgress
-from bookie.repair.reports.printing import ProgressLine
+from bookie.repair.reports.progress_lines import ProgressLine
 from repair_lab import AUDIT, RepairLab
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.ledger_progress import LedgerProgress, Progress
-from bookie.repair.reports.printing import Printer, ProgressFile, ProgressLine
+from bookie.repair.reports.progress_lines import LineWriter, ProgressFile, ProgressLine
 
 
 class Clock:
@@ -58,7 +58,7 @@ def test_what_was_found_later_is_expected_too() -> None:
 
 def test_without_a_terminal_lines_are_plain_and_few() -> None:
     clock, stream = Clock(), io.StringIO()
-    teller = Printer(stream, always=True, clock=clock)
+    teller = LineWriter(stream, always=True, clock=clock)
     for second in range(10):
         clock.now = second
         teller(ProgressLine(f"{second} of 10"))
@@ -69,7 +69,7 @@ def test_without_a_terminal_lines_are_plain_and_few() -> None:
 
 def test_on_a_terminal_a_progress_line_is_replaced() -> None:
     stream = Terminal()
-    teller = Printer(stream)
+    teller = LineWriter(stream)
     teller(ProgressLine("1 of 2"))
     teller(ProgressLine("2 of 2", is_last=True))
     teller("done")
@@ -94,5 +94,5 @@ def test_a_file_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 def test_nobody_is_told_where_nobody_watches() -> None:
     stream = io.StringIO()
-    Printer(stream)("line")
+    LineWriter(stream)("line")
     assert stream.getvalue() == ""

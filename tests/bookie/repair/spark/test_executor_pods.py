@@ -15,8 +15,8 @@ from bookie.repair.engine.driver_pod import (
 )
 from bookie.repair.spark import executor_pods
 from bookie.repair.spark.executor_pods import (
+    ExecutorDeadline,
     ExecutorPods,
-    Patience,
     ServedPods,
     no_executors,
     story_of,
@@ -42,7 +42,7 @@ def waiting(name: str, reason: str, message: str) -> dict[str, Any]:
 
 
 def test_patience_begins_again_with_every_executor() -> None:
-    patience = Patience(60, now=0)
+    patience = ExecutorDeadline(60, now=0)
     looks = [patience.is_over(there, now=now) for there, now in ((0, 59), (1, 70), (0, 129))]
     assert not any(looks) and patience.is_over(0, now=131)
 

@@ -23,7 +23,7 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.mend.ledger_move import Handover
 from bookie.repair.mend.outcome import Outcome
-from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.progress_lines import say_nothing
 from bookie.repair.spark.engine import SparkEngine, was_moved
 from repair_lab import AUDIT, SETTINGS, RepairLab
 from served_lab import Document, served, stable

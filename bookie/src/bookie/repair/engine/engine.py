@@ -1,7 +1,7 @@
 """What surveys, repairs and moves ledgers: one interface; here in this process.
 
 The other one works in Spark's tasks (`spark.engine`), with the same `survey`, `LedgerRepair` and
-`LedgerMover`. Jobs open one engine and close it when its work is done.
+`LedgerMoves`. Jobs open one engine and close it when its work is done.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ from bookie.repair.engine.choice import EngineChoice
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.look.survey import BulkAudit, Looked, Scope, badly_placed, survey
-from bookie.repair.mend.ledger_move import Handover, LedgerMover
+from bookie.repair.mend.ledger_move import Handover, LedgerMoves
 from bookie.repair.mend.ledger_repair import LedgerRepair, RepairSettings
 from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.progress_lines import Say
 
 
 class Engine(Protocol):
@@ -74,4 +74,4 @@ class InProcess:
         self, outcomes: Sequence[Outcome], handover: Handover, settings: RepairSettings, done: Done
     ) -> None:
         """See `Engine`."""
-        await LedgerMover(self.cluster, handover, settings, done).move(outcomes)
+        await LedgerMoves(self.cluster, handover, settings, done).move(outcomes)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bookie.client.connection import BookiePool
+from bookie.client.pool import BookiePool
 from bookie.metadata.opening import open_store
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.grpc_control import GrpcControl

@@ -22,9 +22,9 @@ from bookie.repair.look.digests import DigestReader, DigestSettings, deep_audito
 from bookie.repair.look.survey import LEDGERS_PER_BATCH, BulkAudit, Scope
 from bookie.repair.look.underreplication_grace import Grace
 from bookie.repair.reports.audit_progress import AuditProgress
+from bookie.repair.reports.finding_history import Keeper, NoHistory
 from bookie.repair.reports.findings_report import OtherFindings, findings_report
-from bookie.repair.reports.history import Keeper, Nowhere
-from bookie.repair.reports.printing import Say, say_nothing
+from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.repair.reports.result import Document, audit_json, exit_code
 
 
@@ -88,7 +88,7 @@ async def audit(
     return document | await findings_report(
         found,
         others,
-        history or Nowhere(),
+        history or NoHistory(),
         is_deep=is_deep,
         chosen=run.chosen,
         now_ms=job.started.at_ms,

@@ -31,7 +31,7 @@ from bookie.repair.judge.adherence import racks_of
 from bookie.repair.look.audit import Auditor
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.outcome import Outcome
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import (
     Document,
 )

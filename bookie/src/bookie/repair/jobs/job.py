@@ -14,7 +14,7 @@ from bookie.repair.engine.engine import Engine, Engines, InProcess
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.reports.ledger_progress import LedgerProgress
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import Document, Started
 
 

@@ -27,7 +27,7 @@ from bookie.repair.look.survey import survey
 from bookie.repair.mend.ledger_repair import RepairSettings, tasks_of
 from bookie.repair.mend.losses import record_losses
 from bookie.repair.mend.outcome import LedgerTask, Outcome
-from bookie.repair.reports.printing import Say, say_nothing
+from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.repair.reports.result import Document
 from bookie.wire.admin.limbo_marks import Cleared
 

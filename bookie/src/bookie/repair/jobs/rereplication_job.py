@@ -39,7 +39,7 @@ from bookie.repair.look.audit import Audit, Auditor, Look, batches_of
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.reports.ledger_progress import LedgerProgress
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import (
     Document,
 )

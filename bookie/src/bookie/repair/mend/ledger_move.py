@@ -53,7 +53,7 @@ class Handover:
 
 
 @dataclass(slots=True)
-class _Moving:
+class _Move:
     """One ledger in one batch, while it is moved."""
 
     outcome: Outcome
@@ -78,7 +78,7 @@ class _Moving:
 
 
 @dataclass(slots=True)
-class LedgerMover:
+class LedgerMoves:
     """Moves ledgers of one handover. `done` is called with each ledger once, when its copies are
     made or there is nothing to copy; what becomes of it may still change.
     """
@@ -120,7 +120,7 @@ class LedgerMover:
         if fresh:
             self.done(fresh)
 
-    async def _move(self, waiting: Mapping[LedgerId, Outcome]) -> list[_Moving]:
+    async def _move(self, waiting: Mapping[LedgerId, Outcome]) -> list[_Move]:
         looks = await self._auditor.look(list(waiting))
         for ledger_id in waiting.keys() - looks.keys():
             if (error := self._auditor.unreadable.get(ledger_id)) is not None:
@@ -140,16 +140,16 @@ class LedgerMover:
         return ledgers
 
     async def _each(
-        self, ledgers: Iterable[_Moving], step: Callable[[_Moving], Awaitable[None]]
+        self, ledgers: Iterable[_Move], step: Callable[[_Move], Awaitable[None]]
     ) -> None:
-        async def bounded(ledger: _Moving) -> None:
+        async def bounded(ledger: _Move) -> None:
             async with self._slots:
                 await step(ledger)
 
         await asyncio.gather(*map(bounded, ledgers))
 
     # Plan
-    def _plan(self, outcome: Outcome, look: Look) -> _Moving | None:
+    def _plan(self, outcome: Outcome, look: Look) -> _Move | None:
         metadata = look.metadata.value
         outcome.state_before = outcome.state_before or metadata.state.value
         try:
@@ -163,7 +163,7 @@ class LedgerMover:
             return None
         gone = _known_lost(look)
         owed = owed_by_target(moves)
-        return _Moving(
+        return _Move(
             outcome,
             look,
             moves,
@@ -172,11 +172,11 @@ class LedgerMover:
         )
 
     # Copy, sync, look
-    async def _copy_all(self, ledgers: Iterable[_Moving]) -> None:
+    async def _copy_all(self, ledgers: Iterable[_Move]) -> None:
         held = await self._held(ledgers)
         await self._each(ledgers, lambda ledger: self._copy(ledger, held))
 
-    async def _held(self, ledgers: Iterable[_Moving]) -> Held:
+    async def _held(self, ledgers: Iterable[_Move]) -> Held:
         """What every target holds now of the ledgers it is to take over."""
         asked: dict[BookieId, list[LedgerId]] = {}
         for ledger in ledgers:
@@ -190,7 +190,7 @@ class LedgerMover:
             for ledger_id, holding in answer.items()
         }
 
-    async def _copy(self, ledger: _Moving, held: Held) -> None:
+    async def _copy(self, ledger: _Move, held: Held) -> None:
         for target, owed in ledger.owed.items():
             holding = held[target, ledger.ledger_id]
             if not holding.has_searched:
@@ -202,13 +202,13 @@ class LedgerMover:
                 await self._copy_to(ledger, target, wanted)
         self._count([ledger.outcome])
 
-    async def _copy_to(self, ledger: _Moving, target: BookieId, wanted: EntrySet) -> None:
+    async def _copy_to(self, ledger: _Move, target: BookieId, wanted: EntrySet) -> None:
         copied = await self._copier.copy(
             ledger.metadata.value, target, wanted, holdings=ledger.look.holdings
         )
         ledger.outcome.add_copied(target, copied)
 
-    async def _flush(self, ledgers: Sequence[_Moving]) -> None:
+    async def _flush(self, ledgers: Sequence[_Move]) -> None:
         """Also where nothing was copied now: an earlier run may have been cut off before this."""
         failed = await self.cluster.flush(
             {t for one in ledgers for t, owed in one.owed.items() if owed}
@@ -218,13 +218,13 @@ class LedgerMover:
                 said = f"{target} did not sync its copies: {failed[target].name}"
                 ledger.outcome.block("NotFlushed", said)
 
-    async def _verify(self, ledgers: Sequence[_Moving]) -> None:
+    async def _verify(self, ledgers: Sequence[_Move]) -> None:
         for ledger in await self._lacking(ledgers):
             ledger.outcome.block(
                 "CopyIncomplete", f"{_targets(ledger)} does not hold what it was given"
             )
 
-    async def _lacking(self, ledgers: Sequence[_Moving]) -> list[_Moving]:
+    async def _lacking(self, ledgers: Sequence[_Move]) -> list[_Move]:
         held = await self._held(ledgers)
         return [
             ledger
@@ -232,7 +232,7 @@ class LedgerMover:
             if any(owed - held[t, ledger.ledger_id].entries for t, owed in ledger.owed.items())
         ]
 
-    async def _watch_over(self, ledgers: Sequence[_Moving]) -> None:
+    async def _watch_over(self, ledgers: Sequence[_Move]) -> None:
         """A target that lost a disk just before it was named had no reason to mark the ledger.
 
         The leaving bookie, or the members that stay, hold everything: copies are made again.
@@ -248,7 +248,7 @@ class LedgerMover:
             ledger.outcome.block("CopyLost", said)
 
     # Metadata
-    async def _record_losses(self, ledger: _Moving) -> None:
+    async def _record_losses(self, ledger: _Move) -> None:
         """A loss that is on record stays on record when its keeper leaves.
 
         After the metadata: a bookie takes records of what it is to hold only. A run that is cut off
@@ -272,7 +272,7 @@ class LedgerMover:
         for target, message in refused.items():
             ledger.outcome.block("LossNotRecorded", f"{target}: {message}")
 
-    async def _write(self, ledger: _Moving) -> None:
+    async def _write(self, ledger: _Move) -> None:
         wanted = moved(ledger.metadata.value, ledger.moves)
         store = self.cluster.store
         try:
@@ -290,7 +290,7 @@ class LedgerMover:
         ledger.outcome.moved = True
 
     async def _find_out(
-        self, ledger: _Moving, wanted: LedgerMetadata, first_error: UnavailableError
+        self, ledger: _Move, wanted: LedgerMetadata, first_error: UnavailableError
     ) -> None:
         try:
             found = (await self.cluster.store.read_ledger(ledger.ledger_id)).value
@@ -312,11 +312,11 @@ def planned(metadata: LedgerMetadata, handover: Handover) -> tuple[Move, ...]:
     return plan_moves(metadata, handover.leaving, handover.candidates, racks=handover.racks)
 
 
-def _open(ledgers: Iterable[_Moving]) -> list[_Moving]:
+def _open(ledgers: Iterable[_Move]) -> list[_Move]:
     return [ledger for ledger in ledgers if not ledger.outcome.reason]
 
 
-def _targets(ledger: _Moving) -> str:
+def _targets(ledger: _Move) -> str:
     return ", ".join(ledger.owed)
 
 

@@ -2,7 +2,7 @@
 
 The same functions run in process and inside Spark tasks. They may run twice, at once or be cut off
 anywhere: recovery is decided by compare-and-set, copies are recovery adds of verified bytes,
-presence is asked for anew at each start, and no mark is cleared here.
+presence is asked for again at each start, and no mark is cleared here.
 """
 
 import asyncio

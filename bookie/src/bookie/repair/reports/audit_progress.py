@@ -7,8 +7,8 @@ now and then. How many there are in all is known where they were counted to choo
 import time
 from collections.abc import Callable
 
-from bookie.progress import LookedAt
-from bookie.repair.reports.printing import LIVE_EVERY_S, Clock, ProgressLine
+from bookie.progress import AuditStep
+from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, ProgressLine
 
 
 class AuditProgress:
@@ -44,4 +44,4 @@ class AuditProgress:
         left = None
         if total is not None and ledgers:
             left = round((total - ledgers) * (now - self._began_at) / ledgers)
-        return LookedAt(ledgers, total, self._again, left).line()
+        return AuditStep(ledgers, total, self._again, left).line()

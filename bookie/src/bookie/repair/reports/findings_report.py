@@ -25,11 +25,11 @@ from bookie.repair.reports.classes import (
     classes_json,
     entries_by_class,
 )
-from bookie.repair.reports.history import (
+from bookie.repair.reports.finding_history import (
     History,
     Keeper,
     Key,
-    Nowhere,
+    NoHistory,
     Seen,
     Update,
     healed_json,
@@ -70,7 +70,7 @@ async def findings_report(
     """The fields of all findings but those of entries; `findings`, which are these, get times."""
 
     def change(before: History) -> Update:
-        doubt = _Doubt(found, before, is_deep=is_deep, chosen=chosen)
+        doubt = _FindingCheck(found, before, is_deep=is_deep, chosen=chosen)
         keys = [*_keys(found), *_other_keys(others)]
         return updated(before, keys, now_ms=now_ms, may_be_there=doubt.may_be_there)
 
@@ -88,7 +88,7 @@ async def findings_report(
         "low_ack_quorums": low_json(found.quorums, others.ack_quorum),
         "classes": classes_json(found.findings) | _other_classes(found, others),
     }
-    if not isinstance(history, Nowhere):
+    if not isinstance(history, NoHistory):
         _log(made, found, document)
     return document
 
@@ -107,7 +107,7 @@ def _other_keys(others: OtherFindings) -> Iterable[Key]:
     yield from (Key(UNDERREPLICATED, mark.ledger_id) for mark in others.overdue.oldest)
 
 
-class _Doubt:
+class _FindingCheck:
     """Which findings of before this audit could not have seen, though they were there."""
 
     def __init__(

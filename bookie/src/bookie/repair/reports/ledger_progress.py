@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bookie.progress import Reached, size_text
-from bookie.repair.reports.printing import LIVE_EVERY_S, Clock, ProgressLine
+from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, ProgressLine
 
 
 class Counted(Protocol):

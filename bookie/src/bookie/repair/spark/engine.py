@@ -2,7 +2,7 @@
 
 Spark is started with the first ledgers, so that a job that is refused has not waited for it, and
 ends with the job's work. Tasks run what the process itself would run: `survey.tallied`,
-`LedgerRepair`, `LedgerMover`. Locks and refusals stay with the driver.
+`LedgerRepair`, `LedgerMoves`. Locks and refusals stay with the driver.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ from bookie.repair.look.audit import read_ledgers
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.same_cluster import SameCluster
 from bookie.repair.look.survey import BulkAudit, Looked, Scope, tallied, total_of
-from bookie.repair.mend.ledger_move import Handover, LedgerMover, planned
+from bookie.repair.mend.ledger_move import Handover, LedgerMoves, planned
 from bookie.repair.mend.ledger_repair import LedgerRepair, RepairSettings
 from bookie.repair.mend.move_plan import are_made
 from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
-from bookie.repair.reports.printing import Say
+from bookie.repair.reports.progress_lines import Say
 from bookie.repair.spark.arrow import bytes_read_of, columns_of
 from bookie.repair.spark.session import spark_session
 from bookie.repair.spark.sources import AvailabilitySource, EntriesSource, options_of
-from bookie.repair.spark.tasks import Item, OnParts, Ran, parts_of, run_on, workers
+from bookie.repair.spark.tasks import ActionResult, Item, OnParts, parts_of, run_on, workers
 
 OWN_ERRORS: Final = {
     f"{kind.__module__}.{kind.__name__}": kind
@@ -141,7 +141,7 @@ class SparkEngine:
         if not items:
             return {}, set()
 
-        def run(spark: SparkSession) -> Ran[list[Outcome]]:
+        def run(spark: SparkSession) -> ActionResult[list[Outcome]]:
             slots = workers(spark)
             parts = parts_of(items, workers=slots)
             shared = settings.shared_by(min(slots, len(parts)))
@@ -159,7 +159,9 @@ class SparkEngine:
         return outcomes, {outcome.ledger_id for outcome in chain(*ran.tried_again)}
 
     # Session
-    async def _in_spark(self, work: Callable[[SparkSession], Ran[Result]]) -> Ran[Result]:
+    async def _in_spark(
+        self, work: Callable[[SparkSession], ActionResult[Result]]
+    ) -> ActionResult[Result]:
         """The work, in a thread of its own; its errors are ours where a task raised one of ours."""
         session = self._session
         if session is None:
@@ -203,7 +205,7 @@ def survey_in(
     scope: Scope,
     table: type[AvailabilitySource],
     looked: Looked,
-) -> Ran[BulkAudit]:
+) -> ActionResult[BulkAudit]:
     """Judge every ledger where its rows are, a result for each batch of them."""
     spark.dataSource.register(table)
     options = options_of(metadata_url, scope, tasks_at_once=workers(spark))
@@ -238,7 +240,7 @@ def _repair_worker(cluster: Cluster, settings: RepairSettings) -> Work[LedgerTas
 def _move_worker(
     cluster: Cluster, settings: RepairSettings, *, handover: Handover
 ) -> Work[Outcome]:
-    ledgers = LedgerMover(cluster, handover, settings)
+    ledgers = LedgerMoves(cluster, handover, settings)
 
     async def move(part: Sequence[Outcome]) -> list[Outcome]:
         # A worker that tries again has the same broadcast: it stays as it came.

@@ -98,7 +98,7 @@ class ExecutorPods:
         return sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
 
-class Patience:
+class ExecutorDeadline:
     """Counts how long the work has been without any executor."""
 
     def __init__(self, deadline_s: float, *, now: float) -> None:

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from bookie.errors import UnavailableError
 from bookie.metadata.java import find_java
 from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
-from bookie.repair.reports.printing import Say, say_nothing
-from bookie.repair.spark.executor_pods import ExecutorPods, Patience, no_executors
+from bookie.repair.reports.progress_lines import Say, say_nothing
+from bookie.repair.spark.executor_pods import ExecutorDeadline, ExecutorPods, no_executors
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
 
@@ -159,7 +159,7 @@ class _Watch:
         self._gave_up = False
         if driver is not None:
             self._pods = ExecutorPods(driver)
-            self._patience = Patience(driver.start_deadline_s, now=time.monotonic())
+            self._patience = ExecutorDeadline(driver.start_deadline_s, now=time.monotonic())
 
     def run(self) -> None:
         while not (self._over.wait(WATCH_EVERY_S) or self._gave_up):

@@ -74,7 +74,7 @@ class Results(AccumulatorParam):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Ran(Generic[Result]):
+class ActionResult(Generic[Result]):
     """What came of one action."""
 
     results: list[Result]
@@ -104,7 +104,7 @@ class _RowsOf(Generic[Result]):
 
 def run_on(
     rows: DataFrame, task: Task[Result], done: Callable[[Sequence[Result]], None]
-) -> Ran[Result]:
+) -> ActionResult[Result]:
     """Run the task on the rows in one action: a second one would do all its work again.
 
     `done` is called with results from a thread, as the tasks that made them end.
@@ -117,7 +117,7 @@ def run_on(
     finally:
         made.value = []  # it stays as long as the session, which has many such runs
     results = [(pickle.loads(row["result"]), row["tries"]) for row in found]
-    return Ran(
+    return ActionResult(
         [result for result, _tries in results],
         [result for result, tries in results if tries > 1],
         frozenset(row["executor"] for row in found),

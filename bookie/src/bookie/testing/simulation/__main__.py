@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bookie.testing.figures import core_digest, source, tell
-from bookie.testing.simulation.drawing import SECOND_FROM, plan_of
 from bookie.testing.simulation.plan import Plan, described
+from bookie.testing.simulation.plan_choice import SECOND_FROM, plan_of
 from bookie.testing.simulation.shrink import shrink
 from bookie.testing.simulation.totals import Total, Totals, next_seeds, ranges_of
 from bookie.testing.simulation.world import Verdict, simulate, simulate_seed

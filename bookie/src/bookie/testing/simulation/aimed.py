@@ -16,7 +16,7 @@ from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.metadata import STORE
 from bookie.testing.simulation.plan import Fault
-from bookie.testing.simulation.scene import Answering, Pause, Scene
+from bookie.testing.simulation.scene import AnswerStep, Pause, Scene
 
 WAITS_S: Final = 4.0
 """A fault whose moment does not come is called off after so long."""
@@ -73,7 +73,7 @@ class Aimed:
         """
         what = ANSWERS[int(fault.size * 10) % len(ANSWERS)]
         cut = partial(self._power_goes, bookie, fault)
-        self._scene.answers[bookie.name] = waits = Answering(what, cut, fault.other)
+        self._scene.answers[bookie.name] = waits = AnswerStep(what, cut, fault.other)
         await asyncio.sleep(WAITS_S)
         if self._scene.answers.get(bookie.name) is waits:
             del self._scene.answers[bookie.name]
@@ -95,7 +95,7 @@ class Aimed:
         await self._boots(bookie)
 
     async def _stop_boot(self, fault: Fault, bookie: SimBookie) -> None:
-        """It stops, and is told to stop again at any of the operations of its next boot."""
+        """It stops, and gets SIGTERM again at any of the operations of its next boot."""
         operations = 1 + int(fault.size * bookie.boot_operations)
         await self._stops(fault, bookie)
         bookie.arm_stop(operations)

@@ -205,7 +205,7 @@ def _hole(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 # Boots and stops
 def _boot_cut(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A bookie forgets, and its next boot is cut off, or told to stop, at any of its operations;
+    """A bookie forgets, and its next boot is cut off, or stopped, at any of its operations;
     of those behind the replay more often.
     """
     kind = rng.choice(("crash-boot", "stop-boot", "wipe-boot"))
@@ -240,7 +240,7 @@ def _stop_cut(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _broken_stop(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A disk takes no more when its bookie is told to stop, or fails but once."""
+    """A disk takes no more when its bookie gets SIGTERM, or fails but once."""
     kind = rng.choice(("disk-error", "disk-hiccup", "disk-hiccup"))
     size = rng.choice((0.1, 0.3, 0.9))
     broken = Fault(at, kind, who, rng.randrange(3), 1.0, size, "member")
@@ -309,7 +309,7 @@ def _tail_in_memory(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _young(rng: random.Random) -> dict[str, Any]:
-    """All of its entries at once, so that no LAC was told yet."""
+    """All of its entries at once, so that no LAC was sent yet."""
     return {"flush_s": 60.0, "repair_s": 4.0, "entries": 150, "burst": 40, "pause_s": 0.3,
             "ledger_dirs": 1}  # fmt: skip
 

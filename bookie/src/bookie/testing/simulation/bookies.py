@@ -81,8 +81,8 @@ def settings_of(
 
 
 class SimBookie:
-    """See the module. `told` hears what happens to it; `stopped_uncleanly`, that it served and
-    may have forgotten something since.
+    """See the module. `note` is called with what happens to it; `stopped_uncleanly`, that it served
+    and may have forgotten something since.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SimBookie:
         network: Network,
         rng: random.Random,
         make_store: MakeStore,
-        told: Callable[[str], None],
+        note: Callable[[str], None],
         stopped_uncleanly: Callable[[str], None] = lambda _name: None,
         elsewhere: str = "",
     ) -> None:
@@ -125,7 +125,7 @@ class SimBookie:
         self._network = network
         self._rng = rng
         self._make_store = make_store
-        self._told = told
+        self._note = note
         self._stopped_uncleanly = stopped_uncleanly
         self._has_served = False
         self._armed: Callable[[str], None] | None = None
@@ -313,7 +313,7 @@ class SimBookie:
         code = await self.bookie.run()
         self.exit_code = code.value
         message = self.bookie.state.message
-        self._told(f"{self.name} ended {code.name} {message}".rstrip())
+        self._note(f"{self.name} ended {code.name} {message}".rstrip())
         self._gone(process)
         self.disk = self.disk.kill()
         self.ended_in_doubt = self.ended_in_doubt or code is not ExitCode.CLEAN
@@ -384,8 +384,8 @@ class SimBookie:
         self.disk.before_operation = self._count
 
     def arm_stop(self, operations: int) -> None:
-        """It is told to stop at that operation; afterwards the platform starts it again."""
-        self._left, self._armed = operations, self._is_told_to_stop
+        """It gets SIGTERM at that operation; afterwards the platform starts it again."""
+        self._left, self._armed = operations, self._gets_sigterm
         self.disk.before_operation = self._count
 
     def arm_point(
@@ -424,13 +424,13 @@ class SimBookie:
     def _power_goes(
         self, image: Callable[[MachineDisk], MachineDisk], restart_s: float, what: str
     ) -> None:
-        self._told(f"{self.name} crashes before {what}")
+        self._note(f"{self.name} crashes before {what}")
         self.crashes_at[what] = self.crashes_at.get(what, 0) + 1
         self.crash(image)
         self._loop.call_later(restart_s, self._start_again)
 
-    def _is_told_to_stop(self, what: str) -> None:
-        self._told(f"{self.name} is told to stop before {what}")
+    def _gets_sigterm(self, what: str) -> None:
+        self._note(f"{self.name} is told to stop before {what}")
         if self.bookie is not None:
             self.bookie.stop()
 

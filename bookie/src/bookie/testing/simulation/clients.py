@@ -1,6 +1,6 @@
 """The load: writers, readers, recoverers, owners of a log, and the repairer; all of it real code.
 
-Each runs in a process of its own with a session and connections of its own. What they are told goes
+Each runs in a process of its own with a session and connections of its own. What they learn goes
 into the history at once; an error they are entitled to get is an event, any other one a violation.
 """
 
@@ -13,9 +13,9 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from bookie.client.connection import BookiePool, PoolSettings
-from bookie.client.ledgers import Client, ClientSettings
+from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.client.pool import BookiePool, PoolSettings
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
@@ -82,8 +82,8 @@ class Shared:
     """Ledgers of which a repair or a person has recorded a loss."""
     marks: Callable[[], set[tuple[str, LedgerId]]] = set
     """Bookies that serve, and ledgers of which they have a mark now."""
-    was_told_fenced: Callable[[LedgerId], bool] = lambda _ledger_id: False
-    """Whether any bookie has told a writer of this ledger that it is fenced."""
+    learned_fenced: Callable[[LedgerId], bool] = lambda _ledger_id: False
+    """Whether any bookie has answered a writer of this ledger that it is fenced."""
     distrusted: set[str] = field(default_factory=set)
     """Bookies whose copies may be wrong by their own disks or memory; nobody else's may be."""
     truncated: set[LedgerId] = field(default_factory=set)
@@ -170,11 +170,11 @@ async def _close(shared: Shared, writer: LedgerWriter) -> None:
     """
     history, ledger_id = shared.history, writer.ledger_id
     is_closed_there = history.ledger(ledger_id).end == writer.lac
-    was_stopped = writer._core.error is not None or shared.was_told_fenced(ledger_id)
+    was_stopped = writer._core.error is not None or shared.learned_fenced(ledger_id)
     try:
         end = await writer.close()
     except LedgerFencedError:
-        told = was_stopped or shared.was_told_fenced(ledger_id)
+        told = was_stopped or shared.learned_fenced(ledger_id)
         if is_closed_there and not told:
             history.violate(f"ledger {ledger_id} is CLOSED at {writer.lac}, and its close failed")
         raise
@@ -240,11 +240,11 @@ async def open_log(
 
 
 def _check_lost(shared: Shared, log: ReplicatedLog, name: str) -> None:
-    """If it was told that the log has another owner, somebody has taken its ledger."""
+    """If the answer was that the log has another owner, somebody has taken its ledger."""
     error = log._lost
     known = shared.history.ledger(log.ledger_id)
     is_open = known.metadata is not None and known.metadata.state is LedgerState.OPEN
-    is_fenced = shared.was_told_fenced(log.ledger_id)
+    is_fenced = shared.learned_fenced(log.ledger_id)
     if isinstance(error, LedgerFencedError) and is_open and not is_fenced:
         shared.history.violate(
             f"{name} was told that the log has another owner, and nobody took ledger "
@@ -283,7 +283,7 @@ async def tail_ledgers(shared: Shared, store: MetadataStore, name: str) -> None:
             ledger_id = shared.rng.choice(shared.begun[-3:])
             try:
                 reader = await client.open_ledger(ledger_id, password=PASSWORD)
-                shared.history.told(ledger_id, await reader.read_lac())
+                shared.history.learned(ledger_id, await reader.read_lac())
                 await _read_somewhere(shared, reader)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(shared.rng.random() * TAIL_S):
@@ -319,7 +319,7 @@ async def recover_ledgers(shared: Shared, store: MetadataStore, name: str) -> No
 
 
 async def read_all(shared: Shared, reader: LedgerReader) -> dict[EntryId, bytes]:
-    """Everything of a closed ledger, told to the history."""
+    """Everything of a closed ledger, given to the history."""
     found: dict[EntryId, bytes] = {}
     if reader.last_entry_id < 0:
         return found

@@ -67,7 +67,7 @@ class MachineDisk(SimDisk):
         )
 
     def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
-        return _Aside(self._loop, work)
+        return _BlockingWork(self._loop, work)
 
 
 class LoopFlusher:
@@ -142,7 +142,7 @@ def _released(lock: threading.Lock) -> Iterator[None]:
         lock.acquire()
 
 
-class _Aside:
+class _BlockingWork:
     """Blocking work that runs whole, some time after it was begun or when it is waited for."""
 
     def __init__(self, loop: SimLoop, work: Callable[[], None]) -> None:

@@ -35,7 +35,7 @@ class LedgerHistory:
     acked: EntryId = NO_ENTRY
     """All up to this one are acknowledged to the writer's caller."""
     seen: EntryId = NO_ENTRY
-    """The highest id that any reader was shown, or was told to be acknowledged."""
+    """The highest id that any reader was shown, or learned to be acknowledged."""
     end_accepted: bool = False
     """A person accepted a loss at the end: what was acknowledged may lie beyond it."""
 
@@ -196,10 +196,10 @@ class History:
             self.violate(
                 f"ledger {ledger_id}: {entry_id} was read as {payload[:40]!r}, not {expected!r}"
             )
-        self.told(ledger_id, entry_id)
+        self.learned(ledger_id, entry_id)
 
-    def told(self, ledger_id: LedgerId, lac: EntryId) -> None:
-        """A reader was told that everything up to here is acknowledged."""
+    def learned(self, ledger_id: LedgerId, lac: EntryId) -> None:
+        """A reader learned that everything up to here is acknowledged."""
         known = self.ledger(ledger_id)
         if lac <= known.seen:
             return
@@ -218,7 +218,7 @@ class History:
             self.violate(f"ledger {ledger_id} was opened to {end}, its metadata says {known.end}")
 
     def lost(self, ledger_id: LedgerId, entry_id: EntryId, *, expected: bool) -> None:
-        """A reader was told that an entry is lost for good."""
+        """A reader learned that an entry is lost for good."""
         self.note(f"loss {ledger_id}/{entry_id}")
         if not expected:
             self.violate(f"ledger {ledger_id}: {entry_id} is lost though the budget was kept")

@@ -19,7 +19,7 @@ from bookie.testing.simulation.scene import Scene
 
 MODES: Final = ("memory", "sync", "journal")
 CONFIRMED_S: Final = 2.5
-"""Within so long a bookie has told the store twice of what it wrote."""
+"""Within so long a bookie has reported to the store twice of what it wrote."""
 LAG_MAX_S: Final = 1.5
 """How late messages on a lagging way may be."""
 
@@ -184,7 +184,7 @@ class Interventions:
                 return
 
     async def _marker_lost(self, fault: Fault, bookie: SimBookie) -> None:
-        """It crashes, and what it is told by is gone from its disks: a hand, or a file system's
+        """It crashes, and what it is known by is gone from its disks: a hand, or a file system's
         check."""
         bookie.is_wanted = False
         bookie.crash(lambda disk: disk.kill())

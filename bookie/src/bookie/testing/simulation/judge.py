@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bookie.client.ledgers import Client
+from bookie.client.bookkeeper_client import Client
 from bookie.client.log import LogEntry, read_log
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter

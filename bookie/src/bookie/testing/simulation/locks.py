@@ -21,7 +21,7 @@ class NoLock:
         """Free, always."""
 
     def holders(self) -> tuple[str, ...]:
-        """The same of every process on these folders: the one before is gone."""
+        """Does so to every process on these folders: the one before is gone."""
         return tuple(map(str, self._directories))
 
 

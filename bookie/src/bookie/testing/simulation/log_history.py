@@ -1,6 +1,6 @@
 """What must hold of a log of ledgers, whoever owned it when: the rules, of values only.
 
-Every acknowledged append is read back, once, where its owner was told that it is, and behind
+Every acknowledged append is read back, once, where its owner learned that it is, and behind
 whatever was acknowledged before it was begun.
 """
 

@@ -37,7 +37,7 @@ class Owner(Protocol):
     def adopt(self, task: "asyncio.Task[Any]") -> None: ...
 
     def blocking_s(self) -> float:
-        """How long a piece of blocking work takes to begin, or to be told as done."""
+        """How long a piece of blocking work takes to begin, or to be reported as done."""
 
 
 OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("owner", default=None)

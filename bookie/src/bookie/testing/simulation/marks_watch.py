@@ -111,7 +111,7 @@ class MarksWatch:
             )
 
     def cleared(self, bookie_id: str, ledger_id: LedgerId) -> None:
-        """It told a repair that it let go of its mark: what it then holds, a power cut leaves."""
+        """It said that it let go of its mark: what it then holds, a power cut leaves."""
         bookie = next(one for one in self._bookies if one.name == bookie_id)
         metadata = self._history.ledger(ledger_id).metadata
         if bookie_id in self._excused or metadata is None or bookie.mode == "journal":

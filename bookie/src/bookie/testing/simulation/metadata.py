@@ -2,7 +2,7 @@
 
 Each process has a session, a `SimStore`; all share one `MemoryCluster`. What the contract calls
 linearizable is; registrations may be read a few seconds old, as from a lagging server. Every change
-of a ledger's metadata is told to the history.
+of a ledger's metadata is given to the history.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ PATIENCE_S: Final = 3.0
 """After how long without an answer a call fails."""
 REANNOUNCE_S: Final = 1.0
 LATE_S: Final = 5.0
-"""How long after its caller was told that it failed a late write happens, at most."""
+"""How long after its caller learned that it failed a late write happens, at most."""
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class SimStore:
         """When this session last wrote: it has seen all up to then."""
         self._late: list[asyncio.Task[None]] = []
         self.before_call: Callable[[str], None] = lambda _what: None
-        """Told before anything is sent and before a reply is taken; may crash the process."""
+        """Called before anything is sent and before a reply is taken; may crash the process."""
 
     # The session
     async def close(self) -> None:

@@ -37,7 +37,7 @@ class Tap(Protocol):
     def sent(self, client: str, connection: int, message: bytes) -> None:
         """A client sends it; `client` is the title of its process."""
 
-    def told(self, client: str, connection: int, message: bytes) -> None:
+    def answered(self, client: str, connection: int, message: bytes) -> None:
         """An answer has reached the client that asked."""
 
     def cleared(self, bookie: str, ledger_id: LedgerId) -> None:
@@ -242,7 +242,7 @@ class Network:
             if self.tap is not None and receiver.is_server:
                 self.tap.heard(bookie_of(receiver.party.name), self._connections[receiver], message)
             elif self.tap is not None:
-                self.tap.told(_title(receiver.party), self._connections[receiver.peer], message)
+                self.tap.answered(_title(receiver.party), self._connections[receiver.peer], message)
             chance = self.forging.get(receiver.party.name, 0.0) if receiver.is_server else 0.0
             if chance and self._rng.random() < chance:
                 message = forged(message, self._rng)

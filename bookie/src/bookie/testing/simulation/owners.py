@@ -1,6 +1,6 @@
 """Clients of a log of ledgers beside its owners: who takes it over just now, and who reads it.
 
-What a reader is told while owners compete is judged here; the whole log is judged at the end.
+What a reader learns while owners compete is judged here; the whole log is judged at the end.
 """
 
 import asyncio

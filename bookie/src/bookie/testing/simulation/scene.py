@@ -31,7 +31,7 @@ class Pause:
 
 
 @dataclass(slots=True)
-class Answering:
+class AnswerStep:
     """What is to happen once the bookie has given an answer of that kind."""
 
     what: str
@@ -77,7 +77,7 @@ class Scene:
     """Bookies that hold a copy by a recovery whose ledger does not name them yet."""
     pauses: list[Pause] = field(default_factory=list)
     """Places of the code at which whoever passes them is to stop for a while."""
-    answers: dict[str, Answering] = field(default_factory=dict)
+    answers: dict[str, AnswerStep] = field(default_factory=dict)
     """Bookie -> the answer after which its power goes."""
     armed_points: dict[str, int] = field(default_factory=dict)
     """Places of the code at which a client that passes them is killed, too."""
@@ -92,7 +92,7 @@ class Scene:
         return self.plan.scale.ack_quorum - 1
 
     def stored_generation(self, bookie: SimBookie) -> int:
-        """What the metadata store knows of how often the bookie has told that it wrote."""
+        """What the metadata store knows of how often the bookie has reported that it wrote."""
         stored = self.cluster.boots.get(BookieId(bookie.name))
         return stored.value.generation if stored is not None else 0
 

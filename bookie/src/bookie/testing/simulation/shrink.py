@@ -1,7 +1,7 @@
 """Makes a failing plan small: fewer faults, then a smaller load, as long as it still fails.
 
 Greedy, the same result every time; each try is a whole simulation. What counts as the same failure
-is the rule that was violated first, numbers aside.
+is the rule that was violated first, without its numbers.
 """
 
 import re

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Final
 
 from bookie.ids import BookieId, LedgerId
-from bookie.testing.simulation import misled, visitors
+from bookie.testing.simulation import client_faults as misled
+from bookie.testing.simulation import visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.plan import Fault
 from bookie.testing.simulation.scene import Scene
@@ -140,10 +141,10 @@ class StoreInterventions:
                 bookie.is_wanted = True
                 bookie.start()
             await asyncio.sleep(TOLD_S)
-            self._check_told(serving)
+            self._check_learned(serving)
             await asyncio.sleep(fault.lasts_s * 0.7)
 
-    def _check_told(self, serving: Mapping[str, int]) -> None:
+    def _check_learned(self, serving: Mapping[str, int]) -> None:
         for one in self._scene.bookies:
             is_same = one.is_serving and one.lives == serving.get(one.name)
             if is_same and not one.says_rolled_back:

@@ -132,7 +132,7 @@ def _way(rng: random.Random, at: float, who: int, kind: str) -> Fault:
 
 # Strokes
 def _usurped(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A writer rests, its ledger is taken, bookies that were told forget; the writer goes on."""
+    """A writer rests, its ledger is taken, bookies that were asked forget; the writer goes on."""
     lasts = rng.choice((1.5, 3.0))
     taken = at + rng.random() * 0.2
     later = taken + rng.choice((0.05, 0.3, 0.8)) * (0.3 + rng.random())
@@ -142,7 +142,7 @@ def _usurped(rng: random.Random, at: float, who: int) -> list[Fault]:
     return found
 
 
-def _all_anew(rng: random.Random, at: float, who: int) -> list[Fault]:
+def _all_again(rng: random.Random, at: float, who: int) -> list[Fault]:
     """The same, and every bookie stops meanwhile, in one way: those that may."""
     lasts = rng.choice((2.0, 3.0))
     kind = rng.choice(("clean-restart", "power-cut", "power-cut", "kill", "other-mode"))
@@ -175,7 +175,7 @@ def _cut_while_fenced(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _full_while_fenced(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """A fence cannot be written; somebody asks for it again; the bookie starts anew."""
+    """A fence cannot be written; somebody asks for it again; the bookie starts again."""
     found = [_resting_writer(rng, at, 4.0)]
     for step in range(rng.choice((1, 3))):
         found.append(Fault(at, "disk-full", who + step, 0, 1.0, 0.0))
@@ -285,7 +285,7 @@ def _flapping(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 
 def _failed_stop(rng: random.Random, at: float, who: int) -> list[Fault]:
-    """Its disk takes no more when it is told to stop."""
+    """Its disk takes no more when it gets SIGTERM."""
     size = rng.choice((0.1, 0.3, 0.9))  # sync, write, commit
     broken = Fault(at, "disk-error", who, other=rng.randrange(2), lasts_s=4.0, size=size)
     return [broken, Fault(at + 0.01 + rng.random() * 0.1, "clean-restart", who, lasts_s=0.2)]
@@ -447,10 +447,10 @@ def _half_dark(rng: random.Random, at: float, who: int) -> list[Fault]:
 
 Stroke = Callable[[random.Random, float, int], list[Fault]]
 BLACKOUTS: Final[tuple[Stroke, ...]] = (_blackout, _half_dark)
-OF_SYNCS: Final[tuple[Stroke, ...]] = (_cut_while_fenced, _all_anew, _new_disk, _full_while_fenced)
+OF_SYNCS: Final[tuple[Stroke, ...]] = (_cut_while_fenced, _all_again, _new_disk, _full_while_fenced)
 """What they look for shows where a mode syncs: memory mode doubts everything after a crash."""
 STROKES: Final[tuple[Stroke, ...]] = (
-    _usurped, _usurped, _all_anew, _all_anew, _left_out, _cut_while_fenced,
+    _usurped, _usurped, _all_again, _all_again, _left_out, _cut_while_fenced,
     _cut_while_fenced, _full_while_fenced,
     _deleted, _changed_then_killed, _changed_then_killed, _one_left, _one_left, _limbo_for_long,
     _limbo_for_long, _bad_ways, _bad_ways, _replaced_twice, _replaced_twice, _torn_ensemble,

@@ -77,7 +77,7 @@ def _both_awake(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list
 
 
 def _late(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
-    """Boots are told that their writes failed, and those happen later."""
+    """Boots learn that their writes failed, and those happen later."""
     found = []
     kind, again = rng.choice(("clean-restart", "replace-disk")), rng.choice((5.0, 8.0))
     for at in (0.0, again):

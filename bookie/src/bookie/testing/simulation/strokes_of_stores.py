@@ -50,7 +50,7 @@ def _many(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault
 
 
 def _found_again(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:
-    """Ledgers are collected by mistake and found again; bookies start anew meanwhile."""
+    """Ledgers are collected by mistake and found again; bookies start again meanwhile."""
     at = 1.5 + rng.random()
     found = [Fault(at, "found-again", who, lasts_s=2.8)]
     if rng.random() < 0.5:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from bookie.wire.native import ENVELOPE_BYTES, message_bytes
 
 IN_FLIGHT_HIGH_BYTES: Final = 256 * 1024
-"""Beyond this a writer is told to pause, as when the peer does not read."""
+"""Beyond this a writer has to pause, as when the peer does not read."""
 
 
 class Transports(Protocol):

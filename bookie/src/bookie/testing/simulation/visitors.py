@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bookie.client.connection import BookiePool
 from bookie.client.peers import Peers
+from bookie.client.pool import BookiePool
 from bookie.errors import BookieError, DigestError, FrameError
 from bookie.frames.entry import EntryCodec, master_key
 from bookie.frames.frame import parse_run
@@ -23,7 +23,7 @@ from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
-from bookie.repair.reports.printing import say_nothing
+from bookie.repair.reports.progress_lines import say_nothing
 from bookie.testing.simulation.clients import (
     PASSWORD,
     REPAIR,

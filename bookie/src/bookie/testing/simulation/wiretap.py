@@ -5,8 +5,8 @@
 2. A normal add that reaches a bookie after it answered a fence is not acknowledged by it.
 3. After an unclean stop a bookie acknowledges no normal add of a ledger that was there before.
 4. A LAC that a bookie tells as known is none below what came with a normal add that it took.
-5. A recoverer reads on only when enough bookies have told it that they are fenced.
-6. A writer that was told that its ledger is fenced begins no more entries of it.
+5. A recoverer reads on only when enough bookies have answered that they are fenced.
+6. A writer that learned that its ledger is fenced begins no more entries of it.
 7. Nobody asks the same bookie for the same fence again without a pause.
 8. What a recoverer reads fences, while it recovers.
 9. A LAC that a bookie tells is none above what the writer itself has sent as acknowledged.
@@ -54,7 +54,7 @@ _FENCED_BY: Final = frozenset((Status.UNKNOWN, Status.FENCED))
 
 
 @dataclass(slots=True)
-class _Pledges:
+class _AnswerRecord:
     """Of one bookie about one ledger."""
 
     acked: dict[EntryId, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Pledges:
     is_given_up: bool = False
     """The ledger is deleted, and nothing is left here of what was acknowledged."""
     listed: EntrySet = EMPTY
-    """What it told a repair that it holds: taken by an add whose answer was cut off, maybe."""
+    """What it answered a repair that it holds: taken by an add whose answer was cut off, maybe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Wiretap:
         self._history = history
         self._now = now
         self._lost = lost
-        self._pledges: dict[tuple[str, LedgerId], _Pledges] = {}
+        self._pledges: dict[tuple[str, LedgerId], _AnswerRecord] = {}
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
@@ -119,7 +119,7 @@ class Wiretap:
         """Ledgers that bookies could rightly drop: to who fences alone they must not deny them."""
         self.on_cleared: Callable[[str, LedgerId], None] = lambda _bookie, _ledger: None
         self.on_answer: Callable[[str, str], None] = lambda _bookie, _what: None
-        """Told of each answer that a bookie must stand for: fence, add, recovery add, clear."""
+        """Called with each answer that a bookie must stand for: fence, add, recovery add, clear."""
         self._brought: dict[LedgerId, set[str]] = {}
         """Ledger -> bookies that have taken copies of it from a recovery."""
         self._lacs: dict[LedgerId, EntryId] = {}
@@ -131,22 +131,22 @@ class Wiretap:
         self._asked_by: dict[tuple[int, int], str] = {}
         """Fencing questions under way -> the client that asks."""
         self._fences: dict[tuple[str, LedgerId], set[str]] = {}
-        """Client and ledger -> bookies that told it that they are fenced."""
+        """Client and ledger -> bookies that answered that they are fenced."""
         self._sent: dict[tuple[str, LedgerId], EntryId] = {}
         """Writer and its ledger -> the highest entry that it has sent."""
         self._stopped: dict[tuple[str, LedgerId], tuple[EntryId, float]] = {}
-        """The same, when it was told that the ledger is fenced; and when that was."""
+        """That, when it learned that the ledger is fenced; and when that was."""
         self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
 
-    def _of(self, bookie: str, ledger_id: LedgerId) -> _Pledges:
-        return self._pledges.setdefault((bookie, ledger_id), _Pledges())
+    def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
+        return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
 
     def excuse(self, bookie: str) -> None:
         """Its disk had lied about what was durable: it breaks promises that it cannot know of."""
         self._excused.add(bookie)
 
     def distrust(self, bookie: str) -> None:
-        """Its copies may be wrong: what it is told of and rejects it lists no more."""
+        """Its copies may be wrong: what it learns of and rejects it lists no more."""
         self._distrusted.add(bookie)
 
     def stopped_uncleanly(self, bookie: str) -> None:
@@ -201,9 +201,11 @@ class Wiretap:
         if isinstance(asked.request, LacRequest) and status is Status.OK:
             lac = LacReply.decode(envelope.body).lac
             self._check_lac(bookie, asked, lac)
-            self._check_told(bookie, asked.request.ledger_id, lac)
+            self._check_learned(bookie, asked.request.ledger_id, lac)
         if isinstance(asked.request, ReadRequest) and status is Status.OK:
-            self._check_told(bookie, asked.request.ledger_id, ReadReply.decode(envelope.body).lac)
+            self._check_learned(
+                bookie, asked.request.ledger_id, ReadReply.decode(envelope.body).lac
+            )
         is_dropped = asked.request.ledger_id in self.mislaid and not asked.flags & FLAG_FENCE
         if isinstance(asked.request, ReadRequest) and not is_dropped:
             self._check_denials(
@@ -243,8 +245,8 @@ class Wiretap:
                 f"knew, though it had acknowledged one of {pledges.lac}"
             )
 
-    def _check_told(self, bookie: str, ledger_id: LedgerId, told: EntryId) -> None:
-        """A recovery adds what it found with the LAC that it was told, whatever comes of it."""
+    def _check_learned(self, bookie: str, ledger_id: LedgerId, told: EntryId) -> None:
+        """A recovery adds what it found with the LAC that it learned, whatever comes of it."""
         if told > self._lacs.get(ledger_id, NO_ENTRY):
             self._history.violate(
                 f"{bookie} told a LAC of {told} for ledger {ledger_id}, whose writer has sent none "
@@ -293,7 +295,7 @@ class Wiretap:
     def _writer_says(self, ledger_id: LedgerId, lac: EntryId) -> None:
         self._lacs[ledger_id] = max(lac, self._lacs.get(ledger_id, NO_ENTRY))
 
-    def told(self, client: str, connection: int, message: bytes) -> None:
+    def answered(self, client: str, connection: int, message: bytes) -> None:
         """See network.Tap."""
         _size, op, code, _zero, request_id = ENVELOPE.unpack_from(message)
         if op != Op.ADD_RUN or code != Status.FENCED:
@@ -421,7 +423,7 @@ class Wiretap:
         """Nothing is left there of a ledger that is deleted."""
         self._of(bookie, ledger_id).is_given_up = True
 
-    def was_told_fenced(self, ledger_id: LedgerId) -> bool:
+    def learned_fenced(self, ledger_id: LedgerId) -> bool:
         """Some writer of it was."""
         return any(ledger == ledger_id for _client, ledger in self._stopped)
 

@@ -23,7 +23,6 @@ from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.clients import LOG_NAME, Shared
 from bookie.testing.simulation.collection_watch import CollectionWatch
 from bookie.testing.simulation.disk import MachineDisk
-from bookie.testing.simulation.drawing import plan_of
 from bookie.testing.simulation.faults import Faults
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.identity_watch import IdentityWatch
@@ -33,6 +32,7 @@ from bookie.testing.simulation.marks_watch import MarksWatch
 from bookie.testing.simulation.metadata import SimStore, StoreWeather
 from bookie.testing.simulation.network import ELSEWHERE, Network, Weather
 from bookie.testing.simulation.plan import Plan
+from bookie.testing.simulation.plan_choice import plan_of
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.scene import Scene
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
@@ -132,7 +132,7 @@ class World:
         self._wiretap.mislaid = self._shared.mislaid = self._collection.mislaid
         self._wiretap.on_cleared = self._watch.cleared
         self._shared.marks = self._watch.marks
-        self._shared.was_told_fenced = self._wiretap.was_told_fenced
+        self._shared.learned_fenced = self._wiretap.learned_fenced
         self._clients: dict[str, tuple[Role, Process, SimStore]] = {}
         self._visits = self._others = 0
         self._generation = 0
@@ -175,7 +175,7 @@ class World:
             network=self._network,
             rng=_rng(self.plan, name),
             make_store=self._store,
-            told=self.history.note,
+            note=self.history.note,
             stopped_uncleanly=self._wiretap.stopped_uncleanly,
         )
 
@@ -202,7 +202,7 @@ class World:
             network=self._network,
             rng=_rng(self.plan, f"namesake/{name}/{self._others}"),
             make_store=store,
-            told=lambda what: self.history.note(f"of another cluster: {what}"),
+            note=lambda what: self.history.note(f"of another cluster: {what}"),
         )
 
     def _twin(self, name: str, disk: MachineDisk) -> SimBookie:
@@ -215,7 +215,7 @@ class World:
             network=self._network,
             rng=_rng(self.plan, machine),
             make_store=self._store,
-            told=lambda what: self.history.note(f"on another machine: {what}"),
+            note=lambda what: self.history.note(f"on another machine: {what}"),
             elsewhere=machine,
         )
         made.disk = disk

@@ -147,7 +147,7 @@ class ControlPlane:
         target: str,
         *,
         dial: Dial = dial,
-        heard: Callable[[Identity], None] = lambda _told: None,
+        heard: Callable[[Identity], None] = lambda _identity: None,
     ) -> None:
         self.target = target
         self._channel, self._stub = dial(target)
@@ -164,13 +164,13 @@ class ControlPlane:
     async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> Outcome:
         """Let a bookie that waits take its replaced disks."""
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
-        reply, _told = await self._ask(call, request)
+        reply, _identity = await self._ask(call, request)
         return Outcome(reply.accepted, reply.message)
 
     async def approve_collection(self, call: Call, *, plan_id: str, by: str) -> Outcome:
         """Let a bookie collect the ledgers that its brake holds back."""
         request = pb.ApproveCollectionRequest(plan_id=plan_id, approved_by=by)
-        reply, _told = await self._ask(call, request)
+        reply, _identity = await self._ask(call, request)
         return Outcome(reply.accepted, reply.message)
 
     async def drain(self, call: Call, *, cancel: bool) -> None:
@@ -179,19 +179,19 @@ class ControlPlane:
 
     async def flush(self, call: Call) -> int:
         """Have all that it has accepted on its disks; bytes of its logs."""
-        reply, _told = await self._ask(call, pb.FlushRequest())
+        reply, _identity = await self._ask(call, pb.FlushRequest())
         return int(reply.log_bytes)
 
     async def marks(self, call: Call, *, after: int, limit: int) -> tuple[list[Mark], bool]:
         """A page of its marks, unchecked ones too, by rising id; whether there are more."""
         request = pb.ListLimboRequest(after_ledger_id=after, limit=limit, include_unchecked=True)
-        reply, _told = await self._ask(call, request)
+        reply, _identity = await self._ask(call, request)
         marks = [Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers]
         return marks, bool(reply.more)
 
     async def held(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Held]:
         """What it holds of these ledgers; one that is left out was not spoken of: unknown."""
-        reply, _told = await self._ask(call, pb.GetAvailabilityRequest(ledger_ids=ledger_ids))
+        reply, _identity = await self._ask(call, pb.GetAvailabilityRequest(ledger_ids=ledger_ids))
         return [
             Held(LedgerId(a.ledger_id), a.status, a.entries, a.limbo, a.unchecked, a.lac, a.lost)
             for a in reply.ledgers
@@ -199,7 +199,7 @@ class ControlPlane:
 
     async def clear(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Cleared]:
         """Have it look whether its marks of these ledgers may go (R27)."""
-        reply, _told = await self._ask(call, pb.ClearLimboRequest(ledger_ids=ledger_ids))
+        reply, _identity = await self._ask(call, pb.ClearLimboRequest(ledger_ids=ledger_ids))
         return [
             Cleared(LedgerId(one.ledger_id), one.cleared, one.reason, one.message)
             for one in reply.results
@@ -223,7 +223,7 @@ class ControlPlane:
             reason=reason,
             answered_by=answered_by,
         )
-        reply, _told = await self._ask(call, request)
+        reply, _identity = await self._ask(call, request)
         return Outcome(reply.recorded, reply.message)
 
     async def recheck(
@@ -231,7 +231,7 @@ class ControlPlane:
     ) -> list[Range]:
         """Have it verify its own copies; those that it rejected."""
         request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=_ranges(entries))
-        reply, _told = await self._ask(call, request)
+        reply, _identity = await self._ask(call, request)
         return [(item.first, item.last) for item in reply.rejected]
 
     async def _ask(self, call: Call, request: Any) -> tuple[Any, Identity]:
@@ -250,7 +250,7 @@ class ControlPlane:
                 raise
             # Nobody cancelled the caller: the channel was closed, its bookie has another address.
             raise UnavailableError(f"the call was cut off: {type(request).__name__}") from None
-        told = _told(await under_way.initial_metadata(), reply)
+        told = _identity_of(await under_way.initial_metadata(), reply)
         if told is None:
             if meant is not None and isinstance(request, _SHOWN_BY_HEALTH):
                 return reply, meant
@@ -276,7 +276,7 @@ async def control_plane(target: str) -> AsyncIterator[ControlPlane]:
         await plane.close()
 
 
-def _told(metadata: Any, reply: Any) -> Identity | None:
+def _identity_of(metadata: Any, reply: Any) -> Identity | None:
     """Who made the reply; None = one of an older version, which says it in its health only."""
     try:
         told = Identity.from_metadata(metadata or ())

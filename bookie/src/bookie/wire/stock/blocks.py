@@ -102,7 +102,7 @@ class AddBlock:
         return answers.tobytes()
 
 
-class BlockFinder:
+class BlockScan:
     """Finds the blocks of one connection. Keeps the layout of the last one: the next is alike."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ def _block(wire: Wire, layout: Layout, view: memoryview) -> AddBlock | None:
         rows = rows[:count]
     heads = [_column(view, count, layout.entry_at + at, stride) for at in (0, 8, 16)]
     ledgers, entry_ids, lacs = (head.astype(np.int64) for head in heads)
-    if int((ledgers | entry_ids).min()) < 0 or not _are_told(rows, layout, ledgers, entry_ids):
+    if int((ledgers | entry_ids).min()) < 0 or not _match(rows, layout, ledgers, entry_ids):
         return None
     return AddBlock(wire, layout, rows, ledgers, entry_ids, lacs, rows[:, layout.id_offsets])
 
@@ -165,7 +165,7 @@ def _column(view: memoryview, count: int, at: int, stride: int) -> NDArray[np.vo
     return np.ndarray((count,), ">i8", view, at, (stride,))
 
 
-def _are_told(rows: Octets, layout: Layout, ledgers: Ids, entry_ids: Ids) -> bool:
+def _match(rows: Octets, layout: Layout, ledgers: Ids, entry_ids: Ids) -> bool:
     """True when the requests say what their entries say."""
     if len(layout.ids) == 2:  # version 2 takes the ids from the entries
         return True

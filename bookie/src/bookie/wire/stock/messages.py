@@ -71,7 +71,7 @@ _OUTCOMES: Final = {
 
 
 def outcome_of(status: Status) -> Outcome:
-    """How a status of ours is told to a stock client."""
+    """How a status of ours is answered to a stock client."""
     return _OUTCOMES[status]
 
 

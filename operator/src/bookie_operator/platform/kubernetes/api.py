@@ -99,7 +99,7 @@ class Api(Protocol):
     async def replace_status(
         self, kind: Kind, name: str, status: Object, *, version: str
     ) -> Object:
-        """The whole status anew, of that very state of the object.
+        """Replaces the whole status, of that very state of the object.
 
         Not applied: what a CRD of another version has no field for is left out, where an apply
         would be refused whole.

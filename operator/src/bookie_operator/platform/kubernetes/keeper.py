@@ -2,7 +2,7 @@
 
 Between two passes hardly anything changes, and an apply of ten objects each time would be most of
 the operator's traffic. So it remembers what the server made of each one, and `noticed` compares
-that with what a watch tells. Writing again after a while is for what no watch told of.
+that with what a watch tells. Writing again after a while is for what no watch reported.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ class Keeper:
             known.lost = "changed" if is_changed or not is_same else ""
         return bool(known.lost)
 
-    def told(self) -> Sequence[str]:
+    def sentences(self) -> Sequence[str]:
         """What was brought back since this was last asked, in a sentence each."""
         restored, self._restored = self._restored, []
         return restored

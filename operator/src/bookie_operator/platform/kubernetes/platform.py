@@ -452,7 +452,7 @@ class KubernetesPlatform:
             ]
         )
         failed |= await self._bind_tasks() | await self._expand_zookeeper()
-        for sentence in self._keeper.told():
+        for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed
 
@@ -494,5 +494,5 @@ class KubernetesPlatform:
 
 
 def _very(metadata: Object) -> Object:
-    """Names that very object: an apply never makes one anew in its place."""
+    """Names that very object: an apply never makes another one in its place."""
     return {"name": metadata["name"], "uid": metadata["uid"]}

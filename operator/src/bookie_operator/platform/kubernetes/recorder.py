@@ -1,6 +1,6 @@
 """Events for people, as Kubernetes Events of the cluster object.
 
-Names are derived from what an event says, so that an operator that was killed between telling and
+Names are derived from what an event says, so that an operator that was killed between reporting and
 remembering tells it again without a double; what repeats is counted up at most once a minute.
 """
 

@@ -139,14 +139,14 @@ def waiting_reason(pod: Object) -> str:
     for container in status.get("containerStatuses") or ():
         waiting = (container.get("state") or {}).get("waiting")
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return told(waiting.get("reason"), waiting.get("message"))
+            return joined(waiting.get("reason"), waiting.get("message"))
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return told(condition.get("reason"), condition.get("message"))
+            return joined(condition.get("reason"), condition.get("message"))
     return ""
 
 
-def told(reason: str | None, message: str | None) -> str:
+def joined(reason: str | None, message: str | None) -> str:
     return f"{reason or 'Unknown'}: {message}" if message else str(reason or "Unknown")
 
 

@@ -26,13 +26,13 @@ from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal
 from bookie.storage.journal_records import RecordKind
-from bookie.storage.ledgers import Ledgers
+from bookie.storage.ledger_table import Ledgers
 from bookie.storage.log_scan import Position
-from bookie.storage.maintenance import Captured, Maintenance, close_all
+from bookie.storage.loop_calls import CallSoon, Progress
+from bookie.storage.maintenance import CheckpointCapture, Maintenance, close_all
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.permits import AddPermits
-from bookie.storage.progress import CallSoon, Progress
 from bookie.storage.reading import StoredRead
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
@@ -321,11 +321,11 @@ class Storage:
 
     # ---- answers --------------------------------------------------------------------------------
 
-    def _capture(self) -> Captured:
+    def _capture(self) -> CheckpointCapture:
         """What has changed since the last call; it waits for a checkpoint no longer."""
         with self._lock:
             self.unflushed_bytes = 0
-            return Captured(
+            return CheckpointCapture(
                 self._journal.last_sequence(),
                 self._ledgers.take_dirty(),
                 [directory.capture() for directory in self._directories],

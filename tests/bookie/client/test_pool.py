@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from bookie.client.connection import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool, PoolSettings
 from bookie.errors import UnavailableError
 from bookie.frames.build import build_run
 from bookie.frames.frame import FRAME_BYTES_MAX

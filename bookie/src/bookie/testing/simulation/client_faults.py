@@ -3,7 +3,7 @@
 A bookie refuses the one, and the other one blocks nobody.
 """
 
-from bookie.client.connection import BookiePool
+from bookie.client.pool import BookiePool
 from bookie.errors import BookieError
 from bookie.frames.entry import master_key
 from bookie.ids import BookieId, EntryId, LedgerId

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from bookie.client.ledgers import CREATE_TRIES_MAX, Client
+from bookie.client.bookkeeper_client import CREATE_TRIES_MAX, Client
 from bookie.errors import (
     BadRequestError,
     BookieError,

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final
 from weakref import WeakSet
 
-from bookie.client.connection import BookiePool, PoolSettings
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
+from bookie.client.pool import BookiePool, PoolSettings
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter, WriterSettings

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bookie.ids import LedgerId
-from bookie.storage.ledgers import Ledgers
+from bookie.storage.ledger_table import Ledgers
 from bookie.storage.records import LedgerRecord
 
 L7, L8 = LedgerId(7), LedgerId(8)

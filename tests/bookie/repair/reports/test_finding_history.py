@@ -6,8 +6,16 @@ import pytest
 from bookie.errors import MetadataConflictError, SettingsError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
-from bookie.repair.reports import history as module
-from bookie.repair.reports.history import History, InFile, InStore, Key, Seen, Update, updated
+from bookie.repair.reports import finding_history as module
+from bookie.repair.reports.finding_history import (
+    History,
+    InFile,
+    InStore,
+    Key,
+    Seen,
+    Update,
+    updated,
+)
 from bookie.repair.reports.result import write_whole
 
 LOST, ROT, SILENT = Key("no_copy", 7), Key("corrupt", 8), Key("silent_bookie", None, "b1")

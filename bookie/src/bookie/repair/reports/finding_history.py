@@ -101,7 +101,7 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nowhere:
+class NoHistory:
     """No history: every finding is seen for the first time."""
 
     async def update(self, change: Callable[[History], Update]) -> Update:

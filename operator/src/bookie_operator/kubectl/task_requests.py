@@ -41,7 +41,7 @@ def wish(cluster: BookieCluster, kind: TaskType, *, bookie: str = "", **rest: An
 
 
 def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: str) -> Wish:
-    """Approve the fix that waits on `bookie`, after telling what it is."""
+    """Approve the fix that waits on `bookie`, after saying what it is."""
     made = wish(cluster, TaskType.APPROVE_COOKIE_FIX, bookie=bookie)
     one = cluster.status.bookie(bookie)
     fix = pending_fix(cluster.status, one) if one is not None else None
@@ -123,7 +123,7 @@ def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
 def acceptance(
     cluster: BookieCluster, ledger: int, *, entry: int | None, reason: str, by: str
 ) -> Wish:
-    """Accept a ledger's possible loss, after telling what that means."""
+    """Accept a ledger's possible loss, after saying what that means."""
     which = f" before entry {entry}" if entry is not None else ""
     screen.tell(
         f"Every bookie is asked again first; a copy that turns up is kept. Otherwise ledger "

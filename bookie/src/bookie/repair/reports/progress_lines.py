@@ -1,6 +1,6 @@
 """Lines for people about work that goes on: a `Say` is called with each of them.
 
-`Printer` writes them to a terminal or a log, `ProgressFile` keeps the last one about progress.
+`LineWriter` writes them to a terminal or a log, `ProgressFile` keeps the last one about progress.
 """
 
 import time
@@ -49,7 +49,7 @@ class ProgressFile:
                 fresh.replace(self._path)
 
 
-class Printer:
+class LineWriter:
     """Writes lines for people. Silent unless the stream is a terminal, or `always`."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Printer:
 
 
 Say = Callable[[str], None]
-"""Told one line for each step; for people, on stderr."""
+"""Called with one line for each step; for people, on stderr."""
 
 
 def say_nothing(_line: str) -> None:

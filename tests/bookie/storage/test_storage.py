@@ -9,13 +9,13 @@ from bookie.errors import CorruptError, FrameError, SettingsError, StorageError
 from bookie.frames.frame import Pattern, RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.storage.acks import Taken
-from bookie.storage.engine import Storage
 from bookie.storage.index_rows import RunRow, row_of
 from bookie.storage.log_scan import Position
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.reading import RangeRead
 from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
+from bookie.storage.storage import Storage
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st

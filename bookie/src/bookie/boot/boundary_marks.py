@@ -11,8 +11,8 @@ from typing import Final
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.naming import Listing, list_ledgers, named_ids
 from bookie.metadata.store import MetadataStore
-from bookie.storage.engine import Storage
 from bookie.storage.records import Boundary
+from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
 
