@@ -32,7 +32,7 @@ from bookie_operator.model.status import (
     RepairStatus,
 )
 from bookie_operator.observed import LeftOver
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.tree import cluster_tree
 from operator_scenes import at, cluster, manifest, observed
 from rich.console import Console, RenderableType

@@ -28,9 +28,10 @@ from bookie_operator.model.status import (
     ScrubStatus,
 )
 from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView
-from bookie_operator.plan import degraded, plan
+from bookie_operator.plan import degraded
 from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN
 from bookie_operator.plan.invalid import INVALID_SPEC, invalid_status
+from bookie_operator.plan.planner import plan
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed
 
 PAGE = Path(__file__).parents[2] / "docs/operating.md"

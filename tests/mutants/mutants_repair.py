@@ -17,7 +17,7 @@ BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 EPISODES: Final = "operator/src/bookie_operator/plan/episodes.py"
 MENDS: Final = "operator/src/bookie_operator/plan/mends.py"
-PLANS: Final = "operator/src/bookie_operator/plan/__init__.py"
+PLANS: Final = "operator/src/bookie_operator/plan/planner.py"
 PLAN_REPAIR: Final = "operator/src/bookie_operator/plan/repair.py"
 STATES: Final = "operator/src/bookie_operator/plan/states.py"
 

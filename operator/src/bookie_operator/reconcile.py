@@ -19,7 +19,6 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Failure, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
 from bookie_operator.plan.failures import (
     ACTION_FAILED,
@@ -29,6 +28,7 @@ from bookie_operator.plan.failures import (
     may_start,
 )
 from bookie_operator.plan.invalid import FORBIDDEN, forbidden_status, hindrance_event
+from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.platform import Platform
 
 SETTLE_FAILED: Final = "SettleFailed"

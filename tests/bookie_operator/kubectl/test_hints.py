@@ -5,7 +5,7 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.hints import Hint, hints
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from operator_scenes import bookie, cluster, observed
 
 

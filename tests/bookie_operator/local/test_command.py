@@ -17,7 +17,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import LeftOver
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, write_json
 from click.testing import CliRunner, Result
 from operator_scenes import cluster, manifest, observed

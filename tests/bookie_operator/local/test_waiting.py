@@ -7,7 +7,7 @@ from bookie_operator.__main__ import main
 from bookie_operator.local.waiting import lacking
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, write_json
 from click.testing import CliRunner
 from operator_scenes import bookie, cluster, observed

@@ -18,7 +18,6 @@ from bookie_operator.model.status import (
     QuorumsStatus,
 )
 from bookie_operator.observed import Bookie, Job, JobKind, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
     Refusal,
@@ -31,6 +30,7 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.states import Impairment
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 

@@ -4,8 +4,8 @@ import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Exit, JobKind
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
 
 B0 = BookieId("bookie-0")

@@ -10,8 +10,8 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import PauseCollection, StartJob, StopJob, is_destructive
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 
 B0, B1, B3 = BookieId("bookie-0"), BookieId("bookie-1"), BookieId("bookie-3")

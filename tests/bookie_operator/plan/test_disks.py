@@ -8,8 +8,8 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import ApproveCookieFix
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import DISKS, at, bookie, cluster, fix_request, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")

@@ -13,7 +13,6 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
@@ -24,6 +23,7 @@ from bookie_operator.plan.actions import (
     StopJob,
     is_destructive,
 )
+from bookie_operator.plan.planner import Plan, plan
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

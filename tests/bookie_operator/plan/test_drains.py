@@ -8,7 +8,6 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     DrainBookie,
     RemoveBookie,
@@ -17,6 +16,7 @@ from bookie_operator.plan.actions import (
     StopJob,
     is_destructive,
 )
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
 
 FIVE, FOUR = cluster(replicas=5), cluster(replicas=4)

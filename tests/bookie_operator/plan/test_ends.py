@@ -8,7 +8,7 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.observed import Exit
-from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 
 B0 = BookieId("bookie-0")

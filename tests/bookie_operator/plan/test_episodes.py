@@ -9,8 +9,8 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import INCIDENTS_MAX, ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import Event
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")

@@ -9,7 +9,6 @@ from bookie.ids import BookieId
 from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
 from bookie_operator.model.task import TaskPhase
 from bookie_operator.observed import Failure, JobKind, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
@@ -34,6 +33,7 @@ from bookie_operator.plan.failures import (
     untried,
     wanted_failures,
 )
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed, task
 
 NOTHING = ClusterStatus()

@@ -12,7 +12,6 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport, RepairReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
     RestartBookie,
@@ -21,6 +20,7 @@ from bookie_operator.plan.actions import (
     candidate_of,
     is_destructive,
 )
+from bookie_operator.plan.planner import Plan, plan
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -6,9 +6,9 @@ from typing import Any
 from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import Bookie
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import RestartBookie
 from bookie_operator.plan.hung import HUNG_AFTER, RESTARTS_MAX
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 
 B0 = BookieId("bookie-0")

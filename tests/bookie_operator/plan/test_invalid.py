@@ -1,8 +1,8 @@
 """What is shown when a pass could not be planned at all."""
 
 from bookie_operator.model.status import ClusterStatus, ConditionType
-from bookie_operator.plan import plan
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event, invalid_status
+from bookie_operator.plan.planner import plan
 from operator_scenes import at, cluster, observed
 
 RUNNING = plan(cluster(), observed(), ClusterStatus()).status

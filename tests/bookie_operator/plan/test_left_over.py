@@ -6,7 +6,7 @@ from bookie.ids import BookieId
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import LeftOver, MetadataView, Observed
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from operator_scenes import bookie, cluster, observed
 
 B3, B4 = BookieId("bookie-3"), BookieId("bookie-4")

@@ -10,8 +10,8 @@ from bookie_operator.model.reports import AuditReport, MendReport
 from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0 = BookieId("bookie-0")

@@ -9,7 +9,6 @@ from bookie_operator.model.reports import AuditReport, RepairReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
 from bookie_operator.model.task import TASK_TTL_SECONDS, BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
     CreateVolume,
@@ -21,7 +20,8 @@ from bookie_operator.plan.actions import (
     StartJob,
     StopJob,
 )
-from bookie_operator.plan.losses import job_name
+from bookie_operator.plan.losses import acceptance_job
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import HEALTHY, at, audited, bookie, cluster, fix_request, observed, task
 
 NOTHING = ClusterStatus()
@@ -572,4 +572,4 @@ def test_d14_a_task_that_is_under_way_or_paused_stays() -> None:
 def test_d14_a_job_keeps_the_name_that_an_older_operator_gave_it() -> None:
     wish = {"ledger": 5, "reason": "power cut", "approvedBy": "ann"}
     kept = [task("accept-loss", **wish, ttlSecondsAfterFinished=ttl) for ttl in (0, 9)]
-    assert {job_name(one) for one in kept} == {"demo-loss-1feb279c8b3c"}
+    assert {acceptance_job(one) for one in kept} == {"demo-loss-1feb279c8b3c"}

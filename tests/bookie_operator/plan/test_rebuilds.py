@@ -9,16 +9,16 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartBookie, StartJob, StopJob
-from bookie_operator.plan.rebuilds import job_name
+from bookie_operator.plan.planner import Plan, plan
+from bookie_operator.plan.rebuilds import rebuild_job
 from operator_scenes import at, bookie, cluster, observed, task
 
 B0 = BookieId("bookie-0")
 LOST = "/data/ledger-1/index.sqlite is missing: run `bookie index rebuild` for /data/ledger-1"
 WISH = task("index-rebuild", bookie=B0, disk="ledger-1")
 JOB = Job(
-    name=job_name(WISH),
+    name=rebuild_job(WISH),
     kind=JobKind.INDEX_REBUILD,
     attempt=1,
     running=True,
@@ -71,7 +71,7 @@ def bookies_started(made: Plan) -> list[StartBookie]:
 def test_d5_a_bookie_that_refuses_gets_its_index_built_anew() -> None:
     story = Story()
     [job] = started(story.seen(refusing()))
-    assert (job.name, job.bookie_id, job.disks) == (job_name(WISH), B0, ("ledger-1",))
+    assert (job.name, job.bookie_id, job.disks) == (rebuild_job(WISH), B0, ("ledger-1",))
     assert (story.task.phase, story.task.target) == (TaskPhase.RUNNING, job.name)
 
 

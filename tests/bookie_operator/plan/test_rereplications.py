@@ -10,8 +10,8 @@ from bookie_operator.model.reports import AuditReport, RereplicationReport, Scru
 from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed, task
 
 OTHER = "10.0.0.7:3181"

@@ -9,9 +9,9 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import DrainBookie, RestartBookie
 from bookie_operator.plan.conditions import BLOCKED_AFTER
+from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.restarts import STEADY_AFTER
 from operator_scenes import bookie, cluster, observed
 

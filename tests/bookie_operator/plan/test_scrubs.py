@@ -9,8 +9,8 @@ from bookie_operator.model.reports import ScrubReport
 from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, MetadataView, Observed
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.actions import StartJob, StopJob
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed, task
 
 DAILY = {"schedule": "@daily", "readBytesPerSecond": 1 << 20}

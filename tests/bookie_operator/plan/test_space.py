@@ -10,7 +10,7 @@ from bookie.wire.admin.health import DiskHealth, Phase
 from bookie_operator.kubectl.hints import hints
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie
-from bookie_operator.plan import Plan, plan
+from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.space import EARLIER, early_bytes
 from operator_scenes import bookie, cluster, observed
 

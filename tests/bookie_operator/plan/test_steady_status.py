@@ -9,8 +9,8 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Exit
-from bookie_operator.plan import Plan, plan
 from bookie_operator.plan.conditions import LEASE_WAIT
+from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")

@@ -9,7 +9,7 @@ import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState, ClusterStatus
 from bookie_operator.observed import STEADY, Bookie, Process
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.view import bookies_of, moment, waiting_reason

@@ -5,7 +5,7 @@ from bookie.protocol.answers import UndecidedError
 from bookie.protocol.status import Status
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus, RepairStatus
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.pending import Undecidable, pending_fixes, undecidable
 from kubectl_lab import cluster_of
 from operator_scenes import bookie, cluster, fix_request, observed

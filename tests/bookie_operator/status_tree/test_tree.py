@@ -22,7 +22,7 @@ from bookie_operator.model.status import (
     ScrubStatus,
 )
 from bookie_operator.observed import LeftOver
-from bookie_operator.plan import plan
+from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.tree import cluster_tree
 from kubectl_lab import cluster_of
 from operator_scenes import cluster, observed

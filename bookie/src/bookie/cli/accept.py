@@ -9,7 +9,6 @@ from bookie.cli.common import (
     code_of,
     ledger_argument,
     metadata_option,
-    person,
     yes_option,
 )
 from bookie.cli.exit_codes import Exit
@@ -22,6 +21,7 @@ from bookie.ids import EntryId, LedgerId
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.mend.accept_loss import accept_loss
 from bookie.repair.reports.result import Document
+from bookie.user import user_name
 
 KIND: Final = "accept-loss"
 
@@ -52,7 +52,7 @@ def accept(
             decision = await accept_loss(
                 cluster,
                 LedgerId(ledger_id),
-                by=person(),
+                by=user_name(),
                 reason=reason,
                 first_entry_id=None if entry is None else EntryId(entry),
             )

@@ -9,7 +9,6 @@ from bookie.cli.common import (
     fail,
     metadata_option,
     output_option,
-    person,
     run,
     store_at,
     yes_option,
@@ -21,6 +20,7 @@ from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT
+from bookie.user import user_name
 from bookie.wire.admin.client import Call
 from bookie.wire.identity import Identity
 
@@ -38,7 +38,7 @@ def collect_group() -> None:
 @click.command("approve")
 @click.argument("bookie", metavar="BOOKIE")
 @click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
-@click.option("--by", default=person, show_default="you", help="Who approves.")
+@click.option("--by", default=user_name, show_default="you", help="Who approves.")
 @yes_option
 @metadata_option
 @output_option

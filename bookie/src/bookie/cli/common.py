@@ -1,9 +1,7 @@
 """Options that commands share, and how an error becomes a sentence and an exit code."""
 
 import asyncio
-import getpass
 import logging
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -113,11 +111,3 @@ def ask(question: str, *, yes: bool) -> None:
     if answer.strip().lower() not in ("y", "yes"):
         click.echo("nothing was changed", err=True)
         raise click.exceptions.Exit(Exit.ERROR)
-
-
-def person() -> str:
-    """Who runs the command, for records; a container's user may have no name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"

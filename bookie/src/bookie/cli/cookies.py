@@ -21,7 +21,6 @@ from bookie.cli.common import (
     fail,
     metadata_option,
     output_option,
-    person,
     run,
     store_at,
     yes_option,
@@ -35,6 +34,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
+from bookie.user import user_name
 from bookie.wire.admin.client import Call
 
 COMMANDS: Final = {
@@ -88,7 +88,7 @@ def show(metadata: str, output: str, bookie_id: str | None) -> None:
     "--runtime", type=click.Path(path_type=Path), help="Its runtime file, on the same machine."
 )
 @click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
-@click.option("--by", default=person, show_default="you", help="Who approves.")
+@click.option("--by", default=user_name, show_default="you", help="Who approves.")
 @yes_option
 @output_option
 def approve(
@@ -205,7 +205,7 @@ async def _boot(
         if step == "awaiting approval" and plan is not None:
             if plan.plan_id != consent:
                 raise _NeedsConsent(plan)
-            boot.approve(consent, person())
+            boot.approve(consent, user_name())
             approved = True
         # A bookie that seems new may turn out to have lost its identity, and only then asks.
         elif not approved and (step in TAKING_STEPS or not _seems_new(boot)):

@@ -10,7 +10,6 @@ from bookie.cli.common import (
     fail,
     metadata_option,
     output_option,
-    person,
     run,
     store_at,
     yes_option,
@@ -21,6 +20,7 @@ from bookie.cli.output import show_fields
 from bookie.errors import MetadataConflictError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.store import StoredBoot
+from bookie.user import user_name
 
 COMMANDS: Final = {
     "accept-rollback": (
@@ -39,7 +39,7 @@ def metadata_group() -> None:
 
 @click.command("accept-rollback")
 @click.argument("bookie", metavar="BOOKIE")
-@click.option("--by", default=person, show_default="you", help="Who accepts.")
+@click.option("--by", default=user_name, show_default="you", help="Who accepts.")
 @yes_option
 @metadata_option
 @output_option

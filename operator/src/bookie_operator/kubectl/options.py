@@ -1,7 +1,5 @@
 """What the plugin's commands have in common: kubectl's flags, exit codes, errors as messages."""
 
-import getpass
-import os
 import sys
 from collections.abc import Callable
 from enum import IntEnum
@@ -10,6 +8,7 @@ from typing import Any, Final
 
 import click
 from bookie.errors import BookieError, SettingsError
+from bookie.user import user_name
 
 from bookie_operator.kubectl.client import Kubectl
 from bookie_operator.status_tree.ages import seconds_of
@@ -105,7 +104,7 @@ yes_option = click.option("--yes", is_flag=True, help="Go on without being asked
 
 
 def by_option(text: str) -> Callable[[Command], Command]:
-    return click.option("--by", default=person, help=f"{text} Default: your user name.")
+    return click.option("--by", default=user_name, help=f"{text} Default: your user name.")
 
 
 def timeout_option(text: str) -> Callable[[Command], Command]:
@@ -116,11 +115,3 @@ def following(command: Command) -> Command:
     """--no-wait and --timeout of commands that hand in a task."""
     command = timeout_option("How long to wait, such as 90s or 5m; default: to the end.")(command)
     return click.option("--no-wait", is_flag=True, help="Return once the task is created.")(command)
-
-
-def person() -> str:
-    """Who runs the command, for records; a container's user may have no name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"

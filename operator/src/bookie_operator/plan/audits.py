@@ -50,28 +50,37 @@ class Audits:
         return wants_to_run(self.status, self.actions)
 
 
-def audits(
-    pass_: Pass,
-    *,
-    incidents: Sequence[Incident],
-    is_loss_possible: bool,
-    is_repairing: bool,
-    is_asked: bool = False,
-    is_held: bool = False,
-    is_taking_out: bool = False,
-    mended_at: datetime | None = None,
-) -> Audits:
-    """`is_asked`: in this pass something was seen that only an audit can settle. `is_held`: last
-    copies by the last one hold something back. `is_taking_out`: this pass stops a bookie.
-    `mended_at`: when a repair of findings ended last.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReasons:
+    """What else of this pass makes an audit wanted, or keeps it waiting."""
+
+    incidents: Sequence[Incident]
+    is_loss_possible: bool
+    """PossibleDataLoss is True."""
+    is_repairing: bool
+    """A repair or a drain runs, or wants to: it changes what an audit would look at."""
+    is_asked: bool
+    """Something was seen that only an audit can settle."""
+    is_held: bool
+    """Last copies, by the last audit, hold something back."""
+    is_taking_out: bool
+    """This pass stops a bookie."""
+
+
+def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = None) -> Audits:
+    """`mended_at`: when a repair of findings ended last."""
     status = AUDITS.followed(pass_)
     if pass_.is_new_generation:  # what made the last one fail may be mended
         status = status.model_copy(update={"next_at": None})
-    if is_asked:
+    if reasons.is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(pass_.now)})
     actions = AUDITS.stops(pass_)
-    if status.running or is_repairing or pass_.spec.paused or not pass_.observed.metadata.reachable:
+    if (
+        status.running
+        or reasons.is_repairing
+        or pass_.spec.paused
+        or not pass_.observed.metadata.reachable
+    ):
         return Audits(status, actions)
     has_booted = len(pass_.silent) < len(pass_.judged)
     if pass_.observed.metadata.instance_id is None or not has_booted:
@@ -82,11 +91,11 @@ def audits(
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
     if _is_wanted(
         pass_,
-        incidents=incidents,
+        incidents=reasons.incidents,
         status=status,
-        is_loss=is_loss_possible,
-        is_better_now=is_mended or (is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
-        is_taking_out=is_taking_out,
+        is_loss=reasons.is_loss_possible,
+        is_better_now=is_mended or (reasons.is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
+        is_taking_out=reasons.is_taking_out,
     ):
         actions.append(AUDITS.start(pass_, status, options=_options(pass_)))
     return Audits(status, actions)

@@ -34,7 +34,7 @@ def acceptances(pass_: Pass, *, rolled_back: str = "") -> tuple[list[Action], li
     is_busy = bool(running)
     refusals: list[Refusal] = []
     for task in pass_.observed.tasks:
-        if not _is_waiting(task) or job_name(task) in known:
+        if not _is_waiting(task) or acceptance_job(task) in known:
             continue
         refusal = rolled_back_refusal(_ACTION, rolled_back) or _refusal(
             pass_, task, is_busy=is_busy
@@ -47,7 +47,7 @@ def acceptances(pass_: Pass, *, rolled_back: str = "") -> tuple[list[Action], li
     return actions, refusals
 
 
-def job_name(task: BookieTask) -> str:
+def acceptance_job(task: BookieTask) -> str:
     """Of the only job that this very task ever gets."""
     # How long the task is kept is no part of it: names of jobs outlive an upgrade.
     decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished"})
@@ -57,7 +57,7 @@ def job_name(task: BookieTask) -> str:
 
 def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
     """The task's status from its job, to the job's end."""
-    job = next((job for job in observed.jobs if job.name == job_name(task)), None)
+    job = next((job for job in observed.jobs if job.name == acceptance_job(task)), None)
     if job is None:
         if not task.status.target:
             return task.status
@@ -124,4 +124,6 @@ def _start(task: BookieTask) -> StartJob:
     wish = task.spec
     assert wish.ledger is not None, "the model asks for it"
     decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
-    return StartJob(job_name(task), JobKind.ACCEPT_LOSS, engine="", attempt=1, decision=decision)
+    return StartJob(
+        acceptance_job(task), JobKind.ACCEPT_LOSS, engine="", attempt=1, decision=decision
+    )

@@ -44,7 +44,7 @@ def rebuilds(pass_: Pass) -> Rebuilds:
     for task in pass_.observed.tasks:
         if task.spec.type is not TaskType.INDEX_REBUILD or task.status.phase.is_final:
             continue
-        if job_name(task) in jobs or mistake(pass_.spec, task):
+        if rebuild_job(task) in jobs or mistake(pass_.spec, task):
             continue
         if _is_given_up(pass_, task):
             continue
@@ -58,7 +58,7 @@ def rebuilds(pass_: Pass) -> Rebuilds:
     return made
 
 
-def job_name(task: BookieTask) -> str:
+def rebuild_job(task: BookieTask) -> str:
     """Of the only job that this very task ever gets."""
     facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
     return f"{task.spec.cluster}-index-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
@@ -84,7 +84,7 @@ def _is_given_up(pass_: Pass, task: BookieTask) -> bool:
 
 def follow_rebuild(pass_: Pass, task: BookieTask, one: Judged) -> TaskStatus:
     """The task's status from its job, to the job's end."""
-    job = next((job for job in pass_.observed.jobs if job.name == job_name(task)), None)
+    job = next((job for job in pass_.observed.jobs if job.name == rebuild_job(task)), None)
     if job is None:
         if one.is_booted:
             why = f"{one.bookie.id} has booted: only an index that keeps it from that is built anew"
@@ -109,7 +109,7 @@ def begun(task: BookieTask, observed: Observed) -> TaskStatus:
     if task.status.phase is not TaskPhase.PENDING:
         return task.status
     started = whole_milliseconds(observed.now)
-    return TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job_name(task))
+    return TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=rebuild_job(task))
 
 
 def _outcome(task: BookieTask, job: Job, *, has_booted: bool) -> tuple[TaskPhase, str]:
@@ -144,7 +144,7 @@ def _wait(one: Judged, predicate: str, message: str) -> Refusal:
 def _start(spec: ClusterSpec, task: BookieTask, one: Judged) -> StartJob:
     disks = (task.spec.disk,) if task.spec.disk else _ledger_disks(spec)
     return StartJob(
-        job_name(task),
+        rebuild_job(task),
         JobKind.INDEX_REBUILD,
         engine="",
         attempt=1,

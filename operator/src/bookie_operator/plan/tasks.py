@@ -29,8 +29,7 @@ from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.rebuilds import begun, follow_rebuild
-from bookie_operator.plan.rebuilds import job_name as rebuild_name
+from bookie_operator.plan.rebuilds import begun, follow_rebuild, rebuild_job
 from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
 from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
@@ -142,7 +141,7 @@ def _follow(
     if task.spec.type is TaskType.ACCEPT_LOSS:
         return follow_acceptance(task, pass_.observed)
     if task.spec.type is TaskType.INDEX_REBUILD:
-        if any(isinstance(one, StartJob) and one.name == rebuild_name(task) for one in actions):
+        if any(isinstance(one, StartJob) and one.name == rebuild_job(task) for one in actions):
             return begun(task, pass_.observed)
         return follow_rebuild(pass_, task, pass_.judged[BookieId(task.spec.bookie)])
     if task.spec.type is TaskType.REREPLICATE:
