@@ -51,11 +51,15 @@ class AddressBook:
         self._cluster = ""
         """Instance id; read once, before the first address."""
         self._endpoints: dict[BookieId, Endpoint] = {}
+        """Of the bookies that were registered at the last reading; all replaced by the next one."""
         self._epochs: dict[str, int] = {}
+        """Bookie -> the highest boot epoch that anybody said; never falls."""
         self._read_at: float | None = None
+        """Loop time of the last reading that succeeded; None: there was none."""
         self._trouble = "the metadata store did not answer in time"
         """Of the refresh made last, empty when there was none."""
         self._refresh: asyncio.Task[_Found] | None = None
+        """The reading under way, shared by all who wait; None exactly when there is none."""
 
     async def find(self, bookie_id: BookieId, *, fresh: bool = False) -> Address:
         """The bookie's address, looked up again when `fresh` or stale.

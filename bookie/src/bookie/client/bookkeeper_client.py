@@ -52,6 +52,7 @@ class Client:
         self._store = store
         self._settings = settings or ClientSettings()
         self._pool: BookiePool | None = None
+        """Of our own, closed with the client; None: `peers` were given, and are their giver's."""
         if peers is None:
             peers = self._pool = BookiePool(store, settings=self._settings.pool)
         self._peers = peers
@@ -59,6 +60,7 @@ class Client:
         self._placement = Placement(store, rng=rng or random.Random(), clock=clock)
         self._buffers = FrameBuffers()
         self._writers: WeakSet[LedgerWriter] = WeakSet()
+        """Those that somebody holds yet: a close of the client abandons them."""
 
     async def __aenter__(self) -> "Client":
         return self

@@ -47,18 +47,26 @@ class Channel(asyncio.BufferedProtocol):
         self._buffers = buffers
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self._filled = 0
+        """Bytes of `_buffer` that came and are not taken; the next ones land behind them."""
         self._is_lent = False
         """Somebody may keep a body that lies in the buffer."""
         self._outbox: deque[Buffer] = deque()
+        """Waits while the transport takes no more; at most the link's requests, none once lost."""
         self._is_paused = False
+        """The transport takes no more for now: what is sent waits in `_outbox`."""
         self._is_vectored = False
+        """The transport takes many buffers in one call, without a copy. Set when connected."""
         self._transport: asyncio.Transport | None = None
+        """None before `connection_made`; kept after the end, and closing then."""
         self.write_now: Callable[[Buffer], None] | None = None
         """Sends a message of one buffer as `send` does, when nothing waits to be sent before it."""
         self._loop = asyncio.get_running_loop()
         self._error: Exception | None = None
+        """Why we cut it; None while nobody did. The first reason stays."""
         self.is_lost = False
+        """`on_lost` was called, or is being called: once, and nothing is sent after it."""
         self.received_at: float | None = None
+        """Loop time of the last bytes from the peer; None: there were none yet."""
 
     # Outgoing
 

@@ -332,11 +332,15 @@ class BookiePool:
             store, ttl_s=self._settings.address_ttl_s, on_later_boot=self._outlive
         )
         self._links: dict[BookieId, _Link] = {}
+        """One for each bookie that was ever asked; bounded by the bookies of the cluster."""
         self._buffers = FrameBuffers()
         self._next_id = 0
         """Of the request made last; no two have the same."""
         self._sweeper: asyncio.TimerHandle | None = None
+        """Looks for requests past their deadline; None while none is under way: an idle pool wakes
+        nobody."""
         self._is_closed = False
+        """Every request is answered UNREACHABLE from now on."""
 
     async def close(self) -> None:
         """Cut all connections; requests under way are answered UNREACHABLE."""

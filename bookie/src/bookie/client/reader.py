@@ -94,13 +94,18 @@ class LedgerReader:
         self._store = store
         self._peers = peers
         self._versioned = metadata
+        """Metadata of the ledger as last read; its version never falls."""
         self._settings = settings or ReaderSettings()
         self._sleep = sleep
         self._key = master_key(password)
+        """Sent with every question."""
         self._codec = EntryCodec(metadata.value.ledger_id, metadata.value.digest_type, password)
         self._lac = NO_ENTRY
+        """The highest LAC that a quorum or an entry said; never falls. -1 = none known."""
         self._entries_read = self._bytes_read = 0
+        """So far, of all reads: the size of the next question is judged by their ratio."""
         self._suspects: set[BookieId] = set()
+        """Bookies that failed a question, or gave a bad copy: asked after the others."""
         self.corrupt: deque[tuple[BookieId, EntryId]] = deque(maxlen=CORRUPT_KEPT_MAX)
         """The last bad copies met, for those who report them."""
 

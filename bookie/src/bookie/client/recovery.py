@@ -229,7 +229,10 @@ class _Attempt:
         # Bounded by what the core has open: E reads, the write-backs of a window, one write.
         self._events: asyncio.Queue[Callable[[], list[Effect]]] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[None], None] = {}
+        """Questions and writes under way, in the order in which they were begun; each leaves at its
+        end, all are cancelled with the attempt."""
         self._outcome: Recovered | Abort | None = None
+        """What the core came to; None until then, and nothing is carried out after it."""
 
     async def run(self) -> Recovered | Abort:
         try:

@@ -66,6 +66,7 @@ class DiskReads:
         self._in_flight_max = in_flight_max
         self._on_room = on_room
         self._in_flight = 0
+        """Reads that the threads have, and replies in `_too_long`; in_flight_max at most."""
         self._too_long: list[_Asked] = []
         """Replies that found no room; they count as in flight, and are bounded so."""
         self._loop = asyncio.get_running_loop()

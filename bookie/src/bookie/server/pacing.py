@@ -55,6 +55,7 @@ class Pacing:
     def __init__(self, rates: BusyRates, *, clock: Clock) -> None:
         self._clock = clock
         self._added_at = -inf
+        """By the clock: when a client's add was taken last. Busy for BUSY_S after it."""
         self._recovery = Pace(rates.recovery, delay_s_max=ANSWER_DELAY_S_MAX)
         self._compaction = Pace(rates.compaction)
 

@@ -91,7 +91,9 @@ class Unread:
 
     def __init__(self) -> None:
         self._writes: deque[_Written] = deque()
+        """What the socket has not taken, oldest first."""
         self._size = 0
+        """Bytes of `_writes`; 0 exactly when there are none."""
 
     def __bool__(self) -> bool:
         return bool(self._writes)

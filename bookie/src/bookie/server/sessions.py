@@ -51,7 +51,10 @@ class Sessions:
         """The next look at them; None while there are none."""
         self._connections_max = connections_max
         self._open: dict[Session, None] = {}
+        """Connections, oldest first; Traffic.connections of them. One beyond connections_max leaves
+        as soon as it is closed."""
         self._one_closed = asyncio.Event()
+        """Set whenever one has closed: who ends the sessions waits for the last."""
 
     def opened(self, session: Session) -> None:
         self._open[session] = None

@@ -26,6 +26,7 @@ class LacWaits:
 
     def __init__(self, traffic: Traffic) -> None:
         self._waits: dict[LedgerId, dict[_Wait, None]] = {}
+        """Long polls by ledger, oldest first, none empty; Traffic.long_polls counts them."""
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
 
