@@ -66,6 +66,20 @@ async def test_what_it_did_is_counted(server: ServerLab) -> None:
     assert found["bookie_boot_epoch"] == 1
 
 
+async def test_reads_and_syncs_and_checkpoints_are_timed(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0, 5)
+    await server.held(ledger, 0, 4)
+    assert server.bookie is not None
+    await server.flush()
+    found = await metrics(server)
+    assert found["bookie_read_wait_seconds_count"] == 1
+    assert found["bookie_checkpoint_seconds_count"] >= 1
+    counts = [n for name, n in found.items() if name.startswith("bookie_sync_seconds_count{")]
+    assert len(counts) == len(server.directories) and any(counts)
+    assert found["bookie_add_wait_seconds_count"] == 0, "in memory mode no add waits for a disk"
+
+
 async def test_an_unknown_page_is_not_found(server: ServerLab) -> None:
     assert (await get(server, "/nothing"))[0] == 404
 

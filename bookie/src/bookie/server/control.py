@@ -165,6 +165,8 @@ class Control:
             unchecked_ledgers=serving.marks.unchecked_count,
             unflushed_bytes=storage.unflushed_bytes,
             free_bytes={str(usage.path): usage.free_bytes for usage in usages},
+            syncs=storage.maintenance.syncs(),
+            checkpoints=storage.maintenance.checkpoints,
         )
 
     # What people decide

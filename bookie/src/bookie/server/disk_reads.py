@@ -8,11 +8,12 @@ one that turns out longer while there is no room is let go of and read again whe
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from bookie.server.replies import Holder, ReplyRoom
+from bookie.storage.durations import Durations
 from bookie.storage.reading import StoredRead
 from bookie.storage.storage import Storage
 from bookie.wire.native import MESSAGE_BYTES_MAX, ReadRequest
@@ -46,6 +47,8 @@ class _Asked:
     request: ReadRequest
     size: int
     found: Found
+    at: float
+    """Loop time when it was asked for."""
 
 
 class DiskReads:
@@ -59,7 +62,10 @@ class DiskReads:
         *,
         in_flight_max: int,
         on_room: Callable[[], None],
+        waits: Durations,
     ) -> None:
+        self._waits = waits
+        """How long each read took, until its entries were found or it failed."""
         self._storage = storage
         self._executor = executor
         self._room = room
@@ -104,7 +110,7 @@ class DiskReads:
         self.ask(
             self._read,
             request,
-            then=partial(self._finish, _Asked(reader, request, reserved, found)),
+            then=partial(self._finish, _Asked(reader, request, reserved, found, self._loop.time())),
         )
 
     def _read(self, request: ReadRequest) -> StoredRead:
@@ -119,6 +125,7 @@ class DiskReads:
         reader, reserved = asked.reader, asked.size
         error = reading.exception()
         if error is not None:
+            self._waits.observe(self._loop.time() - asked.at)
             asked.found(None, error)
             self.end(reader, reserved)
             return
@@ -126,10 +133,11 @@ class DiskReads:
         size = sum(map(len, read.runs))
         if size > reserved and not self._room.has(reader, size - reserved):
             self._room.give_back(reader, reserved)
-            self._too_long.append(_Asked(reader, asked.request, size, asked.found))
+            self._too_long.append(replace(asked, size=size))
             self._room.wants_spare = True
             self._on_room()
             return
+        self._waits.observe(self._loop.time() - asked.at)
         self._room.take(reader, size - reserved)
         reader.owe(size)
         asked.found(read, None)

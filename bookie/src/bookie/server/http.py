@@ -5,14 +5,20 @@ alive, and a bookie in limbo is ready (docs/design.md, section 4).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from bookie.server.state import BookieState, Phase
+from bookie.storage.durations import Durations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -27,6 +33,9 @@ class Gauges:
     unchecked_ledgers: int = 0
     unflushed_bytes: int = 0
     free_bytes: Mapping[str, int] | None = None
+    syncs: Mapping[tuple[str, str], Durations] = field(default_factory=dict)
+    """By stream and directory."""
+    checkpoints: Durations = field(default_factory=Durations)
 
 
 MeasureGauges = Callable[[], Awaitable[Gauges]]
@@ -43,6 +52,7 @@ class BookieCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         yield from self._levels(self._gauges)
+        yield from self._durations(self._gauges)
 
     def _counters(self) -> Iterable[Metric]:
         traffic = self._state.traffic
@@ -102,6 +112,23 @@ class BookieCollector(Collector):
         for directory, free_bytes in (gauges.free_bytes or {}).items():
             free.add_metric([directory], free_bytes)
         yield free
+
+    def _durations(self, gauges: Gauges) -> Iterable[Metric]:
+        traffic = self._state.traffic
+        for name, text, durations in (
+            ("add_wait", "Until an add that waits for a disk may be answered", traffic.add_waits),
+            ("read_wait", "Until what a read asks for is found", traffic.read_waits),
+            ("checkpoint", "Checkpoints that succeeded", gauges.checkpoints),
+        ):
+            metric = HistogramMetricFamily(f"bookie_{name}_seconds", text)
+            metric.add_metric([], list(durations.buckets()), durations.sum_s)
+            yield metric
+        syncs = HistogramMetricFamily(
+            "bookie_sync_seconds", "Syncs of a disk", labels=["stream", "directory"]
+        )
+        for labels, durations in gauges.syncs.items():
+            syncs.add_metric(labels, list(durations.buckets()), durations.sum_s)
+        yield syncs
 
 
 class ProbeServer:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 from bookie.errors import DiskFullError, StorageError
@@ -76,6 +77,7 @@ class Operations:
         room: ReplyRoom | None = None,
     ) -> None:
         self._storage = storage
+        self._waits_for_disk = storage.waits_for_disk
         self._permits = storage.permits.keys
         """Under which key a ledger's normal adds need no ruling. To be looked up only."""
         self._first_fences = first_fences
@@ -90,6 +92,7 @@ class Operations:
             self._room,
             in_flight_max=reads_in_flight_max,
             on_room=self._resume_waiting,
+            waits=state.traffic.read_waits,
         )
         """What has left this thread to ask the disks."""
         self._pacing = pacing
@@ -173,7 +176,8 @@ class Operations:
                 self._refuse(then, ruling.status, ledger_id)
                 return True
             self._apply(ledger_id, ruling, master_key)
-        added = partial(self._added, then, ledger_id, size if is_recovery else 0)
+        began = perf_counter() if self._waits_for_disk else 0.0
+        added = partial(self._added, then, ledger_id, size if is_recovery else 0, began)
         taken = self._storage.add_run(frame, done=added)
         if taken is _NO_ROOM:
             self._waiting[asker] = None
@@ -214,11 +218,18 @@ class Operations:
         return ruling
 
     def _added(
-        self, then: Then, ledger_id: LedgerId, bulk_bytes: int, error: StorageError | None
+        self,
+        then: Then,
+        ledger_id: LedgerId,
+        bulk_bytes: int,
+        began: float,
+        error: StorageError | None,
     ) -> None:
         if error is not None:
             self._failed(then, error)
             return
+        if began:
+            self.state.traffic.add_waits.observe(perf_counter() - began)
         if not bulk_bytes:
             self._stored(then, ledger_id)
             return

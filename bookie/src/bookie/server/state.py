@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 from bookie.protocol.status import Status
+from bookie.storage.durations import Durations
 from bookie.wire.identity import Identity
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,10 @@ class Traffic:
     bytes_added: int = 0
     reads: int = 0
     bytes_read: int = 0
+    add_waits: Durations = field(default_factory=Durations)
+    """Of adds that wait for a disk, until they may be answered. None in memory mode."""
+    read_waits: Durations = field(default_factory=Durations)
+    """Of reads, until what they ask for is found."""
     fences: int = 0
     limbo_cleared: int = 0
     reply_bytes: int = 0

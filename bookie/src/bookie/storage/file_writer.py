@@ -5,11 +5,13 @@ leaves the writer unusable: the stream makes the failure sticky and never calls 
 """
 
 import mmap
+import time
 from pathlib import Path
 from typing import Final
 
 from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import BLOCK_BYTES, Disk, DiskFile
+from bookie.storage.durations import Durations
 from bookie.storage.log_files import NEW_SUFFIX, FileHeader, FileKind, LogSettings
 from bookie.storage.ring import Ring
 
@@ -39,6 +41,8 @@ class FileWriter:
         """Allocated, without a header yet; becomes the next file."""
         self._unsynced = False
         """Bytes were written since the last sync."""
+        self.syncs: Final = Durations()
+        """How long the disk took to make writes durable."""
         # The tail block goes through here: in the ring its rest is not ours to fill with zeros,
         # since the next append may be writing there at this moment.
         self._tail = memoryview(mmap.mmap(-1, BLOCK_BYTES))
@@ -99,8 +103,10 @@ class FileWriter:
         """Makes all writes so far durable; nothing to do when there were none."""
         if self._unsynced:
             assert self._file is not None
+            began = time.perf_counter()
             self._file.fdatasync()
             self._unsynced = False
+            self.syncs.observe(time.perf_counter() - began)
 
     def finish(self, end: int | None) -> None:
         """After the last sync: gives the unused rest of the file back to the file system."""

@@ -17,6 +17,7 @@ Locks, in the order in which they are taken; none is ever taken the other way ro
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,7 @@ from bookie.storage.background import BackgroundTask
 from bookie.storage.compaction import CompactReport, compact_directory
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
+from bookie.storage.durations import Durations
 from bookie.storage.index import Loss
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_table import Ledgers
@@ -75,6 +77,8 @@ class Maintenance:
     own_failure: StorageError | None = field(default=None, init=False)
     """What an operation here met first, never a full disk; `failure` knows those of log and journal
     as well. Set once, here alone; `Storage` reads it before it takes an add."""
+    checkpoints: Durations = field(default_factory=Durations, init=False)
+    """How long those that succeeded took."""
     _is_short: bool = field(default=False, init=False)
     """A disk had no space for what had to be written; until a checkpoint succeeds."""
     _closed: bool = field(default=False, init=False)
@@ -155,7 +159,15 @@ class Maintenance:
         final: `failure` is set.
         """
         with self._operation(self._committing):
+            began = time.perf_counter()
             self._checkpoint()
+            self.checkpoints.observe(time.perf_counter() - began)
+
+    def syncs(self) -> dict[tuple[str, str], Durations]:
+        """How long syncs took, by stream (`journal`, `log`) and directory."""
+        logs = zip(self.settings.ledger_dirs, self.directories, strict=True)
+        found = {("log", str(path)): directory.log.stream.syncs for path, directory in logs}
+        return {("journal", str(self.settings.journal_dir)): self.journal.stream.syncs} | found
 
     def _checkpoint(self) -> None:
         sequence = self.commit()

@@ -181,6 +181,11 @@ class Storage:
                 self._journal_acks.add(sequence, done)
         return []
 
+    @property
+    def waits_for_disk(self) -> bool:
+        """An add is done when a disk has it, as the mode promises."""
+        return not self._acks_from_memory
+
     def boundary(self) -> Boundary | None:
         """The fence boundary of all unclean boots so far; None when there was none."""
         return self._ledgers.fence

@@ -27,6 +27,7 @@ from bookie.errors import CorruptError, DiskFullError, FrameError, StorageError
 from bookie.frames.entry import Buffer
 from bookie.storage.background import is_orphaned
 from bookie.storage.disk import Disk
+from bookie.storage.durations import Durations
 from bookie.storage.file_writer import FileWriter, block_ceil, block_floor
 from bookie.storage.log_files import HEADER_BYTES, FileHeader, FileKind, LogSettings
 from bookie.storage.positions import Begin, Place, StreamFile
@@ -322,6 +323,11 @@ class AppendStream:
                 return (self._next_id, HEADER_BYTES)
             last = self._files[-1]
             return (last.header.file_id, self._head - last.base)
+
+    @property
+    def syncs(self) -> Durations:
+        """How long each sync of its files took; any thread may look."""
+        return self._writer.syncs
 
     @property
     def synced_at(self) -> tuple[int, int]:
