@@ -285,7 +285,7 @@ def test_alerts_ask_for_figures_that_the_operator_shows() -> None:
 def test_alerts_ask_for_conditions_that_there_are() -> None:
     asked = {kind for alert in alerts() for kind in re.findall(r'type="(\w+)"', alert["expr"])}
     told = {"PossibleDataLoss", "RepairStalled", "MetadataRolledBack", "CollectionHeld"}
-    told |= {"Degraded", "SpaceLow"}
+    told |= {"Degraded", "SpaceLow", "Available", "CookieFixPending", "ScaleDownBlocked"}
     assert asked == told <= {kind.value for kind in ConditionType}
 
 

@@ -1,6 +1,7 @@
 """`bookie collect approve` against a real control plane, over a bookie that is none."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -18,6 +19,9 @@ from click.testing import CliRunner, Result
 
 WHY = "90 of 100 ledgers here are gone from the metadata store"
 ME = BookieId("bookie-0")
+
+NUMBERS = itertools.count()
+"""Of clusters: an address of an object may be that of one that is gone."""
 
 
 class Collecting:
@@ -52,13 +56,15 @@ async def served(bookie: Collecting, url: str) -> AsyncIterator[None]:
     bookie.instance_id = await store.initialise()
     server = AdminServer(cast(Control, bookie))
     port = await server.start("127.0.0.1", 0)
-    await store.register(BookieInfo(ME, (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)))
-    yield
-    await server.stop(None)
+    try:
+        await store.register(BookieInfo(ME, (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)))
+        yield
+    finally:
+        await server.stop(None)
 
 
 async def approve(bookie: Collecting, *words: str, typed: str = "") -> Result:
-    url = f"memory://collect-{id(bookie)}"
+    url = f"memory://collect-{next(NUMBERS)}"
     async with served(bookie, url):
         command = ["collect", "approve", *words, "--metadata", url]
         return await asyncio.to_thread(CliRunner().invoke, main, command, input=typed)

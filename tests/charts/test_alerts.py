@@ -1,0 +1,172 @@
+"""The chart's alerts, by Prometheus's own tool: each fires for its fault, none when all is well."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from helm_charts import OPERATOR, ROOT, only, render
+
+ALL: Final = ("--set=metrics.prometheusRule.enabled=true", "--set=metrics.bookies.enabled=true")
+RUNBOOKS: Final = ROOT / "docs" / "runbooks"
+OF: Final = '{namespace="ns",cluster="demo"'
+POD: Final = OF + ',pod="demo-bookie-0"'
+WELL: Final = {
+    "bookie_operator_leads": "1x200",
+    f"bookie_operator_limbo_ledgers{OF}}}": "0x200",
+    f'bookie_operator_condition{OF},type="Available"}}': "1x200",
+    f'bookie_operator_condition{OF},type="Degraded"}}': "0x200",
+    f"bookie_operator_last_pass_timestamp_seconds{OF}}}": "0+60x200",
+    f"bookie_operator_audit_timestamp_seconds{OF}}}": "0+60x200",
+    f'bookie_operator_audit_findings{OF},class="missing"}}': "0x200",
+    'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "1x200",
+    f"bookie_leased{POD}}}": "1x200",
+    f"bookie_writable{POD}}}": "1x200",
+    f"bookie_ready{POD}}}": "1x200",
+    f"bookie_boot_epoch{POD}}}": "1x200",
+    f"bookie_boot_clean{POD}}}": "1x200",
+    f'bookie_free_bytes{POD},directory="/d"}}': "1000000x200",
+    f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="0.01"}}': "0+100x200",
+    f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="+Inf"}}': "0+100x200",
+}
+"""A cluster at rest, minute by minute for more than three hours."""
+
+
+def condition(kind: str, value: int = 1) -> dict[str, str]:
+    return {f'bookie_operator_condition{OF},type="{kind}"}}': f"{value}x200"}
+
+
+def found(kind: str) -> dict[str, str]:
+    return {f'bookie_operator_audit_findings{OF},class="{kind}"}}': "2x200"}
+
+
+SICK: Final[dict[str, dict[str, str]]] = {
+    "BookieLimboOld": {f"bookie_operator_limbo_ledgers{OF}}}": "5-0.1x30 2x170"},
+    "BookieLimboNotFalling": {f"bookie_operator_limbo_ledgers{OF}}}": "5x200"},
+    "BookiePossibleDataLoss": condition("PossibleDataLoss"),
+    "BookieRepairStalled": condition("RepairStalled"),
+    "BookieMetadataRolledBack": condition("MetadataRolledBack"),
+    "BookieCollectionHeld": condition("CollectionHeld"),
+    "BookieSpaceLow": condition("SpaceLow"),
+    "BookieEntriesWithoutCopy": found("no_copy"),
+    "BookieEntriesBelowAckQuorum": found("below_ack_quorum"),
+    "BookieCopiesMissing": found("missing"),
+    "BookieCopiesCorrupt": found("corrupt"),
+    "BookieCopiesUnknown": found("unknown"),
+    "BookieSilent": found("silent_bookie"),
+    "BookieMetadataUnreadable": found("metadata_unreadable"),
+    "BookieUnderreplicatedOld": found("underreplicated"),
+    "BookieLedgersMisplaced": found("placement_strict"),
+    "BookieLedgersLowAckQuorum": found("low_ack_quorum"),
+    "BookieClusterDegraded": condition("Degraded"),
+    "BookieClusterUnavailable": condition("Available", 0),
+    "BookieCookieFixPending": condition("CookieFixPending"),
+    "BookieScaleDownBlocked": condition("ScaleDownBlocked"),
+    "BookieAuditOld": {f"bookie_operator_audit_timestamp_seconds{OF}}}": "-2000000x200"},
+    "BookieOperatorDown": {"bookie_operator_leads": "0x200"},
+    "BookieOperatorPassOld": {f"bookie_operator_last_pass_timestamp_seconds{OF}}}": "0x200"},
+    "BookieUnreachable": {
+        'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "0x200"
+    },
+    "BookieNotConfirmed": {f"bookie_leased{POD}}}": "0x200"},
+    "BookieReadOnly": {f"bookie_writable{POD}}}": "0x200"},
+    "BookieDiskFullSoon": {f'bookie_free_bytes{POD},directory="/d"}}': "1000000-2000x200"},
+    "BookieSyncSlow": {
+        f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="0.01"}}': "0+10x200",
+        f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="2.0"}}': "0+100x200",
+    },
+    "BookieRestartsUncleanly": {
+        f"bookie_boot_epoch{POD}}}": "1+0.1x200",
+        f"bookie_boot_clean{POD}}}": "0x200",
+    },
+}
+"""What differs where the fault of that alert is, and has been for long enough."""
+
+
+def rules() -> list[dict[str, Any]]:
+    [group] = only(render(OPERATOR, *ALL), "PrometheusRule")["spec"]["groups"]
+    return list(group["rules"])
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    path = shutil.which("promtool")
+    if path is None:
+        pytest.skip("promtool is not on PATH: Debian has it in the package prometheus")
+    return path
+
+
+@pytest.fixture
+def rule_file(tmp_path: Path) -> Path:
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "bookies", "rules": rules()}]}))
+    return file
+
+
+def judged(promtool: str, rule_file: Path, series: dict[str, str], expected: list[str]) -> None:
+    """`expected`: what fires at the end of two hours."""
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": firing, "eval_time": "2h", "exp_samples": samples}],
+    }
+    file = rule_file.with_name("test.yaml")
+    whole = {"rule_files": [rule_file.name], "evaluation_interval": "1m", "tests": [test]}
+    file.write_text(yaml.safe_dump(whole))
+    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_are_such_that_prometheus_takes_them(promtool: str, rule_file: Path) -> None:
+    done = subprocess.run(
+        [promtool, "check", "rules", str(rule_file)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_fires_when_all_is_well(promtool: str, rule_file: Path) -> None:
+    judged(promtool, rule_file, WELL, [])
+
+
+ALSO: Final = {
+    "BookieLimboNotFalling": ["BookieLimboOld"],
+    "BookieLimboOld": ["BookieLimboNotFalling"],
+}
+"""Faults for which another alert fires as well."""
+
+
+@pytest.mark.parametrize("alert", sorted(SICK))
+def test_each_fires_for_its_fault_and_no_other(promtool: str, rule_file: Path, alert: str) -> None:
+    judged(promtool, rule_file, WELL | SICK[alert], [alert, *ALSO.get(alert, ())])
+
+
+def test_every_alert_is_tried_and_has_a_page() -> None:
+    names = sorted(rule["alert"] for rule in rules())
+    assert names == sorted(SICK)
+    assert names == sorted(page.stem for page in RUNBOOKS.glob("Bookie*.md"))
+
+
+def test_every_alert_says_how_bad_it_is_and_where_to_read_on() -> None:
+    for rule in rules():
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        found = rule["annotations"]
+        assert found["summary"] and found["description"]
+        assert found["runbook_url"] == f"docs/runbooks/{rule['alert']}.md"
+
+
+def test_the_address_of_the_pages_is_a_value() -> None:
+    asked = (*ALL, "--set=metrics.prometheusRule.runbookUrl=https://wiki.example/bookies")
+    [group] = only(render(OPERATOR, *asked), "PrometheusRule")["spec"]["groups"]
+    rule = group["rules"][0]
+    url = f"https://wiki.example/bookies/{rule['alert']}.md"
+    assert rule["annotations"]["runbook_url"] == url
+
+
+def test_the_list_of_pages_has_each_once() -> None:
+    listed = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\)", (RUNBOOKS / "README.md").read_text(), re.M)
+    assert listed == [(page.stem, page.stem) for page in sorted(RUNBOOKS.glob("Bookie*.md"))]

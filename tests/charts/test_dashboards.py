@@ -1,0 +1,163 @@
+"""The dashboards: as they are made, and each query answered by a real Prometheus, of real figures.
+
+One bookie with all its wires and disks, and the operator's figures of a cluster in trouble, are
+scraped by Prometheus itself; then each panel is asked for. What is empty must say why.
+"""
+
+import asyncio
+import json
+import shutil
+import urllib.parse
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+import yaml
+from bookie_operator.metrics import OperatorMetrics, serve_http
+from bookie_operator.model.status import ClusterStatus
+from dashboards import TARGET, dashboards, grafana
+from helm_charts import OPERATOR, of_kind, render
+from server_lab import ServerLab
+
+EMPTY: Final = {
+    "Adds that wait for a disk": "the bookie here is in memory mode, where no add waits",
+    "Requests refused": "none was refused",
+}
+"""Panels without a series here, and why."""
+STATUS: Final = {
+    "conditions": [
+        {"type": kind, "status": status, "reason": "Test", "message": "", "lastTransitionTime": at}
+        for at in ["2026-11-25T00:00:00Z"]
+        for kind, status in [
+            ("Available", "False"),
+            ("Degraded", "True"),
+            ("RepairRunning", "True"),
+            ("DurabilityVerified", "False"),
+        ]
+    ],
+    "limbo": {"ledgers": 3, "unchecked": 2},
+    "audit": {
+        "finishedAt": "2026-11-25T00:00:00Z",
+        "classes": {"missing": {"findings": 2, "entries": 9, "truncated": False}},
+    },
+    "blocked": [
+        {
+            "action": "Restart",
+            "predicate": "OneActionAtATime",
+            "candidate": "bookie-1",
+            "message": "waits",
+            "since": "2026-11-25T00:00:00Z",
+        }
+    ],
+}
+SCRAPES_S: Final = 1
+WAIT_S: Final = 60.0
+
+
+@pytest.mark.parametrize("dashboard", dashboards(), ids=lambda one: one.name)
+def test_the_files_are_those_that_are_made(dashboard: Any) -> None:
+    text = (TARGET / f"{dashboard.name}.json").read_text(encoding="utf-8")
+    assert text == grafana(dashboard), "run `make dashboards`"
+
+
+def test_each_is_a_config_map_that_grafana_looks_for() -> None:
+    maps = of_kind(render(OPERATOR, "--set=metrics.dashboards.enabled=true"), "ConfigMap")
+    assert [next(iter(one["data"])) for one in maps] == sorted(
+        p.name for p in TARGET.glob("*.json")
+    )
+    for one in maps:
+        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert json.loads(next(iter(one["data"].values())))["panels"]
+
+
+@pytest.fixture
+async def prometheus(server: ServerLab, tmp_path: Path) -> AsyncIterator[str]:
+    """Its address, once it has seen both sources twice."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not on PATH: Debian has it in a package of that name")
+    assert server.bookie is not None
+    metrics = OperatorMetrics()
+    metrics.show("ns", "demo", ClusterStatus.model_validate(STATUS))
+    metrics.acted("ns", "demo", "RestartBookie")
+    metrics.passed("ns", "demo", is_failed=False)
+    operator = await serve_http(metrics, host="127.0.0.1", port=0)
+    sources = {
+        "bookie": (server.bookie.ports["http"], {"cluster": "demo", "pod": "demo-bookie-0"}),
+        "operator": (operator.addresses[0][1], {}),
+    }
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(configuration(sources)))
+    child = await asyncio.create_subprocess_exec(
+        program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
+        "--web.listen-address=127.0.0.1:0", stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(WAIT_S):
+            yield await ready(child)
+    finally:
+        child.kill()
+        await child.wait()
+        await operator.cleanup()
+
+
+def configuration(sources: dict[str, tuple[int, dict[str, str]]]) -> dict[str, Any]:
+    jobs = [
+        {
+            "job_name": name,
+            "honor_labels": True,
+            "scrape_interval": f"{SCRAPES_S}s",
+            "static_configs": [
+                {"targets": [f"127.0.0.1:{port}"], "labels": {"namespace": "ns"} | labels}
+            ],
+        }
+        for name, (port, labels) in sources.items()
+    ]
+    return {"scrape_configs": jobs}
+
+
+async def ready(child: asyncio.subprocess.Process) -> str:
+    """Reads its log until it says where it listens; goes on reading, so that it never waits."""
+    assert child.stderr is not None
+    async for line in child.stderr:
+        if b"Listening on" in line or b'msg="Start listening' in line:
+            address = line.decode().partition("address=")[2].split()[0].strip('"')
+            if not address.endswith(":0"):
+                return f"http://{address}"
+    raise AssertionError("it ended without listening")
+
+
+async def ask(session: aiohttp.ClientSession, url: str, expr: str) -> list[Any]:
+    for variable in ("namespace", "cluster", "pod"):
+        expr = expr.replace(f"${variable}", ".*")
+    expr = expr.replace("$__rate_interval", f"{10 * SCRAPES_S}s")
+    async with session.get(f"{url}/api/v1/query?query={urllib.parse.quote(expr)}") as answer:
+        if answer.status == 503:  # it has just begun to listen, and is not ready
+            return []
+        found = await answer.json()
+    assert found["status"] == "success", f"{expr}: {found.get('error')}"
+    # NaN is a quantile of nothing.
+    return [one for one in found["data"]["result"] if one["value"][1] != "NaN"]
+
+
+async def until(session: aiohttp.ClientSession, url: str, expr: str) -> None:
+    """Prometheus is another process: it is asked until it has seen it."""
+    while not await ask(session, url, expr):  # noqa: ASYNC110
+        await asyncio.sleep(SCRAPES_S / 4)
+
+
+async def test_every_panel_has_figures(server: ServerLab, prometheus: str) -> None:
+    ledger = await server.ledger()
+    async with aiohttp.ClientSession() as session:
+        await until(session, prometheus, "count_over_time(bookie_entries_added_total[1h]) > 1")
+        await server.add(ledger, 0, 5)
+        await server.held(ledger, 0, 4)
+        await server.flush()
+        await until(session, prometheus, "rate(bookie_read_wait_seconds_count[10s]) > 0")
+        empty = set()
+        for panel in (panel for dashboard in dashboards() for panel in dashboard.panels):
+            found = [await ask(session, prometheus, expr) for expr, _legend in panel.queries]
+            if not any(found):
+                empty.add(panel.title)
+    assert empty == set(EMPTY)

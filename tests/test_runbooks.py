@@ -1,0 +1,56 @@
+"""Every command that a runbook gives is one that there is, with the options that it has."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+from bookie.cli.main import main as bookie
+from bookie_operator.kubectl.__main__ import plugin as kubectl_bookie
+
+RUNBOOKS: Final = Path(__file__).parents[1] / "docs" / "runbooks"
+PAGES: Final = sorted(RUNBOOKS.glob("Bookie*.md"))
+SECTIONS: Final = ["## Look", "## Do", "## Over when"]
+
+
+def commands(text: str) -> list[list[str]]:
+    """Our own, in blocks and in the text, as words behind the program's name."""
+    fenced = re.findall(r"^(?:kubectl )?bookie [^\n]+$", text, re.M)
+    inline = re.findall(r"`((?:kubectl )?bookie [^`]+)`", text)
+    return [shlex.split(command) for command in fenced + inline]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_its_commands_can_be_given(page: Path) -> None:
+    for words in commands(page.read_text(encoding="utf-8")):
+        program = kubectl_bookie if words[0] == "kubectl" else bookie
+        parse(program, words[2:] if words[0] == "kubectl" else words[1:])
+
+
+def parse(program: click.Command, words: list[str]) -> None:
+    """click's own parser takes them; UsageError otherwise. A value is a name of what goes there."""
+    context = click.Context(program)
+    while isinstance(program, click.Group):
+        parser = program.make_parser(context)
+        _values, rest, _order = parser.parse_args(list(words))
+        assert rest, f"{program.name} of {words} says no command"
+        found = program.get_command(context, rest[0])
+        assert found is not None, f"there is no command {rest[0]}"
+        program, words = found, rest[1:]
+        context = click.Context(program, parent=context)
+    program.make_parser(context).parse_args(list(words))
+
+
+@pytest.mark.parametrize("words", ["status --nope", "nosuch", "replace-disk B D --clustr x"])
+def test_a_command_that_there_is_not_is_found(words: str) -> None:
+    with pytest.raises((click.UsageError, AssertionError)):
+        parse(kubectl_bookie, words.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_it_says_what_it_means_how_to_look_what_to_do_and_when_it_is_over(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## .*$", text, re.M) == SECTIONS
+    assert text.startswith(f"# {page.stem}\n")
