@@ -158,7 +158,7 @@ async def _turn(case: Case, fleet: Fleet, store: MetadataStore, ledger_id: Ledge
 # The tail
 async def _tail(store: MetadataStore, sinks: Sinks) -> Repeat:
     block, _count = wire_block(TAIL_BYTES, 1)
-    probe_us = ping(sinks.ports, block, count=PINGS, answers=2) * 1e6 + 1e6 / TAIL_PER_S
+    probe_us = await ping(sinks.ports, block, count=PINGS, answers=2) * 1e6 + 1e6 / TAIL_PER_S
     sent: list[float] = []
     async with _writer(store) as writer, Client(store) as client:
         reader = await client.open_ledger(writer.ledger_id)

@@ -16,7 +16,7 @@ from bookie.ids import BookieId
 from rich.console import Console
 
 from bookie_operator.errors import LocalError
-from bookie_operator.local import faults as mischief
+from bookie_operator.local import faults
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
@@ -230,7 +230,7 @@ def task(manifest: Path, directory: Path) -> None:
 @errors_shown
 def kill(bookie: str, directory: Path) -> None:
     """SIGKILL a bookie, as a crash does."""
-    pid = mischief.kill_bookie(LocalFolders(directory), BookieId(bookie))
+    pid = faults.kill_bookie(LocalFolders(directory), BookieId(bookie))
     click.echo(f"{bookie} (process {pid}) killed")
 
 
@@ -242,7 +242,7 @@ def kill(bookie: str, directory: Path) -> None:
 def replace_disk(bookie: str, disk: str, directory: Path) -> None:
     """Give a bookie a new, empty volume, as deleting its claim does."""
     folders = LocalFolders(directory)
-    uid = mischief.replace_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
+    uid = faults.replace_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
     click.echo(f"{bookie} {disk}: new volume {uid}{_afterwards(folders)}")
 
 
@@ -254,7 +254,7 @@ def replace_disk(bookie: str, disk: str, directory: Path) -> None:
 def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
     """Empty a volume under the identity it keeps, as an ephemeral disk comes back."""
     folders = LocalFolders(directory)
-    mischief.wipe_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
+    faults.wipe_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
     click.echo(f"{bookie} {disk} wiped{_afterwards(folders)}")
 
 
@@ -266,11 +266,11 @@ def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
 def swap_disks(first: str, second: str, directory: Path) -> None:
     """Exchange two disks, each named BOOKIE.DISK."""
     folders = LocalFolders(directory)
-    mischief.swap_disks(folders, _disk(first), _disk(second), grace_s=_grace(folders))
+    faults.swap_disks(folders, _disk(first), _disk(second), grace_s=_grace(folders))
     click.echo(f"{first} and {second} swapped{_afterwards(folders)}")
 
 
-def _disk(name: str) -> mischief.DiskName:
+def _disk(name: str) -> faults.DiskName:
     bookie, _, disk = name.partition(".")
     if not bookie or not disk:
         raise LocalError(f"found {name!r}, expected BOOKIE.DISK such as bookie-0.ledger-1")
@@ -290,7 +290,7 @@ def _grace(folders: LocalFolders) -> float:
 
 
 def _afterwards(folders: LocalFolders) -> str:
-    return "" if mischief.restarts_by_itself(folders) else "; no operator runs to start it again"
+    return "" if faults.restarts_by_itself(folders) else "; no operator runs to start it again"
 
 
 if __name__ == "__main__":

@@ -147,6 +147,13 @@ class TestPause:
         assert lab.run("resume").exit_code == 0
         assert lab.get("bookieclusters", "demo")["spec"]["paused"] is False
 
+    def test_a_restart_is_a_change_of_the_spec(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        told = lab.run("restart")
+        assert told.exit_code == 0 and "one after the other" in told.stdout
+        asked = lab.get("bookieclusters", "demo")["spec"]["restartedAt"]
+        assert datetime.fromisoformat(asked).tzinfo == UTC
+
     def test_what_is_so_already_is_left_as_it_is(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         assert "demo was not paused: nothing changed" in lab.run("resume").stdout

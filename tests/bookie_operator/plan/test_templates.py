@@ -23,6 +23,7 @@ RESTARTING: Final[dict[str, Any]] = {
     "cookieFix": {"policy": "Never"},
     "resources": {"limits": {"memory": "2Gi"}},
     "gracePeriodSeconds": 60,
+    "restartedAt": "2026-11-25T08:00:00Z",
     "storage": {"disks": [JOURNAL, {**LEDGER, "name": "other"}]},
 }
 RESIZING: Final[dict[str, Any]] = {

@@ -6,6 +6,7 @@ usage, 3 limbo or damage found, 4 not known now, 130 interrupted.
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from bookie_operator.kubectl import screen
-from bookie_operator.kubectl import task_requests as asking
+from bookie_operator.kubectl import screen, task_requests
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError, Tree
 from bookie_operator.kubectl.clusters import find, read, the_cluster
 from bookie_operator.kubectl.events import event_table, events_of
@@ -104,7 +104,7 @@ def limbo(
     cluster = read(BookieCluster, found)
     if wait:
         cluster = wait_for_none(
-            kubectl, cluster.metadata.name, seconds=timeout, tell=asking.LimboProgress().tell
+            kubectl, cluster.metadata.name, seconds=timeout, tell=task_requests.LimboProgress().tell
         )
     if output == "json":
         totals = cluster.status.limbo.as_dict()
@@ -172,10 +172,10 @@ def approve(
 
     What was on the old ones is given up; copies on other bookies bring it back.
     """
-    wish = asking.approval(the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by)
+    wish = task_requests.approval(the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by)
     if not screen.confirmed("Is the old content gone for good, and may it be given up?", yes=yes):
         return Exit.FAILED
-    return asking.ask(kubectl, wish, **how)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command("replace-disk")
@@ -193,11 +193,11 @@ def replace_disk(
 
     What was on the old one comes back from its copies on other bookies.
     """
-    wish = asking.replacement(the_cluster(kubectl, name), bookie, disk)
+    wish = task_requests.replacement(the_cluster(kubectl, name), bookie, disk)
     question = f"Delete this volume of {bookie} with what is on it?"
     if not screen.confirmed(question, yes=yes):
         return Exit.FAILED
-    return asking.ask(kubectl, wish, **how)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command("index-rebuild")
@@ -213,8 +213,8 @@ def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **
     For a bookie that refuses to boot since an index is lost or damaged. Nothing that is in the log
     is lost; the next boot puts into limbo what only the index knew, and a repair follows.
     """
-    wish = asking.rebuild(the_cluster(kubectl, name), bookie, disk)
-    return asking.ask(kubectl, wish, **how)
+    wish = task_requests.rebuild(the_cluster(kubectl, name), bookie, disk)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command("accept-loss")
@@ -242,10 +242,10 @@ def accept_loss(
     For a ledger that no recovery can end: it is closed before the entry that nobody can decide. The
     REASON is kept on record.
     """
-    wish = asking.acceptance(the_cluster(kubectl, name), ledger, entry=entry, reason=reason, by=by)
+    wish = task_requests.acceptance(the_cluster(kubectl, name), ledger, entry=entry, reason=reason, by=by)
     if not screen.confirmed("Give up what may have been acknowledged there?", yes=yes):
         return Exit.FAILED
-    return asking.ask(kubectl, wish, **how)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command()
@@ -261,8 +261,8 @@ def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -
     copies are made again that are missing where nothing is in limbo. Exit code 3: limbo, or
     something missing, is left.
     """
-    wish = asking.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie or "")
-    return asking.ask(kubectl, wish, **how)
+    wish = task_requests.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie or "")
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command()
@@ -275,7 +275,7 @@ def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
     Exit code 3: some are not as they must be.
     """
-    return asking.ask(kubectl, asking.wish(the_cluster(kubectl, name), TaskType.AUDIT), **how)
+    return task_requests.ask(kubectl, task_requests.wish(the_cluster(kubectl, name), TaskType.AUDIT), **how)
 
 
 @plugin.command()
@@ -288,7 +288,7 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
     Reads at spec.scrub.readBytesPerSecond from each bookie. Exit code 3: not all are good now.
     """
-    return asking.ask(kubectl, asking.wish(the_cluster(kubectl, name), TaskType.SCRUB), **how)
+    return task_requests.ask(kubectl, task_requests.wish(the_cluster(kubectl, name), TaskType.SCRUB), **how)
 
 
 @plugin.command()
@@ -305,11 +305,11 @@ def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **ho
     BookKeeper's, such as 10.0.0.7:3181. Without BOOKIE: what is marked as under-replicated. Exit
     code 3: some are left.
     """
-    wish = asking.rereplication(the_cluster(kubectl, name), bookie)
+    wish = task_requests.rereplication(the_cluster(kubectl, name), bookie)
     question = f"Is {bookie} gone for good, with all that was on its disks?"
     if bookie and not screen.confirmed(question, yes=yes):
         return Exit.FAILED
-    return asking.ask(kubectl, wish, **how)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command()
@@ -320,7 +320,7 @@ def pause(kubectl: Kubectl, name: str | None) -> None:
 
     Bookies go on serving; repairs wait.
     """
-    asking.set_paused(kubectl, the_cluster(kubectl, name), paused=True)
+    task_requests.set_paused(kubectl, the_cluster(kubectl, name), paused=True)
 
 
 @plugin.command()
@@ -328,7 +328,18 @@ def pause(kubectl: Kubectl, name: str | None) -> None:
 @with_kubectl
 def resume(kubectl: Kubectl, name: str | None) -> None:
     """Let the operator go on."""
-    asking.set_paused(kubectl, the_cluster(kubectl, name), paused=False)
+    task_requests.set_paused(kubectl, the_cluster(kubectl, name), paused=False)
+
+
+@plugin.command()
+@cluster_option
+@with_kubectl
+def restart(kubectl: Kubectl, name: str | None) -> None:
+    """Restart every bookie, one after the other.
+
+    Within the loss budget, and no further than the first that does not come back.
+    """
+    task_requests.restart(kubectl, the_cluster(kubectl, name), now=datetime.now(UTC))
 
 
 def _print_json(document: object) -> None:

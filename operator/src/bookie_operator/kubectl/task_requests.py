@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -195,6 +196,19 @@ def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> Non
             f"  limbo:    {count(limbo.ledgers, 'ledger')} in limbo and {limbo.unchecked} "
             f"unchecked stay so until: kubectl bookie resume --cluster {name}"
         )
+
+
+def restart(kubectl: Kubectl, cluster: BookieCluster, *, now: datetime) -> None:
+    """Patch spec.restartedAt, and say how to see what comes of it."""
+    name = cluster.metadata.name
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    kubectl.patch(CLUSTERS, name, merge={"spec": {"restartedAt": moment}})
+    click.echo(
+        f"{name}: every bookie will be restarted, one after the other; to see it:\n"
+        f"  kubectl bookie status --watch --cluster {name}"
+    )
+    if cluster.spec.paused:
+        click.echo(f"{name} is paused, and none will be before: kubectl bookie resume")
 
 
 class LimboProgress:

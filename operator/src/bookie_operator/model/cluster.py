@@ -408,6 +408,9 @@ class ClusterSpec(BookieOptions):
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
     paused: bool = False
+    restarted_at: ShortText = ""
+    """Change it, and every bookie is restarted, one after the other and within the loss budget, as
+    for a new image. Any text will do; a time is usual, such as 2026-11-25T08:00:00Z."""
 
     @model_validator(mode="after")
     def _survives_one_loss(self) -> Self:
@@ -431,9 +434,8 @@ class ClusterSpec(BookieOptions):
         Without them, a later version's new fields change no revision, and so restart nothing.
         """
         parts = {"image_pull_policy", "image_pull_secrets", "resources", "scheduling"}
-        return self.model_dump_json(
-            by_alias=True, exclude_defaults=True, include=parts | {"grace_period_seconds"}
-        )
+        parts |= {"grace_period_seconds", "restarted_at"}
+        return self.model_dump_json(by_alias=True, exclude_defaults=True, include=parts)
 
     @property
     def options(self) -> BookieOptions:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from bookie.ids import BookieId, LedgerId
-from bookie.testing.simulation import client_faults as misled
+from bookie.testing.simulation import client_faults
 from bookie.testing.simulation import visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.plan import Fault
@@ -177,7 +177,7 @@ class StoreInterventions:
 
     # Who is wrong
     async def _claim_loss(self, fault: Fault, bookie: SimBookie) -> None:
-        self._scene.visit("misled", misled.claim_loss)
+        self._scene.visit("misled", client_faults.claim_loss)
 
     async def _wrong_key(self, fault: Fault, bookie: SimBookie) -> None:
-        self._scene.visit("stranger", misled.teach_wrong_key)
+        self._scene.visit("stranger", client_faults.teach_wrong_key)
