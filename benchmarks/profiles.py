@@ -25,9 +25,9 @@ from typing import Final
 
 from bookie.client.bookkeeper_client import Client
 
-from benchmarks.__main__ import loop_factory
 from benchmarks.bench_append import Case, turn
 from benchmarks.fleet import BOOKIES, Fleet, lone_fleet, store_of
+from benchmarks.loops import loop_factory
 from benchmarks.report import PAGE
 from benchmarks.rows import KIB
 

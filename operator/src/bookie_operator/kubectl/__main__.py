@@ -242,7 +242,8 @@ def accept_loss(
     For a ledger that no recovery can end: it is closed before the entry that nobody can decide. The
     REASON is kept on record.
     """
-    wish = task_requests.acceptance(the_cluster(kubectl, name), ledger, entry=entry, reason=reason, by=by)
+    cluster = the_cluster(kubectl, name)
+    wish = task_requests.acceptance(cluster, ledger, entry=entry, reason=reason, by=by)
     if not screen.confirmed("Give up what may have been acknowledged there?", yes=yes):
         return Exit.FAILED
     return task_requests.ask(kubectl, wish, **how)
@@ -275,7 +276,8 @@ def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
     Exit code 3: some are not as they must be.
     """
-    return task_requests.ask(kubectl, task_requests.wish(the_cluster(kubectl, name), TaskType.AUDIT), **how)
+    wish = task_requests.wish(the_cluster(kubectl, name), TaskType.AUDIT)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command()
@@ -288,7 +290,8 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 
     Reads at spec.scrub.readBytesPerSecond from each bookie. Exit code 3: not all are good now.
     """
-    return task_requests.ask(kubectl, task_requests.wish(the_cluster(kubectl, name), TaskType.SCRUB), **how)
+    wish = task_requests.wish(the_cluster(kubectl, name), TaskType.SCRUB)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 @plugin.command()

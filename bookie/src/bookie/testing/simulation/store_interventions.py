@@ -13,8 +13,7 @@ from functools import partial
 from typing import Final
 
 from bookie.ids import BookieId, LedgerId
-from bookie.testing.simulation import client_faults
-from bookie.testing.simulation import visitors
+from bookie.testing.simulation import client_faults, visitors
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.plan import Fault
 from bookie.testing.simulation.scene import Scene
