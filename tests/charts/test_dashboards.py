@@ -74,7 +74,7 @@ def test_each_is_a_config_map_that_grafana_looks_for() -> None:
 
 @pytest.fixture
 async def prometheus(server: ServerLab, tmp_path: Path) -> AsyncIterator[str]:
-    """Its address, once it has seen both sources twice."""
+    """Its address. It scrapes both sources."""
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("prometheus is not on PATH: Debian has it in a package of that name")
@@ -95,7 +95,8 @@ async def prometheus(server: ServerLab, tmp_path: Path) -> AsyncIterator[str]:
     )  # fmt: skip
     try:
         async with asyncio.timeout(WAIT_S):
-            yield await ready(child)
+            url = await ready(child)
+        yield url
     finally:
         child.kill()
         await child.wait()
@@ -118,13 +119,11 @@ def configuration(sources: dict[str, tuple[int, dict[str, str]]]) -> dict[str, A
 
 
 async def ready(child: asyncio.subprocess.Process) -> str:
-    """Reads its log until it says where it listens; goes on reading, so that it never waits."""
+    """Reads its log until it says where it listens. What it says after that fits the pipe."""
     assert child.stderr is not None
     async for line in child.stderr:
-        if b"Listening on" in line or b'msg="Start listening' in line:
-            address = line.decode().partition("address=")[2].split()[0].strip('"')
-            if not address.endswith(":0"):
-                return f"http://{address}"
+        if b"Listening on" in line:
+            return "http://" + line.decode().partition("address=")[2].split()[0].strip('"')
     raise AssertionError("it ended without listening")
 
 
