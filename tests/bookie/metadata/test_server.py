@@ -1,6 +1,7 @@
 """ZooKeeper in the foreground: what becomes of the process that is asked to be it."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bookie.metadata import java
+from bookie.errors import UnavailableError
+from bookie.metadata import embedded, java
 from bookie.metadata.embedded import EmbeddedSettings, free_port, write_configuration
 from bookie.metadata.server import main
 from click.testing import CliRunner
@@ -48,6 +50,22 @@ def test_it_is_the_server_itself_that_gets_the_signal(tmp_path: Path) -> None:
         assert b"QuorumPeerMain" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
         process.terminate()
         assert process.wait(30) == 128 + signal.SIGTERM
+
+
+def test_a_free_port_is_none_that_the_kernel_gives_to_outgoing_connections() -> None:
+    lowest = int(embedded.OUTGOING_PORTS.read_text().split()[0])
+    ports = {embedded.free_port() for _ in range(200)}
+    assert embedded.LISTEN_PORT_MIN <= min(ports) <= max(ports) < lowest
+
+
+def test_a_port_in_use_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        used = server.getsockname()[1]
+        monkeypatch.setattr(random, "sample", lambda _ports, tries: [used] * tries)
+        with pytest.raises(UnavailableError, match="are in use: name a free port"):
+            embedded.free_port()
 
 
 @pytest.mark.process

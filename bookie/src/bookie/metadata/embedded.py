@@ -8,6 +8,7 @@ an ensemble: the files are as durable as its folder, the availability is that of
 import fcntl
 import importlib.util
 import os
+import random
 import socket
 import subprocess
 import time
@@ -43,6 +44,12 @@ STOP_WAIT_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0
 POLL_S: Final = 0.02
 PORT_TRIES_MAX: Final = 5
+OUTGOING_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+OUTGOING_PORT_DEFAULT: Final = 32768
+LISTEN_PORT_MIN: Final = 10_000
+"""Below are the ports of well-known servers, a bookie's and ZooKeeper's own among them."""
+LISTEN_PORTS_LEAST: Final = 1000
+"""With fewer to choose from, two fleets on one machine would choose the same ones."""
 LOG_TAIL_BYTES: Final = 2000
 
 
@@ -188,11 +195,31 @@ def lock_folder(lock: IO[bytes], directory: Path) -> None:
 
 
 def free_port() -> int:
-    """A local port that nobody listens on now; another process may take it first."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A local port that nobody listens on now; another process may take it first.
+
+    Below the range from which the kernel gives ports to outgoing connections: in that range the
+    port of a server that is down for a moment is taken by anybody's next connection.
+    """
+    lowest = _lowest_outgoing_port()
+    for port in random.sample(range(LISTEN_PORT_MIN, lowest), PORT_TRIES_MAX):
+        with socket.socket() as probe, suppress(OSError):
+            # As servers do: a port is free although old connections to it are still closing.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return port
+    raise UnavailableError(
+        f"{PORT_TRIES_MAX} ports between {LISTEN_PORT_MIN} and {lowest - 1} were tried, and all "
+        f"are in use: name a free port"
+    )
+
+
+def _lowest_outgoing_port() -> int:
+    """`net.ipv4.ip_local_port_range` of Linux; its default where it says nothing usable."""
+    with suppress(OSError, ValueError):
+        lowest = int(OUTGOING_PORTS.read_text().split()[0])
+        if lowest >= LISTEN_PORT_MIN + LISTEN_PORTS_LEAST:
+            return lowest
+    return OUTGOING_PORT_DEFAULT
 
 
 def write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
