@@ -107,10 +107,16 @@ class SimPlatform:
         bookie = self._bookies[bookie_id]
         return not bookie.is_stopping and bookie.make_volume(disk.name, disk.size)
 
-    async def start_bookie(self, template: BookieTemplate) -> None:
-        self._bookies[template.bookie_id].told(template)
+    async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
+        bookie = self._bookies[template.bookie_id]
+        if keeps_settings and bookie.template is not None:
+            return False
+        bookie.told(template)
+        return True
 
-    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+    async def restart_bookie(
+        self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
+    ) -> bool:
         bookie = self._bookies[template.bookie_id]
         if bookie.is_stopping:
             return False
@@ -118,7 +124,8 @@ class SimPlatform:
             found = bookie.instance or "none"
             raise PreconditionError(f"process is {found}, planned for {instance}")
         self.watch_action("restart", template.bookie_id)
-        bookie.told(template)
+        if not keeps_settings:
+            bookie.told(template)
         self._begin(bookie, lambda: None)
         return True
 

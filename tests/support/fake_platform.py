@@ -58,7 +58,7 @@ class FakePlatform:
         self.fleet[bookie_id] = replace(one, volumes={**one.volumes, disk.name: volume})
         return True
 
-    async def start_bookie(self, template: BookieTemplate) -> None:
+    async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
         if self.failing:
             raise UnavailableError("no room")
         name = template.bookie_id
@@ -70,12 +70,16 @@ class FakePlatform:
             control=name,
         )
         self.fleet[name] = replace(self.fleet[name], process=process)
+        return True
 
-    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+    async def restart_bookie(
+        self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
+    ) -> bool:
         process = self.fleet[template.bookie_id].process
         if process is None or process.instance != instance:
             raise PreconditionError("another process runs")
-        fresh = replace(process, revision=template.revision, instance=f"{instance}+")
+        revision = process.revision if keeps_settings else template.revision
+        fresh = replace(process, revision=revision, instance=f"{instance}+")
         self.fleet[template.bookie_id] = replace(self.fleet[template.bookie_id], process=fresh)
         return True
 

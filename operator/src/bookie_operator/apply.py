@@ -52,11 +52,14 @@ class Applier:
                 created = await self._platform.create_volume(bookie_id, disk)
                 told = Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
                 return told if created else None
-            case StartBookie(template):
-                await self._platform.start_bookie(template)
-                return Event("BookieStarted", "process started", template.bookie_id)
-            case RestartBookie(template, instance, reason):
-                begun = await self._platform.restart_bookie(template, instance=instance)
+            case StartBookie(template, keeps_settings):
+                begun = await self._platform.start_bookie(template, keeps_settings=keeps_settings)
+                told = Event("BookieStarted", "process started", template.bookie_id)
+                return told if begun else None
+            case RestartBookie(template, instance, reason, keeps_settings):
+                begun = await self._platform.restart_bookie(
+                    template, instance=instance, keeps_settings=keeps_settings
+                )
                 told = Event("BookieRestarting", reason, template.bookie_id)
                 return told if begun else None
             case ReplaceVolume(bookie_id, disk_name, uid):

@@ -155,6 +155,13 @@ class TestPause:
         asked = lab.get("bookieclusters", "demo")["spec"]["restartedAt"]
         assert datetime.fromisoformat(asked).tzinfo == UTC
 
+    def test_a_restart_of_one_bookie_is_a_task(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        name = lab.run("restart", "bookie-1", "--no-wait").stdout.strip()
+        asked = lab.get("bookietasks", name)["spec"]
+        assert (asked["type"], asked["bookie"]) == ("restart", "bookie-1")
+        assert "restartedAt" not in lab.get("bookieclusters", "demo")["spec"]
+
     def test_what_is_so_already_is_left_as_it_is(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         assert "demo was not paused: nothing changed" in lab.run("resume").stdout

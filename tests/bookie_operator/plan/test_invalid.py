@@ -21,8 +21,19 @@ def test_a_wrong_spec_from_the_start_is_not_available() -> None:
     status = invalid_status(ClusterStatus(), 1, "replicas: found 2", at(9))
     assert [(c.type, c.status) for c in status.conditions] == [
         ("Available", "False"),
+        ("Ready", "False"),
+        ("Stalled", "True"),
         ("Degraded", "True"),
     ]
+
+
+def test_a_wrong_spec_of_a_cluster_that_was_ready_is_not_ready() -> None:
+    was = RUNNING.condition(ConditionType.READY)
+    assert was is not None and was.status == "True"
+    status = invalid_status(RUNNING, 7, "replicas: found 2", at(9))
+    now = status.condition(ConditionType.READY)
+    assert now is not None and (now.status, now.reason) == ("False", "InvalidSpec")
+    assert now.last_transition_time == at(9) and status.is_true(ConditionType.STALLED)
 
 
 def test_what_hinders_is_told_once() -> None:

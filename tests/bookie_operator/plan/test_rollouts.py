@@ -8,12 +8,13 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie
-from bookie_operator.plan.actions import DrainBookie, RestartBookie
+from bookie_operator.plan.actions import DrainBookie, RestartBookie, StartBookie, template_of
 from bookie_operator.plan.conditions import BLOCKED_AFTER
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.restarts import STEADY_AFTER
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed, task
 
 NOTHING = ClusterStatus()
 B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
@@ -158,3 +159,102 @@ def test_a_bookie_that_boots_with_new_settings_is_a_rollout_under_way() -> None:
     booting = bookie(B0, of=NEW, phase=Phase.BOOTING)
     assert progressing(rolled(booting))[:2] == ("True", "Rolling")
     assert progressing(rolled(booting, old=NEW))[:2] == ("True", "BookiesStarting")
+
+
+# Held back by a partition
+
+
+def canary(partition: int, **spec: Any) -> BookieCluster:
+    return cluster(**ACK3, image="new:1", rollout={"partition": partition}, **spec)
+
+
+@pytest.mark.parametrize(("partition", "first"), [(0, [B0]), (1, [B1]), (4, ["bookie-4"]), (5, [])])
+def test_bookies_below_the_partition_keep_their_settings(partition: int, first: list[str]) -> None:
+    assert restarted(rolled(new=canary(partition))) == first
+
+
+def test_when_the_rest_is_done_the_partition_is_what_is_in_the_way() -> None:
+    new = canary(4)
+    made = rolled(bookie("bookie-4", of=new), new=new)
+    assert not restarted(made) and not made.refusals
+    assert progressing(made)[:2] == ("False", "PartitionReached")
+    assert progressing(made)[2].endswith("bookie-3 keep their settings: rollout.partition is 4")
+    assert made.status.updated_replicas == 1
+
+
+def test_a_partition_itself_is_no_new_setting() -> None:
+    assert restarted(rolled(new=cluster(**ACK3, rollout={"partition": 2}))) == []
+
+
+def test_one_that_is_held_back_and_ends_is_started_by_the_platform_as_it_was() -> None:
+    down = bookie(B0, of=OLD, running=False, exit_at=0)
+    assert not [a for a in rolled(down, new=canary(4)).actions if isinstance(a, StartBookie)]
+    assert [a for a in rolled(down, new=canary(0)).actions if isinstance(a, StartBookie)]
+
+
+def test_one_that_is_held_back_and_has_no_process_keeps_what_the_platform_knows() -> None:
+    gone = replace(bookie(B0, of=OLD), process=None, health=None)
+    [start] = [a for a in rolled(gone, new=canary(4)).actions if isinstance(a, StartBookie)]
+    assert start == StartBookie(template_of(canary(4).spec, B0), keeps_settings=True)
+
+
+# On request
+
+
+def asked_for(made: Plan) -> list[tuple[str, str, bool]]:
+    return [
+        (a.template.bookie_id, a.reason, a.keeps_settings)
+        for a in made.actions
+        if isinstance(a, RestartBookie)
+    ]
+
+
+def on_request(*special: Bookie, wish: BookieTask, new: BookieCluster = OLD) -> Plan:
+    fleet = {name: bookie(name, of=OLD) for name in new.spec.bookie_ids}
+    fleet |= {one.id: one for one in special}
+    return plan(new, observed(*fleet.values(), of=new, seconds=LATER, tasks=[wish]), NOTHING)
+
+
+WISH = task("restart", bookie=B1)
+GOING = WISH.model_copy(update={"status": WISH.status.begun("bookie-1-1", at=at(LATER))})
+
+
+def test_a_task_restarts_one_bookie_and_keeps_its_settings_in_a_held_rollout() -> None:
+    made = on_request(wish=WISH)
+    assert asked_for(made) == [(B1, "Requested", False)]
+    assert made.tasks["task-1"] == GOING.status
+    steady = bookie("bookie-4", of=canary(4))
+    assert asked_for(on_request(steady, wish=WISH, new=canary(4))) == [(B1, "Requested", True)]
+
+
+def test_a_requested_restart_waits_for_whoever_is_out() -> None:
+    made = on_request(bookie(B3, of=OLD, phase=None), wish=WISH)
+    assert not asked_for(made) and refused(made, B1).startswith("LossBudgetExceeded: ")
+    assert not made.tasks
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (bookie(B1, of=OLD), "Running"),
+        (bookie(B1, of=OLD, epoch=2, phase=Phase.BOOTING, boot_at=LATER), "Running"),
+        (bookie(B1, of=OLD, epoch=2), "Succeeded"),
+        (bookie(B1, of=OLD, epoch=2, phase=Phase.REFUSED), "Failed"),
+    ],
+)
+def test_a_requested_restart_is_followed_until_the_bookie_serves_again(
+    one: Bookie, expected: str
+) -> None:
+    made = on_request(one, wish=GOING)
+    assert made.tasks.get("task-1", GOING.status).phase == expected
+
+
+def test_the_process_that_was_restarted_is_not_restarted_again() -> None:
+    assert asked_for(on_request(wish=GOING)) == [(B1, "Requested", False)], "it still runs"
+    assert asked_for(on_request(bookie(B1, of=OLD, epoch=2), wish=GOING)) == []
+
+
+def test_a_bookie_that_does_not_run_is_not_restarted_and_the_task_says_so() -> None:
+    made = on_request(bookie(B1, of=OLD, running=False, exit_at=0), wish=WISH)
+    assert made.tasks["task-1"].phase == "Failed"
+    assert "does not run" in made.tasks["task-1"].message

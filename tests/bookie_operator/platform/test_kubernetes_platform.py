@@ -186,6 +186,28 @@ async def test_a_restart_brings_new_settings(lab: Lab) -> None:
     assert (after.revision, after.pod != before.pod) == (changed.revision, True)
 
 
+async def test_a_restart_that_keeps_settings_brings_a_new_pod_of_the_old_ones(lab: Lab) -> None:
+    before = await lab.run_bookie()
+    changed = lab.template(journal_write_data=True)
+    assert await lab.platform.restart_bookie(changed, instance=before.instance, keeps_settings=True)
+    assert not await lab.platform.start_bookie(changed, keeps_settings=True), "between two pods"
+    lab.controllers.settle(2)
+    after = await lab.process()
+    assert (after.revision, after.pod != before.pod) == (before.revision, True)
+
+
+async def test_a_fenced_bookie_starts_with_new_settings_also_when_held_back(lab: Lab) -> None:
+    await lab.run_bookie()
+    lab.api.remove(CLAIM, LEDGER_0)
+    for _ in range(3):
+        await lab.platform.create_volume(B0, lab.template().disks[1])
+        lab.controllers.settle(2)
+    changed = lab.template(image="new:1")
+    assert await lab.platform.start_bookie(changed, keeps_settings=True)
+    lab.controllers.settle()
+    assert (await lab.process()).revision == changed.revision
+
+
 async def test_a_restart_is_of_that_very_container(lab: Lab) -> None:
     before = await lab.run_bookie()
     lab.controllers.restart_container(POD_0)

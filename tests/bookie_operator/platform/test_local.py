@@ -49,6 +49,21 @@ async def start(platform: LocalPlatform) -> Process:
     return process
 
 
+async def test_one_that_is_held_back_keeps_the_settings_on_record(
+    platform: LocalPlatform,
+) -> None:
+    before = await start(platform)
+    new = template_of(LATER.spec.model_copy(update={"restarted_at": "now"}), B0)
+    assert not await platform.start_bookie(new, keeps_settings=True)
+    assert (await platform.bookies())[B0].process == before
+    assert await platform.restart_bookie(new, instance=before.instance, keeps_settings=True)
+    after = (await platform.bookies())[B0].process
+    while after is None or after.instance in ("", before.instance):
+        await platform.wait(0.1)
+        after = (await platform.bookies())[B0].process
+    assert after.revision == before.revision != new.revision
+
+
 async def remove(platform: LocalPlatform, *, delete_volumes: bool) -> None:
     """As the planner does: again and again, until it is not there."""
     process = await start(platform)

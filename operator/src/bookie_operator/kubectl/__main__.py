@@ -335,14 +335,23 @@ def resume(kubectl: Kubectl, name: str | None) -> None:
 
 
 @plugin.command()
+@click.argument("bookie", required=False)
 @cluster_option
+@following
+@output_option("text")
 @with_kubectl
-def restart(kubectl: Kubectl, name: str | None) -> None:
-    """Restart every bookie, one after the other.
+def restart(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -> int:
+    """Restart BOOKIE, or every bookie, one after the other.
 
-    Within the loss budget, and no further than the first that does not come back.
+    Within the loss budget. One BOOKIE is followed until it serves again; all are restarted as for a
+    new image, no further than the first that does not come back, and nobody waits for that here.
     """
-    task_requests.restart(kubectl, the_cluster(kubectl, name), now=datetime.now(UTC))
+    cluster = the_cluster(kubectl, name)
+    if bookie is None:
+        task_requests.restart(kubectl, cluster, now=datetime.now(UTC))
+        return Exit.DONE
+    wish = task_requests.wish(cluster, TaskType.RESTART, bookie=bookie)
+    return task_requests.ask(kubectl, wish, **how)
 
 
 def _print_json(document: object) -> None:

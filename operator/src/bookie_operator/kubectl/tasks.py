@@ -36,6 +36,7 @@ ACTIONS: Final = {
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
     TaskType.REPLACE_DISK: "ReplaceDisk",
     TaskType.INDEX_REBUILD: "RebuildIndex",
+    TaskType.RESTART: "Restart",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
 }
 """As `status.blocked` names what a task asks for."""

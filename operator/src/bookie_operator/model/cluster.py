@@ -342,6 +342,15 @@ class Retention(Resource):
     when_scaled: Literal["Retain", "Delete"] = "Retain"
 
 
+class Rollout(Resource):
+    """How changed settings, a new image among them, reach the bookies."""
+
+    partition: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 0
+    """Bookies with a number below this keep the settings that they run with, as in a StatefulSet;
+    0, the default, holds nobody back. With 3 replicas, 2 lets bookie-2 alone go first, as a canary.
+    One whose volume was replaced starts with the new settings all the same."""
+
+
 def bookie_name(ordinal: int) -> BookieId:
     return BookieId(f"bookie-{ordinal}")
 
@@ -407,6 +416,7 @@ class ClusterSpec(BookieOptions):
     retention: Retention = Retention()
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
+    rollout: Rollout = Rollout()
     paused: bool = False
     restarted_at: ShortText = ""
     """Change it, and every bookie is restarted, one after the other and within the loss budget, as
@@ -441,6 +451,10 @@ class ClusterSpec(BookieOptions):
     def options(self) -> BookieOptions:
         """The options alone: specs that differ elsewhere have equal ones."""
         return BookieOptions(**{name: getattr(self, name) for name in BookieOptions.model_fields})
+
+    def is_held_back(self, bookie_id: BookieId) -> bool:
+        """`rollout.partition` keeps it at the settings that it runs with."""
+        return bookie_id in self.bookie_ids[: self.rollout.partition]
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:

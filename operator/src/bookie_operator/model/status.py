@@ -40,6 +40,11 @@ def whole_milliseconds(moment: datetime) -> datetime:
 
 
 class ConditionType(StrEnum):
+    READY = "Ready"
+    """Every wanted bookie serves with the settings that it is to have: kstatus, Helm, Flux and
+    Argo CD wait for it."""
+    STALLED = "Stalled"
+    """Waiting does not help: a person has to act, and kstatus calls it failed."""
     AVAILABLE = "Available"
     PROGRESSING = "Progressing"
     DEGRADED = "Degraded"
@@ -176,6 +181,12 @@ class BookieStatus(StatusPart):
     """The first that was seen since the boot above: what came after it explains nothing."""
     instance: ShortText = ""
     """Which process or container: compared as a whole, never counted."""
+    revision: ShortText = ""
+    """The settings that this process runs with, as a hash; each bookie has its own."""
+    is_updated: bool | None = None
+    """It runs with the settings that the spec asks for; absent without a process."""
+    version: ShortText = ""
+    """Of the program, by the bookie's own word."""
     control: ShortText = ""
     """host:port of the control plane."""
     silent_since: AwareDatetime | None = None
@@ -465,6 +476,8 @@ class ClusterStatus(StatusPart):
     """One word for people; machines read the conditions."""
     replicas: Count = 0
     ready_replicas: Count = 0
+    updated_replicas: Count = 0
+    """Wanted bookies that run with the settings that the spec asks for."""
     selector: LongText = ""
     disruptions_allowed: Count = 0
     """What the PodDisruptionBudget grants: 0 while limbo exists, or a last copy might go."""

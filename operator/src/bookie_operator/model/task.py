@@ -34,6 +34,7 @@ class TaskType(StrEnum):
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
     INDEX_REBUILD = "index-rebuild"
+    RESTART = "restart"
     ACCEPT_LOSS = "accept-loss"
 
 
@@ -81,7 +82,8 @@ class TaskSpec(Resource):
                     "self.type in "
                     "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
                     "self.bookie != ''",
-                    "bookie is needed by approve-cookie-fix, replace-disk and index-rebuild",
+                    "bookie is needed by approve-cookie-fix, replace-disk, index-rebuild and "
+                    "restart",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",
@@ -159,6 +161,15 @@ class TaskStatus(Resource):
     finished_at: AwareDatetime | None = None
     target: ShortText = ""
     """What the task acts on: the job's name, or the uid of the volume that goes."""
+
+    def begun(self, target: str, *, at: datetime) -> Self:
+        """The same again once it runs; another target replaces the first."""
+        if self.phase is TaskPhase.RUNNING:
+            return self if self.target == target else self.model_copy(update={"target": target})
+        started = whole_milliseconds(at)
+        return self.model_copy(
+            update={"phase": TaskPhase.RUNNING, "started_at": started, "target": target}
+        )
 
     def ended(self, phase: TaskPhase, message: str, *, at: datetime) -> Self:
         told = {"phase": phase, "message": message[:1024], "finished_at": whole_milliseconds(at)}

@@ -97,6 +97,8 @@ class StartBookie:
     """Bring up a bookie that has no process, or keep it up as `template` says."""
 
     template: BookieTemplate
+    keeps_settings: bool = False
+    """Where it was to run with other settings, leave it so: a rollout holds the new ones back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class RestartBookie:
     template: BookieTemplate
     instance: str
     reason: str
+    keeps_settings: bool = False
+    """Start it as it was instead: a rollout holds its new settings back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,7 @@ def candidate_of(action: Destructive) -> BookieId:
 def bookie_of(action: Action) -> str:
     """The bookie that an action is about; empty = the whole cluster."""
     match action:
-        case StartBookie(template) | RestartBookie(template, _, _):
+        case StartBookie(template) | RestartBookie(template):
             return template.bookie_id
         case InitialiseMetadata() | PauseCollection() | StopJob() | DeleteTask():
             return ""

@@ -22,11 +22,11 @@ from bookie_operator.plan.collection import collection_held, metadata_rolled_bac
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
-from bookie_operator.plan.restarts import ROLLOUT_HALTED
+from bookie_operator.plan.readiness import BLOCKED, ready, stalled
+from bookie_operator.plan.restarts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.space import space_low
 from bookie_operator.plan.states import Judged
 
-BLOCKED: Final = "Blocked"
 BLOCKED_AFTER: Final = timedelta(seconds=60)
 """What is refused for longer does not come by itself; between two restarts it is so for moments."""
 _BY_SPEC: Final = frozenset({"Restart", "ReplaceDisk", SCALE_DOWN})
@@ -43,12 +43,16 @@ LEASE_WAIT: Final = "former process"
 
 
 def conditions(found: Findings) -> tuple[Condition, ...]:
+    available, progressing, broken = _available(found), _progressing(found), degraded(found)
+    fix = _cookie_fix_pending(found)
     verdicts: dict[ConditionType, Verdict] = {
-        ConditionType.AVAILABLE: _available(found),
-        ConditionType.PROGRESSING: _progressing(found),
-        ConditionType.DEGRADED: degraded(found),
+        ConditionType.READY: ready(found, available=available),
+        ConditionType.STALLED: stalled(progressing=progressing, degraded=broken, fix=fix),
+        ConditionType.AVAILABLE: available,
+        ConditionType.PROGRESSING: progressing,
+        ConditionType.DEGRADED: broken,
         ConditionType.LIMBO_PRESENT: _limbo_present(found),
-        ConditionType.COOKIE_FIX_PENDING: _cookie_fix_pending(found),
+        ConditionType.COOKIE_FIX_PENDING: fix,
         ConditionType.REPAIR_RUNNING: _repair_running(found),
         ConditionType.REPAIR_STALLED: _repair_stalled(found),
         ConditionType.POSSIBLE_DATA_LOSS: found.loss,
@@ -122,7 +126,17 @@ def _progressing(found: Findings) -> Verdict:
             return Verdict(
                 "True", reason, f"{what} runs" + (f": {one.progress}" if one.progress else "")
             )
-    return _refused(found) or Verdict("False", "Idle", "")
+    return _refused(found) or _held(found) or Verdict("False", "Idle", "")
+
+
+def _held(found: Findings) -> Verdict | None:
+    """A rollout that goes no further since somebody said so: that, too, is no rest."""
+    held = held_back(found.pass_)
+    if not held:
+        return None
+    told = f"{', '.join(held)} keep their settings: rollout.partition is "
+    told += str(found.pass_.spec.rollout.partition)
+    return Verdict("False", "PartitionReached", told)
 
 
 def _refused(found: Findings) -> Verdict | None:

@@ -1,7 +1,7 @@
 """Statuses of passes that could not be planned: a wrong spec, a permission that lacks.
 
-Nothing was looked at, so nothing else is said again: the status stays as it was, and only Degraded
-tells what is in the way. The next pass that can be planned replaces it.
+Nothing was looked at, so nothing else is said again: the status stays as it was, and only Ready,
+Stalled and Degraded say what is in the way. The next pass that can be planned replaces it.
 """
 
 from datetime import datetime
@@ -46,12 +46,18 @@ def _hindered(
     previous: ClusterStatus, generation: int, reason: str, message: str, *, now: datetime
 ) -> ClusterStatus:
     moment = whole_milliseconds(now)
-    kept = [c for c in previous.conditions if c.type != ConditionType.DEGRADED.value]
+    said = {
+        ConditionType.READY: "False",
+        ConditionType.STALLED: "True",
+        ConditionType.DEGRADED: "True",
+    }
+    kept = [c for c in previous.conditions if c.type not in said]
     if previous.condition(ConditionType.AVAILABLE) is None:
         kept.insert(0, _condition(ConditionType.AVAILABLE, "False", reason, "", generation, moment))
-    was = previous.condition(ConditionType.DEGRADED)
-    since = was.last_transition_time if was is not None and was.status == "True" else moment
-    kept.append(_condition(ConditionType.DEGRADED, "True", reason, message, generation, since))
+    for kind, status in said.items():
+        was = previous.condition(kind)
+        since = was.last_transition_time if was is not None and was.status == status else moment
+        kept.append(_condition(kind, status, reason, message, generation, since))
     return previous.model_copy(
         update={
             "observed_generation": generation,

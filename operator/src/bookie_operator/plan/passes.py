@@ -85,6 +85,14 @@ class Pass:
         """Jobs of this kind that run now."""
         return [job for job in self.observed.jobs if job.kind is kind and job.running]
 
+    def unfinished(self, kind: TaskType) -> list[BookieTask]:
+        """Tasks of this kind that have not ended."""
+        return [
+            task
+            for task in self.observed.tasks
+            if task.spec.type is kind and not task.status.phase.is_final
+        ]
+
     def waiting(self, kind: TaskType) -> list[BookieTask]:
         """Tasks of this kind whose job was not started yet."""
         return [

@@ -22,7 +22,7 @@ from bookie_operator.model.status import (
     RepairStatus,
     whole_milliseconds,
 )
-from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
@@ -79,6 +79,9 @@ def bookie_status(
         last_end=ends.last,
         first_kill=None if is_reported else ends.first_kill,
         instance=process.instance if process else "",
+        revision=process.revision if process else "",
+        is_updated=is_updated(pass_, one) if process else None,
+        version=health.version if health and health.version else facts.version,
         control=(process.control or "") if process else "",
         silent_since=one.silent_since,
         hung_restarts=one.hung_restarts,
@@ -89,6 +92,13 @@ def bookie_status(
         repair=repair,
         fix_held=fix_held[:1024],
     )
+
+
+def is_updated(pass_: Pass, one: Judged) -> bool:
+    """It runs, or is to be started, with the settings that the spec has for it now."""
+    process = one.bookie.process
+    wanted = template_of(pass_.spec, one.bookie.id).revision
+    return process is not None and process.revision == wanted
 
 
 def _since(one: Judged, before: BookieStatus | None, *, now: datetime) -> datetime:

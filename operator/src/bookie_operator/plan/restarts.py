@@ -13,6 +13,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import is_smaller
 from bookie_operator.model.status import BookieState
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import (
     Action,
@@ -34,6 +35,8 @@ NAMED_MAX: Final = 5
 """Volumes that a message names."""
 Steps = tuple[list[Action], list[Refusal]]
 SETTINGS_CHANGED: Final = "SettingsChanged"
+VOLUME_REPLACED: Final = "VolumeReplaced"
+REQUESTED: Final = "Requested"
 ROLLOUT_HALTED: Final = "RolloutHalted"
 FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
 STEADY_AFTER: Final = timedelta(seconds=10)
@@ -70,8 +73,9 @@ def provision(
         template = template_of(pass_.spec, bookie_id)
         usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
         complete = usable >= {disk.name for disk in template.disks}
-        if complete and bookie_id not in away and _needs_start(bookie, template):
-            actions.append(StartBookie(template))
+        held = pass_.spec.is_held_back(bookie_id)
+        if complete and bookie_id not in away and _needs_start(bookie, template, held=held):
+            actions.append(StartBookie(template, keeps_settings=held))
     return actions, []
 
 
@@ -112,9 +116,13 @@ def other_classes(pass_: Pass) -> list[Refusal]:
     return [Refusal("ChangeClass", "NewVolumesOnly", why)]
 
 
-def _needs_start(bookie: Bookie, template: BookieTemplate) -> bool:
+def _needs_start(bookie: Bookie, template: BookieTemplate, *, held: bool) -> bool:
+    """`held`: one that ends is started by the platform as it was; one without a process may be
+    between two pods, so that the platform says whether it has settings to keep."""
     process = bookie.process
-    return process is None or (not process.running and process.revision != template.revision)
+    if process is None:
+        return True
+    return not held and not process.running and process.revision != template.revision
 
 
 def lineage_refusal(pass_: Pass) -> Refusal | None:
@@ -136,15 +144,21 @@ def lineage_refusal(pass_: Pass) -> Refusal | None:
 
 
 def restarts(pass_: Pass, budget: Budget) -> Steps:
-    """Restarts that changed settings, volumes or a hung process ask for. While a bookie is out
-    nobody else is taken out, so that the broken one comes first; and one that fails with new
-    settings halts the rest.
+    """Restarts that changed settings, volumes, a hung process or a person ask for. While a bookie
+    is out nobody else is taken out, so that the broken one comes first; and one that fails with
+    new settings halts the rest.
     """
+    asked = {one.spec.bookie: one for one in pass_.unfinished(TaskType.RESTART)}
     actions: list[Action] = []
     refusals = []
     for bookie_id in pass_.spec.bookie_ids:
         bookie, template = pass_.judged[bookie_id].bookie, template_of(pass_.spec, bookie_id)
-        reason = _restart_reason(bookie, template) or _hung(pass_.judged[bookie_id], pass_.now)
+        held = pass_.spec.is_held_back(bookie_id)
+        reason = (
+            _restart_reason(bookie, template, held=held)
+            or _hung(pass_.judged[bookie_id], pass_.now)
+            or (REQUESTED if is_due(asked.get(bookie_id), bookie) else None)
+        )
         if bookie.process is None or reason is None:
             continue
         rolls = reason == SETTINGS_CHANGED and pass_.judged[bookie_id].state not in FAILING
@@ -155,7 +169,8 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
             or (_hurried(pass_, bookie_id) if rolls else None)
         )
         if refusal is None:
-            actions.append(RestartBookie(template, bookie.process.instance, reason))
+            keeps = held and reason != VOLUME_REPLACED
+            actions.append(RestartBookie(template, bookie.process.instance, reason, keeps))
         else:
             refusals.append(refusal)
     return actions, refusals
@@ -169,6 +184,18 @@ def _renewed(pass_: Pass) -> list[Judged]:
         if process is not None and process.revision == template_of(pass_.spec, bookie_id).revision:
             found.append(pass_.judged[bookie_id])
     return found
+
+
+def held_back(pass_: Pass) -> list[BookieId]:
+    """Bookies that the partition keeps at settings which are not the spec's."""
+    names = {one.bookie.id for one in _renewed(pass_)}
+    return [
+        bookie_id
+        for bookie_id in pass_.spec.bookie_ids
+        if pass_.spec.is_held_back(bookie_id)
+        and bookie_id not in names
+        and pass_.judged[bookie_id].bookie.process is not None
+    ]
 
 
 def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
@@ -214,14 +241,42 @@ def _given_up(one: Judged) -> Refusal | None:
     return Refusal("Restart", HUNG_AGAIN, why, bookie=one.bookie.id)
 
 
-def _restart_reason(bookie: Bookie, template: BookieTemplate) -> str | None:
+def is_due(task: BookieTask | None, bookie: Bookie) -> bool:
+    """A person asked for a restart of the very process that runs now."""
+    process = bookie.process
+    if task is None or process is None or not process.running:
+        return False
+    return task.status.target in ("", process.instance)
+
+
+def follow_restart(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
+    """A restart on request, from the process that goes to one that serves in its place."""
+    one = pass_.judged[BookieId(task.spec.bookie)]
+    process, going = one.bookie.process, task.status.target
+    for action in actions:
+        if isinstance(action, RestartBookie) and action.template.bookie_id == one.bookie.id:
+            return task.status.begun(action.instance, at=pass_.now)
+    if not going and (process is None or not process.running):
+        why = f"{one.bookie.id} does not run ({one.state.value}): it is started without a task"
+        return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
+    if not going or process is None or process.instance == going:
+        return task.status
+    if one.is_booted:
+        return task.status.ended(TaskPhase.SUCCEEDED, "it serves again", at=pass_.now)
+    if one.state in FAILING and one.state is not BookieState.DOWN:
+        why = f"{one.bookie.id} came back {one.state.value}: {one.message}"
+        return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
+    return task.status
+
+
+def _restart_reason(bookie: Bookie, template: BookieTemplate, *, held: bool) -> str | None:
     process = bookie.process
     if process is None or not process.running:
         return None
-    if process.revision != template.revision:
+    if process.revision != template.revision and not held:
         return SETTINGS_CHANGED
     told = {d.volume_uid for d in bookie.health.disks if d.volume_uid} if bookie.health else set()
     mounted = {volume.uid for volume in bookie.volumes.values()}
     if told and len(mounted) == len(template.disks) and told != mounted:
-        return "VolumeReplaced"
+        return VOLUME_REPLACED
     return None

@@ -1,8 +1,8 @@
 """BookieTasks: what people ask once. A task is bound to what it started, and followed to its end.
 
-Repairs, audits, re-replications, approvals and accepted losses are carried out by the concern they
-belong to; this file replaces disks on request (a voluntary disruption: the loss budget decides) and
-follows every task.
+Repairs, audits, re-replications, restarts, approvals and accepted losses are carried out by the
+concern they belong to; this file replaces disks on request (a voluntary disruption: the loss budget
+decides) and follows every task.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,6 +33,7 @@ from bookie_operator.plan.rebuilds import begun, follow_rebuild, rebuild_job
 from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
 from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
+from bookie_operator.plan.restarts import follow_restart
 from bookie_operator.plan.states import Judged
 
 _JOBS: Final = {
@@ -136,6 +137,8 @@ def _follow(
         return _ended(task, pass_.now, TaskPhase.FAILED, why_not)
     if task.spec.type is TaskType.APPROVE_COOKIE_FIX:
         return _follow_approval(pass_, task, actions)
+    if task.spec.type is TaskType.RESTART:
+        return follow_restart(pass_, task, actions)
     if task.spec.type is TaskType.REPLACE_DISK:
         return _follow_replacement(task, pass_.observed, actions)
     if task.spec.type is TaskType.ACCEPT_LOSS:

@@ -42,11 +42,15 @@ class Platform(Protocol):
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """False = not now: the bookie's volumes are being changed."""
 
-    async def start_bookie(self, template: BookieTemplate) -> None:
-        """Keep a bookie running as the template says."""
+    async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
+        """Keep a bookie running as the template says, or as it was to run before
+        (`keeps_settings`) where the platform knows that. False = it is kept running so already."""
 
-    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
-        """Stop that very instance gracefully, then run the template. False = under way already."""
+    async def restart_bookie(
+        self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
+    ) -> bool:
+        """Stop that very instance gracefully, then run the template, or what ran before
+        (`keeps_settings`). False = under way already."""
 
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         """Stop the bookie gracefully and delete that very volume. False = under way already."""

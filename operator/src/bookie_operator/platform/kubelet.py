@@ -103,6 +103,10 @@ class Kubelet:
         self._save(replace(record, template=template) if record else Record(template))
         self.tick()
 
+    def knows(self, bookie_id: BookieId) -> bool:
+        """It is to run, and as what is on record."""
+        return bookie_id in self._records
+
     def process_of(self, bookie_id: BookieId) -> ProcessId | None:
         record = self._records.get(bookie_id)
         return record.process if record else None

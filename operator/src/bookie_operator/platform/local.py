@@ -131,17 +131,23 @@ class LocalPlatform:
                 create_volume(self._folders, bookie_id, disk.name, size=disk.size)
             return is_mine
 
-    async def start_bookie(self, template: BookieTemplate) -> None:
+    async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
+        if keeps_settings and self._kubelet.knows(template.bookie_id):
+            return False
         self._kubelet.ensure(template)
+        return True
 
-    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+    async def restart_bookie(
+        self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
+    ) -> bool:
         bookie_id = template.bookie_id
         if bookie_id in self._stopping:
             return False
         process = self._kubelet.process_of(bookie_id)
         if process is None or str(process) != instance:
             raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
-        self._kubelet.ensure(template)
+        if not keeps_settings:
+            self._kubelet.ensure(template)
         self._begin(bookie_id, process, lambda: None)
         return True
 

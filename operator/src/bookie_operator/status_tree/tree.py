@@ -36,10 +36,16 @@ CLOSED_SHOWN: Final = 3
 LEFT_OVER_SHOWN: Final = 5
 """Bookies that left and of which something is kept; all when wide."""
 GOOD_WHEN_TRUE: Final = frozenset(
-    {ConditionType.AVAILABLE.value, ConditionType.DURABILITY_VERIFIED.value}
+    {
+        ConditionType.READY.value,
+        ConditionType.AVAILABLE.value,
+        ConditionType.DURABILITY_VERIFIED.value,
+    }
 )
 SUMMARIES: Final = frozenset(
     {
+        ConditionType.READY.value,
+        ConditionType.STALLED.value,
         ConditionType.DEGRADED.value,
         ConditionType.COOKIE_FIX_PENDING.value,
         ConditionType.REPAIR_STALLED.value,
@@ -115,6 +121,8 @@ def _headline(cluster: BookieCluster) -> Text:
 
 
 def _matters(condition: Condition) -> bool:
+    if condition.type == ConditionType.READY:
+        return condition.status != "True"  # the headline says so
     return condition.type in GOOD_WHEN_TRUE or condition.status != "False"
 
 

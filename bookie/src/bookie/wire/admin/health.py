@@ -106,6 +106,8 @@ class Health:
     """What shows it that the metadata store was put back to an earlier state; empty = nothing."""
     collection_held: str = ""
     """Why its collection of deleted ledgers waits for a person; empty = it does not."""
+    version: str = ""
+    """Of the program that runs there; empty = it does not say."""
     collection_plan_id: str = ""
     """What an approval of that collection must name."""
     told_by: Identity = UNKNOWN

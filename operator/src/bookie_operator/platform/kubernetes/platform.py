@@ -39,7 +39,6 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.bookies import (
-    CONTAINER,
     bookie_objects,
     bookie_selector,
     claim,
@@ -63,9 +62,9 @@ from bookie_operator.platform.kubernetes.surroundings import (
 )
 from bookie_operator.platform.kubernetes.view import (
     bookies_of,
-    container_of,
     is_known,
     kept_claims_of,
+    pod_of_instance,
     volume_of,
 )
 
@@ -258,18 +257,25 @@ class KubernetesPlatform:
             return False
         return is_known(known) and not await self._pods(bookie_id)
 
-    async def start_bookie(self, template: BookieTemplate) -> None:
+    async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
+        known = await self._set(template.bookie_id) if keeps_settings else None
+        if known is not None and known["spec"].get("replicas") != 0:
+            return False  # its controller makes a pod of what stands there
         await self._run(template)
         for pod in await self._pods(template.bookie_id):
             revision = (pod["metadata"].get("annotations") or {}).get(names.REVISION)
             if revision != template.revision:  # it does not run, or this was not asked for
                 await self._api.delete(POD, pod)
+        return True
 
-    async def restart_bookie(self, template: BookieTemplate, *, instance: str) -> bool:
+    async def restart_bookie(
+        self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
+    ) -> bool:
         pod = await self._planned_pod(template.bookie_id, instance)
         if pod is None:
             return False
-        await self._run(template)
+        if not keeps_settings:
+            await self._run(template)
         await self._api.delete(POD, pod)
         return True
 
@@ -365,15 +371,7 @@ class KubernetesPlatform:
 
     async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
         """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
-        uid, _, restarts = instance.rpartition(".")
-        for pod in await self._pods(bookie_id):
-            if pod["metadata"]["uid"] != uid:
-                continue
-            if "deletionTimestamp" in pod["metadata"]:
-                return None
-            if str(container_of(pod, CONTAINER).get("restartCount", 0)) == restarts:
-                return pod
-        raise PreconditionError(f"{bookie_id} runs no more as {instance}")
+        return pod_of_instance(await self._pods(bookie_id), bookie_id, instance)
 
     async def _pods(self, bookie_id: BookieId) -> Sequence[Object]:
         return await self._api.list(POD, bookie_selector(self._name, bookie_id))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bookie.ids import BookieId
 
+from bookie_operator.errors import PreconditionError
 from bookie_operator.observed import Bookie, Exit, Process, Volume
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
@@ -119,6 +120,22 @@ def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process |
         node=node,
         node_boot_id=node_boots.get(node, ""),
     )
+
+
+def pod_of_instance(pods: Sequence[Object], bookie_id: str, instance: str) -> Object | None:
+    """The pod that `Process.instance` names; None when it is ending already.
+
+    Raises PreconditionError when the bookie runs as another one by now.
+    """
+    uid, _, restarts = instance.rpartition(".")
+    for pod in pods:
+        if pod["metadata"]["uid"] != uid:
+            continue
+        if "deletionTimestamp" in pod["metadata"]:
+            return None
+        if str(container_of(pod, CONTAINER).get("restartCount", 0)) == restarts:
+            return pod
+    raise PreconditionError(f"{bookie_id} runs no more as {instance}")
 
 
 def _age(pod: Object) -> tuple[str, bool]:
