@@ -8,6 +8,7 @@ first status or event that the operator writes about the struck cluster.
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import sys
 import time
@@ -37,12 +38,15 @@ STEP_S: Final = 0.2
 """Between two looks of the controllers at what changed."""
 NODES: Final = tuple(f"node-{number}" for number in range(10))
 STRUCK: Final = "bookie-0"
+STRIKES_SEED: Final = 1
+REFUSED: Final = 400
 NOTICED_MAX_S: Final = 60.0
 WHOLE_MAX_S: Final = 240.0
 POLL_S: Final = 0.1
 QUIET_S: Final = 20.0
 """Without a status or an event for so long, the fleet is at rest: longer than a pass at rest."""
 SPACING_S: Final = 1.0
+"""Between two strikes, on average."""
 ADDRESSES_BEGIN: Final = "127.77"
 FOREIGN_ENV: Final = [{"name": f"SETTING_{number}", "value": "x" * 40} for number in range(20)]
 
@@ -92,7 +96,7 @@ class FakeKubernetes:
     def _hear(self, asked: Asked) -> None:
         is_status = asked.verb == "update" and asked.target.kind == CLUSTER
         is_event = asked.target.kind == EVENT and asked.is_write
-        if is_status or is_event:
+        if (is_status or is_event) and asked.code < REFUSED:
             self._told_at = asked.at
             waiting = self._noticed.get(asked.target.namespace)
             if waiting is not None and not waiting.done():
@@ -123,13 +127,14 @@ class FakeKubernetes:
         return {"seconds": seconds, "is_quiet": self._told_at == told_at, **_summary(asked)}
 
     async def strike(self, what: str, times: float) -> Object:
-        """Seconds until each strike was noticed: one a second, each on another fleet."""
+        """Seconds until each strike was noticed; each is on another fleet, at a moment by chance."""
         do = {"pod": self._delete_pod, "full": self._fill_disk}[what]
-        namespaces = list(self.fleets)[:: max(1, len(self.fleets) // int(times))][: int(times)]
+        chance = random.Random(f"{STRIKES_SEED} {what}")
+        namespaces = chance.sample(list(self.fleets), int(times))
         struck = []
         for namespace in namespaces:
             struck.append(asyncio.ensure_future(self._struck(namespace, do)))
-            await asyncio.sleep(SPACING_S)
+            await asyncio.sleep(2 * SPACING_S * chance.random())
         found = await asyncio.gather(*struck)
         for namespace in namespaces:
             self.fleets[namespace].read_only.clear()
@@ -238,7 +243,7 @@ def _plural(asked: Asked) -> str:
 
 def _refused(asked: Sequence[Asked]) -> Object:
     """Answers that are no success, by code; 404 of a single object and 409 are usual."""
-    return Counter(f"{one.code} {one.verb} {_plural(one)}" for one in asked if one.code >= 400)
+    return Counter(f"{one.code} {one.verb} {_plural(one)}" for one in asked if one.code >= REFUSED)
 
 
 async def _serve(chosen: argparse.Namespace) -> None:
