@@ -53,8 +53,12 @@ class Gate:
     at_most: float
 
     @property
+    def is_held(self) -> bool:
+        return self.value <= self.at_most
+
+    @property
     def line(self) -> str:
-        word = "held  " if self.value <= self.at_most else "BROKEN"
+        word = "held  " if self.is_held else "BROKEN"
         return f"{word} {self.what}: {self.value:.4g}, gate <= {self.at_most:g}"
 
 
@@ -251,7 +255,7 @@ def main() -> int:
           f"{results['revision']}\n\n{bench.tables()}\n")  # fmt: skip
     gates = bench.gates()
     print("\n".join(gate.line for gate in gates))
-    return 0 if all(gate.value <= gate.at_most for gate in gates) else 1
+    return 0 if all(gate.is_held for gate in gates) else 1
 
 
 if __name__ == "__main__":

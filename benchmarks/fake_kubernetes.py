@@ -127,7 +127,7 @@ class FakeKubernetes:
         return {"seconds": seconds, "is_quiet": self._told_at == told_at, **_summary(asked)}
 
     async def strike(self, what: str, times: float) -> Object:
-        """Seconds until each strike was noticed; each is on another fleet, at a moment by chance."""
+        """Seconds until each strike was noticed: on as many fleets, at moments by chance."""
         do = {"pod": self._delete_pod, "full": self._fill_disk}[what]
         chance = random.Random(f"{STRIKES_SEED} {what}")
         namespaces = chance.sample(list(self.fleets), int(times))
@@ -144,8 +144,7 @@ class FakeKubernetes:
     async def storm(self, what: str) -> Object:
         """Seconds until every status is right after all clusters were struck at once."""
         begin, began = len(self.server.asked), time.monotonic()
-        noticed = [asyncio.get_running_loop().create_future() for _ in self.fleets]
-        self._noticed = dict(zip(self.fleets, noticed, strict=True))
+        noticed = [self.expect(namespace) for namespace in self.fleets]
         for namespace in self.fleets:
             {"pods": self._delete_pod_of, "specs": self._touch}[what](namespace)
         last = max(await asyncio.gather(*noticed)) - began
@@ -159,9 +158,14 @@ class FakeKubernetes:
         """All that was sent since the start; foreign objects would be among it."""
         return {"refused": _refused(self.server.asked), **_summary(self.server.asked)}
 
-    async def _struck(self, namespace: str, do: Callable[[str], Awaitable[None]]) -> float:
+    def expect(self, namespace: str) -> asyncio.Future[float]:
+        """When the operator next tells something of this cluster."""
         waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._noticed[namespace] = waiting
+        return waiting
+
+    async def _struck(self, namespace: str, do: Callable[[str], Awaitable[None]]) -> float:
+        waiting = self.expect(namespace)
         began = time.monotonic()
         await do(namespace)
         async with asyncio.timeout(NOTICED_MAX_S):
