@@ -35,9 +35,9 @@ STRIKES: Final = 20
 COMMAND_S: Final = 600.0
 MEMORY_MIB_MAX: Final = 256.0
 """What the issue asks for, at the highest."""
-REQUESTS_PER_S_MAX: Final = 1.0
+REQUESTS_PER_S_MAX: Final = 0.75
 """At rest, of one cluster."""
-POD_NOTICED_S_MAX: Final = 3.0
+POD_NOTICED_S_MAX: Final = 2.0
 FULL_NOTICED_S_MAX: Final = 20.0
 """A look every 15 s is all that finds it."""
 STORM_S_MAX: Final = 60.0
@@ -115,6 +115,7 @@ class Bench:
                 FULL_NOTICED_S_MAX,
             ),
             Gate("storm over, s", storms, STORM_S_MAX),
+            Gate("requests for the pods of others", found["sent"]["for_all_pods"], 0),
             Gate("answers 501 of the fake", _not_simulated(found["sent"]), 0),
         ]
 

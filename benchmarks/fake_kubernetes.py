@@ -155,8 +155,11 @@ class FakeKubernetes:
         return {**noticed_s, "whole_s": whole_s + last, **_summary(asked)}
 
     async def sent(self) -> Object:
-        """All that was sent since the start; foreign objects would be among it."""
-        return {"refused": _refused(self.server.asked), **_summary(self.server.asked)}
+        """All that was asked since the start; `for_all_pods`: requests that others' pods answer."""
+        asked = self.server.asked
+        of_pods = [one for one in asked if one.target.kind == POD and one.verb in ("list", "watch")]
+        for_all = sum("labelSelector" not in one.query for one in of_pods)
+        return {"refused": _refused(asked), "for_all_pods": for_all, **_summary(asked)}
 
     def expect(self, namespace: str) -> asyncio.Future[float]:
         """When the operator next tells something of this cluster."""

@@ -28,7 +28,7 @@ def found(**more: Any) -> dict[str, Any]:
         "strike full": {"seconds": [5.0]},
         "storm specs": storm,
         "storm pods": storm,
-        "sent": {"refused": {"404 get pods": 3}},
+        "sent": {"refused": {"404 get pods": 3}, "for_all_pods": 0},
     } | more
 
 
@@ -44,11 +44,14 @@ def broken(gates: list[Gate]) -> list[str]:
 
 
 def test_every_figure_has_its_gate() -> None:
-    assert broken(bench(**{"sent": {"refused": {}}}).gates()) == ["requests/s of a cluster at rest"]
+    assert broken(bench().gates()) == ["requests/s of a cluster at rest"]
     quiet = {"requests": {"get pods": 12}, "seconds": 60.0, "cpu_share": 0.1}
     assert broken(bench(rest=quiet).gates()) == []
-    unknown = {"refused": {"501 watch pods": 1}}
-    assert broken(bench(rest=quiet, sent=unknown).gates()) == ["answers 501 of the fake"]
+    sent = {"refused": {"501 watch pods": 1}, "for_all_pods": 1}
+    assert broken(bench(rest=quiet, sent=sent).gates()) == [
+        "requests for the pods of others",
+        "answers 501 of the fake",
+    ]
     large = {"at the end": MEMORY | {"peak_mib": 257.0}}
     assert broken(bench(rest=quiet, **large).gates()) == ["memory at its highest, MiB"]
 
