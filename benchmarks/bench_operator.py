@@ -10,6 +10,7 @@ depend on how busy the machine is; seconds do. Exit code 1: a gate is broken.
 import argparse
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -244,6 +245,8 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, help="keep logs there")
     parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures go")
     chosen = parser.parse_args()
+    # Children are ended by their context managers, which an ordinary SIGTERM would skip.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.dir or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
