@@ -53,13 +53,14 @@ class Killed(BaseException):
 class FakeApi:
     """One namespace; cluster-wide kinds lie beside it."""
 
-    def __init__(self, namespace: str = "fleet") -> None:
+    def __init__(self, namespace: str = "fleet", *, numbers: Iterator[int] | None = None) -> None:
+        """`numbers`: of uids and versions, shared by the namespaces of one server."""
         self._namespace = namespace
         self._objects: dict[tuple[Kind, str], Object] = {}
         self._owners: dict[tuple[Kind, str], dict[str, set[Path]]] = {}
         self._forbidden: set[tuple[str, Kind]] = set()
         self._refused: dict[tuple[str, Kind], str] = {}
-        self._numbers = itertools.count(1)
+        self._numbers = numbers if numbers is not None else itertools.count(1)
         self.now = T0
         self.is_away = False
         self.logs: dict[str, str] = {}
@@ -106,6 +107,7 @@ class FakeApi:
         fields = _fields(_without_status(body))
         _put(tree, fields)
         self._owners[key] = {CREATOR: set(fields)}
+        self.watch(kind, copied(tree), False)
         return self._answer(copied(tree))
 
     async def apply(self, kind: Kind, body: Object, *, manager: str = MANAGER) -> Object:
@@ -165,7 +167,8 @@ class FakeApi:
         self._refused.clear()
 
     def all(self, kind: Kind) -> Sequence[Object]:
-        return [one for (k, _name), one in sorted(self._objects.items(), key=_place) if k == kind]
+        names = sorted(name for known, name in self._objects if known == kind)
+        return [self._objects[(kind, name)] for name in names]
 
     def find(self, kind: Kind, name: str) -> Object | None:
         """The live object itself."""
@@ -180,6 +183,7 @@ class FakeApi:
         tree = self._make(kind, name)
         _put(tree, _fields(body, with_identity=True))
         self._owners[(kind, name)] = {CREATOR: set(_fields(body))}
+        self.watch(kind, copied(tree), False)
         return tree
 
     def edit(self, kind: Kind, name: str, change: Callable[[Object], None]) -> None:
@@ -293,10 +297,6 @@ def _meet(planned: Object, known: Object | None) -> None:
         raise PreconditionError(f"uid mismatch: {uid} is not the object that is there")
     if version and known is not None and known["metadata"]["resourceVersion"] != version:
         raise PreconditionError("the object has been modified")
-
-
-def _place(item: tuple[tuple[Kind, str], Object]) -> str:
-    return item[0][1]
 
 
 def _without_status(body: Object) -> Object:

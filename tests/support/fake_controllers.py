@@ -4,8 +4,9 @@
 being deleted is gone one step later unless `clings` names it.
 """
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bookie_operator.platform.kubernetes.api import (
@@ -23,15 +24,23 @@ NODE_NAME: Final = "node-1"
 
 
 class Controllers:
-    """StatefulSets, Jobs, garbage, claims' protection, and the kubelet of one node."""
+    """StatefulSets, Jobs, garbage, claims' protection, and the kubelets of all nodes."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(
+        self,
+        api: FakeApi,
+        *,
+        addresses: Iterator[str] | None = None,
+        nodes: Sequence[str] = (NODE_NAME,),
+    ) -> None:
+        """`addresses`: of pods that start. `nodes` get them in turns."""
         self.api = api
+        self._addresses = addresses or (f"10.0.0.{number}" for number in itertools.count(1))
+        self._nodes = itertools.cycle(nodes)
         self.holds: set[str] = set()
         """Pods that are scheduled and do not start."""
         self.clings: set[str] = set()
         """Pods that do not end."""
-        self._addresses = 0
 
     def settle(self, steps: int = 1) -> None:
         for _ in range(steps):
@@ -101,12 +110,11 @@ class Controllers:
                 continue
             if any(self.api.find(CONFIG_MAP, name) is None for name in settings_of(pod)):
                 continue  # its volumes cannot be mounted
-            self._addresses += 1
             self.api.set_status(
                 POD,
                 pod["metadata"]["name"],
                 phase="Running",
-                podIP=f"10.0.0.{self._addresses}",
+                podIP=next(self._addresses),
                 conditions=[],
                 containerStatuses=[
                     self._running(container["name"]) for container in pod["spec"]["containers"]
@@ -121,7 +129,7 @@ class Controllers:
                 why = "not found" if claim is None else "is being deleted"
                 unscheduled(self.api, pod["metadata"]["name"], f'claim "{name}" {why}')
                 return False
-        pod["spec"]["nodeName"] = NODE_NAME
+        pod["spec"].setdefault("nodeName", next(self._nodes))
         return True
 
     def _running(self, container: str) -> Object:

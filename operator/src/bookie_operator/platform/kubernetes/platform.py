@@ -30,7 +30,6 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
-    NODE,
     POD,
     STATEFUL_SET,
     TASK,
@@ -49,6 +48,7 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
+from bookie_operator.platform.kubernetes.node_boots import NodeBoots
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
@@ -91,6 +91,7 @@ class KubernetesPlatform:
         self._clock = clock
         self._keeper = Keeper(api)
         self._recorder = Recorder(api)
+        self._node_boots = NodeBoots(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._woken = asyncio.Event()
         self._metadata_url = ""
@@ -159,22 +160,11 @@ class KubernetesPlatform:
             pods=pods,
             claims=claims,
             sets=sets,
-            node_boots=await self._node_boots(pods),
+            node_boots=await self._node_boots.of(pods),
         )
 
     async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
         return kept_claims_of(self._seen.claims)
-
-    async def _node_boots(self, pods: Sequence[Object]) -> dict[str, str]:
-        """Boot id of each node that has a bookie; empty where nodes may not be read."""
-        nodes = {str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")}
-        boots = {}
-        for name in sorted(nodes):
-            with suppress(BookieError):  # a hint for people; no right, no hint
-                node = await self._api.get(NODE, name)
-                info = ((node or {}).get("status") or {}).get("nodeInfo") or {}
-                boots[name] = str(info.get("bootID") or "")
-        return boots
 
     async def jobs(self) -> Sequence[Job]:
         chosen = names.selector(self._name, names.JOBS)
