@@ -58,7 +58,7 @@ def test_an_image_goes_no_further_than_it_is_let_and_no_further_than_it_works(
 
     fleet.change({"image": BAD, "rollout": {"partition": 0}})
     halted = fleet.wait_condition("Stalled", reason="RolloutHalted", seconds=HALT_S)
-    assert "ImagePullBackOff" in condition_of(halted, "Stalled")["message"]
+    assert BAD in condition_of(halted, "Stalled")["message"], "the pod's own words"
     assert list(images(story).values()).count(BAD) == 1, "nobody else was touched"
     assert condition_of(halted, "Ready")["status"] == "False"
     story.load.goes_on()

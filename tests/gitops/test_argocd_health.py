@@ -30,6 +30,11 @@ def status_of(*special: Any) -> ClusterStatus:
     return plan(NEW, observed(*special, of=NEW, seconds=100), ClusterStatus()).status
 
 
+def lasting(*special: Any) -> ClusterStatus:
+    """The status when all has been so for a minute."""
+    return plan(NEW, observed(*special, of=NEW, seconds=160), status_of(*special)).status
+
+
 REFUSED = bookie("bookie-1", of=NEW, phase=Phase.REFUSED)
 
 
@@ -41,7 +46,7 @@ REFUSED = bookie("bookie-1", of=NEW, phase=Phase.REFUSED)
         (status_of(), 2, {}, ("Progressing", "this generation")),
         (status_of(), 1, {"paused": True}, ("Suspended", "paused")),
         (status_of(bookie("bookie-3", of=OLD)), 1, {}, ("Progressing", "RollingOut: 3 of 4")),
-        (status_of(REFUSED), 1, {}, ("Degraded", "RefusedBoot: bookie-1")),
+        (lasting(REFUSED), 1, {}, ("Degraded", "RefusedBoot: bookie-1")),
         (status_of(bookie("bookie-1", of=NEW, limbo=2)), 1, {}, ("Healthy", "serve")),
         (invalid_status(status_of(), 2, "replicas: 1", at(9)), 2, {}, ("Degraded", "InvalidSpec")),
     ],

@@ -35,7 +35,7 @@ class Controllers:
     ) -> None:
         """`addresses`: of pods that start. `nodes` get them in turns."""
         self.api = api
-        self._addresses = addresses or (f"10.0.0.{number}" for number in itertools.count(1))
+        self._addresses = addresses or map("10.0.0.{}".format, itertools.count(1))
         self._nodes = itertools.cycle(nodes)
         self.holds: set[str] = set()
         """Pods that are scheduled and do not start."""

@@ -19,9 +19,25 @@ OLD, NEW = cluster(), cluster(image="new:1")
 CANARY = cluster(image="new:1", rollout={"partition": 3})
 
 
-def made(*special: Bookie, of: BookieCluster = NEW, before: ClusterStatus = NOTHING) -> Plan:
+def made(
+    *special: Bookie, of: BookieCluster = NEW, before: ClusterStatus = NOTHING, at_s: float = 100
+) -> Plan:
     """A pass over bookies of the new image, but for the special ones, a while after their start."""
-    return plan(of, observed(*special, of=of, seconds=100), before)
+    return plan(of, observed(*special, of=of, seconds=at_s), before)
+
+
+def lasting(
+    *special: Bookie, of: BookieCluster = NEW, before: ClusterStatus = NOTHING, seconds: float = 60
+) -> ClusterStatus:
+    """The status when all stays so for so many seconds more."""
+    first = made(*special, of=of, before=before).status
+    failures = {one.id: one.failures for one in before.bookies}
+    kept = [
+        one.model_copy(update={"failures": failures.get(one.id, one.failures)})
+        for one in first.bookies
+    ]
+    before = first.model_copy(update={"bookies": tuple(kept)})
+    return made(*special, of=of, before=before, at_s=100 + seconds).status
 
 
 def old(*names: BookieId) -> list[Bookie]:
@@ -91,14 +107,28 @@ def test_stalled_is_true_when_only_a_person_helps(
     special: list[Bookie], of: BookieCluster, expected: str
 ) -> None:
     failed = BookieStatus(id=B3, state=BookieState.STARTING, failures=3)
-    status = made(*special, of=of, before=ClusterStatus(bookies=(failed,))).status
+    before = ClusterStatus(bookies=(failed,))
+    status = lasting(*special, of=of, before=before)
     assert verdict(status, ConditionType.STALLED) == expected
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        [bookie(B1, of=NEW, phase=Phase.REFUSED)],
+        [bookie(B3, of=NEW, phase=None), *old(B0, B1, B2)],
+    ],
+)
+def test_what_may_pass_by_itself_is_stalled_only_after_a_minute(special: list[Bookie]) -> None:
+    for seconds, expected in ((0, "False"), (59, "False"), (60, "True")):
+        status = lasting(*special, seconds=seconds)
+        assert verdict(status, ConditionType.STALLED).split()[0] == expected
 
 
 def test_an_image_that_cannot_be_had_is_stalled_also_on_the_last_bookie() -> None:
     facts = {"waiting": "ImagePullBackOff: no such tag"}
     waiting = bookie(B0, of=NEW, running=False, process_facts=facts)
-    status = made(waiting).status
+    status = lasting(waiting)
     assert verdict(status, ConditionType.STALLED) == "True ImageUnavailable"
     found = status.condition(ConditionType.STALLED)
     assert found is not None and "no such tag" in found.message
@@ -110,7 +140,7 @@ def test_an_image_that_cannot_be_had_is_stalled_also_on_the_last_bookie() -> Non
         (made().status, 1, "Current"),
         (made().status, 2, "InProgress"),
         (made(*old(B3)).status, 1, "InProgress"),
-        (made(bookie(B1, of=NEW, phase=Phase.REFUSED)).status, 1, "Failed"),
+        (lasting(bookie(B1, of=NEW, phase=Phase.REFUSED)), 1, "Failed"),
         (invalid_status(made().status, 2, "replicas: found 1", at(9)), 2, "Failed"),
     ],
 )

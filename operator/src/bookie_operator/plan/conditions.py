@@ -47,7 +47,7 @@ def conditions(found: Findings) -> tuple[Condition, ...]:
     fix = _cookie_fix_pending(found)
     verdicts: dict[ConditionType, Verdict] = {
         ConditionType.READY: ready(found, available=available),
-        ConditionType.STALLED: stalled(progressing=progressing, degraded=broken, fix=fix),
+        ConditionType.STALLED: stalled(found, progressing=progressing, degraded=broken, fix=fix),
         ConditionType.AVAILABLE: available,
         ConditionType.PROGRESSING: progressing,
         ConditionType.DEGRADED: broken,

@@ -5,9 +5,11 @@ kstatus, and with it Helm 4 and Flux, calls an object failed once `Stalled` is T
 serves, and what is repaired meanwhile needs nobody.
 """
 
+from datetime import timedelta
 from typing import Final
 
 from bookie_operator.model.refused import RANKED
+from bookie_operator.model.status import ConditionType
 from bookie_operator.plan.degraded import CONTAINER_CONFIG, IMAGE_UNAVAILABLE
 from bookie_operator.plan.failures import NAME_TAKEN
 from bookie_operator.plan.findings import NAMED_MAX, Findings, Verdict
@@ -19,6 +21,7 @@ from bookie_operator.plan.states import Judged
 
 BLOCKED: Final = "Blocked"
 """Reason of Progressing: a wish is refused, and has been for a while."""
+STALLED_AFTER: Final = timedelta(seconds=60)
 NEEDS_PERSON: Final = frozenset(
     {
         *RANKED,
@@ -69,18 +72,33 @@ def _as_wanted(found: Findings) -> str:
     return told
 
 
-def stalled(*, progressing: Verdict, degraded: Verdict, fix: Verdict) -> Verdict:
+def stalled(found: Findings, *, progressing: Verdict, degraded: Verdict, fix: Verdict) -> Verdict:
     """What is in the way is not mended by time: the message says what a person has to do.
 
-    `fix`: what CookieFixPending says.
+    `fix`: what CookieFixPending says. A first failure of a pull or of a start may be the last one,
+    and a program that reads Stalled gives up at once: so it has to last for a minute.
     """
     if fix.reason in ASKS_PERSON:
         return Verdict("True", fix.reason, fix.message)
-    if progressing.reason in (ROLLOUT_HALTED, BLOCKED):
+    if progressing.reason == BLOCKED or (progressing.reason == ROLLOUT_HALTED and _lasts(found)):
         return Verdict("True", progressing.reason, progressing.message)
-    if degraded.status == "True" and degraded.reason in NEEDS_PERSON:
+    if degraded.status == "True" and degraded.reason in NEEDS_PERSON and _is_degraded_long(found):
         return Verdict("True", degraded.reason, degraded.message)
     return Verdict("False", "NotStalled", "")
+
+
+def _lasts(found: Findings) -> bool:
+    """The rollout has been halted for a while."""
+    pass_ = found.pass_
+    since = [one.since for one in pass_.previous.blocked if one.predicate == ROLLOUT_HALTED]
+    return bool(since) and pass_.now - min(since) >= STALLED_AFTER
+
+
+def _is_degraded_long(found: Findings) -> bool:
+    before = found.pass_.previous.condition(ConditionType.DEGRADED)
+    if before is None or before.status != "True":
+        return False
+    return found.pass_.now - before.last_transition_time >= STALLED_AFTER
 
 
 def _named(bookies: list[Judged]) -> str:
