@@ -20,7 +20,7 @@ USED: Final = {
     (GROUP, "bookieclusters/status"): "update",
     (GROUP, "bookietasks"): "get list watch patch delete",
     (GROUP, "bookietasks/status"): "update",
-    ("", "pods"): "get list watch create delete",
+    ("", "pods"): "get list watch create delete patch",
     ("", "pods/log"): "get",
     ("", "persistentvolumeclaims"): "get list watch create patch delete",
     ("", "configmaps"): "get list watch create delete",
@@ -137,6 +137,11 @@ def test_the_operator_reaches_no_secrets_and_no_shells() -> None:
 def test_logs_may_be_kept_from_it() -> None:
     rights = granted(operator_role(render(OPERATOR, "--set=rbac.logs=false")))
     assert ("", "pods/log") not in rights
+
+
+def test_without_nodes_it_reads_no_node_and_writes_no_rack() -> None:
+    rights = granted(operator_role(render(OPERATOR, "--set=rbac.nodes=false")))
+    assert ("", "nodes") not in rights and "patch" not in rights[("", "pods")]
 
 
 def test_every_kind_that_the_platform_names_has_rights() -> None:

@@ -71,6 +71,12 @@ capabilities:
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
+{{- if .Values.rbac.nodes }}
+# To write a bookie's rack, which is a label of its node, where the bookie reads it.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end }}
 {{- if .Values.rbac.logs }}
 - apiGroups: [""]
   resources: [pods/log]

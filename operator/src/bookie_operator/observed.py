@@ -64,6 +64,8 @@ class Process:
     node: str = ""
     node_boot_id: str = ""
     """Changes when the node itself was restarted."""
+    rack: str = ""
+    """As the bookie hears of it, from its node's labels; empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,19 @@ async def switched(announcer: Announcer, state: BookieState, *, read_only: bool)
     await announcer.announce()
 
 
+async def test_a_rack_that_is_known_after_the_first_announcement_is_announced() -> None:
+    store = FaultyStore(MemoryStore(MemoryCluster()))
+    state, racks = BookieState(BOOKIE, phase=Phase.SERVING), [None, None, "/zone-a", "/zone-b"]
+    announcer = Announcer(
+        store, state, host="h", ports={"run": 1}, boot_epoch=1, rack=lambda: racks.pop(0)
+    )
+    found = []
+    for _ in range(4):
+        await announcer.announce()
+        found.append((await store.bookies())[BOOKIE].rack)
+    assert found == ["/default-rack", "/default-rack", "/zone-a", "/zone-b"]
+
+
 async def test_a_change_taken_back_after_its_reply_was_lost_is_announced_again() -> None:
     announcer, state, store = await announced()
     store.lost_replies = 1

@@ -73,7 +73,7 @@ async def test_every_pod_meets_the_restricted_standard() -> None:
 
 
 async def test_every_pod_mounts_only_kinds_that_the_standard_allows() -> None:
-    allowed = {"name", "configMap", "emptyDir", "persistentVolumeClaim"}
+    allowed = {"name", "configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim"}
     for pod in pods(await everything()):
         assert all(set(volume) <= allowed for volume in pod["volumes"])
         mounted = {m["name"] for c in pod["containers"] for m in c["volumeMounts"]}

@@ -12,6 +12,7 @@ from bookie_operator.observed import STEADY, Bookie, Process
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.nodes import Node
 from bookie_operator.platform.kubernetes.view import bookies_of, moment, waiting_reason
 from fake_api import stamp
 from operator_scenes import cluster, observed
@@ -59,7 +60,7 @@ def claim(disk: str = "ledger-0", **metadata: Any) -> Object:
 def seen(
     *pods: Object, claims: Sequence[Object] = (), sets: Sequence[Object] = ()
 ) -> dict[BookieId, Bookie]:
-    return bookies_of(pods=pods, claims=claims, sets=sets, node_boots={"node-1": "b"})
+    return bookies_of(pods=pods, claims=claims, sets=sets, nodes={"node-1": Node("b", {})})
 
 
 def process(*pods: Object) -> Process:

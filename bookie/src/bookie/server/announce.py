@@ -6,7 +6,7 @@ The metadata store keeps an announcement up over lost sessions; a change that co
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from bookie.errors import BookieError
 from bookie.ids import BookieId
@@ -36,8 +36,9 @@ class Announcer:
         host: str,
         ports: Mapping[str, int],
         boot_epoch: int,
-        rack: str | None = None,
+        rack: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`rack`: where the bookie is, None = nobody knows; blocking, asked in a thread."""
         self._store = store
         self._state = state
         self._bookie_id = BookieId(state.bookie_id)
@@ -52,8 +53,7 @@ class Announcer:
             if name in ports
         )
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
-        if rack is not None:
-            self._properties[RACK_PROPERTY] = rack
+        self._rack = rack
         self._turn = asyncio.Lock()
         """One change of the registration at a time."""
         self._announced: BookieInfo | None = None
@@ -64,18 +64,19 @@ class Announcer:
         """The registration says so now, not only the state."""
         return self._announced is not None and self._announced.read_only
 
-    def _wanted(self) -> BookieInfo:
+    async def _wanted(self) -> BookieInfo:
+        rack = await asyncio.to_thread(self._rack)
         return BookieInfo(
             self._bookie_id,
             self._endpoints,
-            self._properties,
+            self._properties | ({RACK_PROPERTY: rack} if rack is not None else {}),
             read_only=not self._state.is_writable,
         )
 
     async def announce(self) -> None:
         """Announce what is not announced yet; a failure is said in the state and tried again."""
         async with self._turn:
-            wanted = self._wanted()
+            wanted = await self._wanted()
             if wanted == self._announced or not self._state.phase.serves:
                 return
             # Until the store has answered, the registration may say either: what was announced

@@ -39,6 +39,7 @@ from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
+from bookie.server.rack import Rack
 from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
@@ -137,6 +138,7 @@ class Bookie:
         self.control = Control(settings, self.state, self._disk)
         self.ports: dict[str, int] = {}
         """Where it listens, by name: `admin`, `http`, `run`, `stock`."""
+        self._rack = Rack(settings.rack, settings.rack_file)
         self._runtime = RuntimeFile(
             settings.runtime_file, settings.bookie_id, self.control.started_at_ms, self.ports
         )
@@ -344,7 +346,7 @@ class Bookie:
         await self._write_runtime(self._runtime.write)
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports,
-            boot_epoch=state.boot_epoch, rack=self._settings.rack,
+            boot_epoch=state.boot_epoch, rack=self._rack.read,
         )  # fmt: skip
         drain = Drain(
             store, state, marks=marks, announcer=announcer,

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -28,6 +28,7 @@ from pydantic.alias_generators import to_camel
 from bookie.boot.claim import outlasts_s
 from bookie.errors import SettingsError
 from bookie.metadata.opening import check_url
+from bookie.server.rack import RACK, RACK_BYTES_MAX
 from bookie.storage.modes import DurabilityMode
 
 ENVIRONMENT_PREFIX = "BOOKIE_"
@@ -174,12 +175,16 @@ BookieName = Annotated[
 
 
 RackName = Annotated[
-    str, StringConstraints(pattern=r"^(/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)+$", max_length=99)
+    str, StringConstraints(pattern=rf"^{RACK.pattern}$", max_length=RACK_BYTES_MAX)
 ]
+RACK_FILE: Final = Path("/etc/bookie-node/rack")
+"""Where the operator's pods have it."""
 
 
 class BookieSettings(_Section):
-    """All settings of one `bookie serve`. `rack`: its network location, such as `/rack-a`."""
+    """All settings of one `bookie serve`. `rack`: its network location, such as `/rack-a`; without
+    it, what `rackFile` says, which may come and change while the bookie serves.
+    """
 
     bookie_id: BookieName
     metadata: Annotated[str, AfterValidator(_metadata_url)]
@@ -195,6 +200,7 @@ class BookieSettings(_Section):
     lease: Lease = Lease()
     tls: Tls | None = None
     rack: RackName | None = None
+    rack_file: Path = RACK_FILE
     runtime_file: Path | None = None
 
     @model_validator(mode="after")

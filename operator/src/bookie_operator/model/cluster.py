@@ -406,6 +406,10 @@ class ClusterSpec(BookieOptions):
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
     """Of a bookie's pod."""
     scheduling: Scheduling = Scheduling()
+    rack_topology_key: ShortText = "topology.kubernetes.io/zone"
+    """Label of nodes whose value is the rack of the bookies there: `eu-1a` makes rack `/eu-1a`,
+    which they register. Copies of an entry go to several racks where there are several, and an
+    audit reports those that do not. Changed, it restarts nobody. Empty: no bookie has a rack."""
     quorum: Quorum = Quorum()
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
     storage: Storage

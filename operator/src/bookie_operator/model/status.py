@@ -197,6 +197,8 @@ class BookieStatus(StatusPart):
     """Pod, node and the node's boot of the boot whose record is known."""
     node: ShortText = ""
     node_boot_id: ShortText = ""
+    rack: ShortText = ""
+    """From a label of its node (`spec.rackTopologyKey`); empty = not known."""
     disks: Annotated[
         tuple[DiskStatus, ...],
         Field(

@@ -88,6 +88,7 @@ def bookie_status(
         pod=host.pod if host else facts.pod,
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
+        rack=process.rack if process and process.rack else facts.rack,
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],

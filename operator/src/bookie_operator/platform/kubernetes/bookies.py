@@ -5,6 +5,7 @@ that a container that restarts by itself keeps the settings it had: only the pla
 """
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from bookie.ids import BookieId
@@ -30,6 +31,8 @@ CONTAINER: Final = "bookie"
 SETTINGS_FILE: Final = "bookie.yaml"
 SETTINGS_FOLDER: Final = "/etc/bookie"
 DATA: Final = "/data"
+RACK_FILE: Final = PurePosixPath("/etc/bookie-node/rack")
+"""The default of a bookie's setting `rackFile`; one of an older version does not look there."""
 STOCK_PORT: Final = 3181
 RUN_PORT: Final = 3182
 ADMIN_PORT: Final = 3183
@@ -128,6 +131,7 @@ def _pod(
         {"name": "settings", "configMap": {"name": settings}},
         *(disk_volume(name, template.bookie_id, disk.name) for disk in template.disks),
         tmp,
+        _node_volume(),
     ]
     return {
         "serviceAccountName": names.bookie_account(name),
@@ -140,6 +144,12 @@ def _pod(
         **_placed(spec.scheduling, name),
         **pull_secrets(spec.image_pull_secrets),
     }
+
+
+def _node_volume() -> Part:
+    """What the operator wrote about the pod's node, as a file; empty until it has."""
+    field = {"fieldPath": f"metadata.annotations['{names.RACK}']"}
+    return {"name": "node", "downwardAPI": {"items": [{"path": RACK_FILE.name, "fieldRef": field}]}}
 
 
 def disk_volume(cluster: str, bookie_id: BookieId, disk: str) -> Part:
@@ -181,6 +191,7 @@ def _container(
             {"name": "settings", "mountPath": SETTINGS_FOLDER, "readOnly": True},
             *({"name": f"disk-{d.name}", "mountPath": f"{DATA}/{d.name}"} for d in template.disks),
             tmp,
+            {"name": "node", "mountPath": str(RACK_FILE.parent), "readOnly": True},
         ],
     }
 

@@ -5,8 +5,8 @@ away just now are left alone: a set without replicas is a fence, one of an older
 its restart, a bookie without all of its volumes for them.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bookie.ids import BookieId
 
@@ -15,6 +15,7 @@ from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Kind, Object
 from bookie_operator.platform.kubernetes.bookies import bookie_objects, pod_settings
+from bookie_operator.platform.kubernetes.nodes import Node
 from bookie_operator.platform.kubernetes.view import volume_of
 
 
@@ -25,6 +26,8 @@ class Seen:
     pods: Sequence[Object] = ()
     claims: Sequence[Object] = ()
     sets: Sequence[Object] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """Of the pods, by name; those that may be read."""
 
 
 def kept_objects(

@@ -18,6 +18,8 @@ COMPONENT_LABEL: Final = f"{GROUP}/component"
 RETAINED_LABEL: Final = f"{GROUP}/retained"
 """On a volume whose bookie has left: kept data, no part of the fleet."""
 REVISION: Final = f"{GROUP}/revision"
+RACK: Final = f"{GROUP}/rack"
+"""Annotation of a bookie's pod: its rack, from a label of its node."""
 JOB_FACTS: Final = f"{GROUP}/job"
 """Annotation of a Job: kind, attempt, bookie, boot epoch, start, as JSON."""
 

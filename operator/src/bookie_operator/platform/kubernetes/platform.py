@@ -48,9 +48,10 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
-from bookie_operator.platform.kubernetes.node_boots import NodeBoots
+from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
 from bookie_operator.platform.kubernetes.progress import JobLogs
+from bookie_operator.platform.kubernetes.racks import unnamed
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
@@ -91,7 +92,7 @@ class KubernetesPlatform:
         self._clock = clock
         self._keeper = Keeper(api)
         self._recorder = Recorder(api)
-        self._node_boots = NodeBoots(api, clock)
+        self._nodes = Nodes(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._woken = asyncio.Event()
         self._metadata_url = ""
@@ -155,13 +156,8 @@ class KubernetesPlatform:
         pods, claims, sets = await asyncio.gather(
             *(self._api.list(kind, chosen) for kind in (POD, CLAIM, STATEFUL_SET))
         )
-        self._seen = Seen(pods, claims, sets)
-        return bookies_of(
-            pods=pods,
-            claims=claims,
-            sets=sets,
-            node_boots=await self._node_boots.of(pods),
-        )
+        self._seen = Seen(pods, claims, sets, await self._nodes.of(pods))
+        return bookies_of(pods=pods, claims=claims, sets=sets, nodes=self._seen.nodes)
 
     async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
         return kept_claims_of(self._seen.claims)
@@ -440,8 +436,21 @@ class KubernetesPlatform:
             ]
         )
         failed |= await self._bind_tasks() | await self._expand_zookeeper()
+        failed |= await self._name_racks()
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
+        return failed
+
+    async def _name_racks(self) -> dict[str, BookieError]:
+        failed: dict[str, BookieError] = {}
+        key = self._cluster.spec.rack_topology_key
+        for body in unnamed(self._seen.pods, self._seen.nodes, key):
+            try:
+                await self._api.apply(POD, body)
+            except PreconditionError:
+                continue  # it is gone
+            except BookieError as error:
+                failed[f"{POD.name} {body['metadata']['name']}"] = error
         return failed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:

@@ -15,6 +15,8 @@ from bookie_operator.observed import Bookie, Exit, Process, Volume
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, CONTAINER
+from bookie_operator.platform.kubernetes.nodes import Node
+from bookie_operator.platform.kubernetes.racks import rack_of
 
 SIGNALLED: Final = 128
 SIGNALS_MAX: Final = 64
@@ -33,7 +35,7 @@ def bookies_of(
     pods: Sequence[Object],
     claims: Sequence[Object],
     sets: Sequence[Object],
-    node_boots: Mapping[str, str],
+    nodes: Mapping[str, Node],
 ) -> dict[BookieId, Bookie]:
     """Every bookie that has a StatefulSet, a pod, or a volume that was not kept after it left."""
     live = [claim for claim in claims if names.RETAINED_LABEL not in claim["metadata"]["labels"]]
@@ -45,7 +47,7 @@ def bookies_of(
         BookieId(bookie_id): Bookie(
             id=BookieId(bookie_id),
             volumes={volume.disk: volume for volume in map(volume_of, live_of(live, bookie_id))},
-            process=_process(mine, node_boots),
+            process=_process(mine, nodes),
         )
         for bookie_id, mine in by_bookie.items()
     }
@@ -93,7 +95,7 @@ def volume_of(claim: Object) -> Volume:
     )
 
 
-def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process | None:
+def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | None:
     """Of the newest pod; an older one that is still ending is not asked any more."""
     if not pods:
         return None
@@ -118,7 +120,8 @@ def _process(pods: Sequence[Object], node_boots: Mapping[str, str]) -> Process |
         waiting=waiting_reason(pod),
         pod=str(metadata["uid"]),
         node=node,
-        node_boot_id=node_boots.get(node, ""),
+        node_boot_id=nodes[node].boot_id if node in nodes else "",
+        rack=rack_of(pod),
     )
 
 

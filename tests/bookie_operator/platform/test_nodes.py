@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from bookie_operator.platform.kubernetes.api import NODE, Object
-from bookie_operator.platform.kubernetes.node_boots import AGAIN_AFTER, SETTLED_AFTER, NodeBoots
+from bookie_operator.platform.kubernetes.nodes import AGAIN_AFTER, SETTLED_AFTER, Node, Nodes
 from fake_api import FakeApi
 
 PASS = timedelta(seconds=15)
@@ -17,7 +17,7 @@ class House:
     def __init__(self) -> None:
         self.api = FakeApi()
         self.api.put(NODE, {"metadata": {"name": "node-1"}})
-        self.boots = NodeBoots(self.api, lambda: self.api.now)
+        self.nodes = Nodes(self.api, lambda: self.api.now)
         self.restarts = 0
         self.boot("boot-1")
 
@@ -32,7 +32,8 @@ class House:
 
     async def look(self, after: timedelta = PASS) -> str | None:
         self.api.now += after
-        return (await self.boots.of([self.pod])).get("node-1")
+        node = (await self.nodes.of([self.pod])).get("node-1")
+        return node.boot_id if node is not None else None
 
     async def settle(self) -> None:
         await self.look()
@@ -78,4 +79,14 @@ async def test_a_node_that_may_not_be_read_is_asked_again(house: House) -> None:
 
 async def test_a_node_without_pods_is_forgotten(house: House) -> None:
     await house.settle()
-    assert await house.boots.of([]) == {}
+    assert await house.nodes.of([]) == {}
+
+
+async def test_a_node_says_its_labels(house: House) -> None:
+    house.api.edit(NODE, "node-1", lambda one: one["metadata"].update(labels={"zone": "a"}))
+    assert await house.nodes.of([house.pod]) == {"node-1": Node("boot-1", {"zone": "a"})}
+
+
+async def test_a_node_that_is_gone_says_nothing(house: House) -> None:
+    house.api.remove(NODE, "node-1")
+    assert await house.nodes.of([house.pod]) == {"node-1": Node("", {})}

@@ -1,6 +1,7 @@
-"""Boot ids of the nodes under a cluster's pods: they tell restarted nodes from killed bookies.
+"""The nodes under a cluster's pods: their boots tell restarted nodes from killed bookies, their
+labels say which bookies are in one rack.
 
-They are a hint, and were a quarter of all requests of a fleet at rest. A node that restarts starts
+Both are hints, and were a quarter of all requests of a fleet at rest. A node that restarts starts
 its containers as well, so it is asked in every pass while its pods are new there, and seldom after.
 """
 
@@ -21,16 +22,25 @@ AGAIN_AFTER: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """One node: its boot, which containers of ours it had, since when, and when it was asked."""
+class Node:
+    """What a node says of itself."""
 
     boot_id: str
+    """Changes when the node itself was restarted; empty = it does not say."""
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One node, which containers of ours it had, since when, and when it was asked."""
+
+    node: Node
     containers: str
     since: datetime
     asked_at: datetime
 
 
-class NodeBoots:
+class Nodes:
     """The nodes of one cluster's pods, as they were last asked."""
 
     def __init__(self, api: Api, clock: Callable[[], datetime]) -> None:
@@ -38,8 +48,8 @@ class NodeBoots:
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
-    async def of(self, pods: Sequence[Object]) -> dict[str, str]:
-        """By node; a node that may not be read, or is gone, is not among them or has none."""
+    async def of(self, pods: Sequence[Object]) -> dict[str, Node]:
+        """By name. One that may not be read is not among them; one that is gone says nothing."""
         now = self._clock()
         before, self._known = self._known, {}
         for node, containers in sorted(_containers_by_node(pods).items()):
@@ -50,10 +60,14 @@ class NodeBoots:
             since = known.since if known and known.containers == containers else now
             with suppress(BookieError):  # a hint for people; no right, no hint
                 found = await self._api.get(NODE, node)
-                info = ((found or {}).get("status") or {}).get("nodeInfo") or {}
-                boot_id = str(info.get("bootID") or "")
-                self._known[node] = _Known(boot_id, containers, since, now)
-        return {node: known.boot_id for node, known in self._known.items()}
+                self._known[node] = _Known(_node(found or {}), containers, since, now)
+        return {name: known.node for name, known in self._known.items()}
+
+
+def _node(found: Object) -> Node:
+    info = (found.get("status") or {}).get("nodeInfo") or {}
+    labels = (found.get("metadata") or {}).get("labels") or {}
+    return Node(str(info.get("bootID") or ""), dict(labels))
 
 
 def _may_rest(known: _Known, now: datetime) -> bool:

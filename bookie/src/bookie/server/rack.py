@@ -1,0 +1,44 @@
+"""Where a bookie is: its rack by its settings, else by a file that whoever placed it may write.
+
+On Kubernetes nobody knows the rack before the pod has a node. The operator reads it from the node's
+labels into an annotation of the pod, and the kubelet writes that into the file, perhaps only after
+the bookie has begun to serve.
+"""
+
+import logging
+import re
+from pathlib import Path
+from typing import Final
+
+RACK: Final = re.compile(r"(/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)+")
+"""A network location as BookKeeper has it: `/rack-a`, `/region/zone`."""
+RACK_BYTES_MAX: Final = 99
+
+log = logging.getLogger(__name__)
+
+
+class Rack:
+    """The rack of one bookie, as far as it is known now."""
+
+    def __init__(self, named: str | None, file: Path) -> None:
+        """`named`: by the settings, which outweigh the file."""
+        self._named = named
+        self._file = file
+        self._refused = ""
+        """What the file said last that is no rack, so that the log has it once; empty = nothing."""
+
+    def read(self) -> str | None:
+        """The rack, None when nobody has named one. Blocking."""
+        if self._named is not None:
+            return self._named
+        try:
+            with self._file.open(encoding="utf-8") as file:
+                said = file.read(RACK_BYTES_MAX + 1).strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+        if len(said) <= RACK_BYTES_MAX and RACK.fullmatch(said):
+            return said
+        if said not in ("", self._refused):
+            log.warning("%s names no rack: found %.100r, expected /rack or /a/b", self._file, said)
+        self._refused = said
+        return None
