@@ -84,7 +84,7 @@ class FakeKubernetes:
             )
             for other in range(foreign // clusters):
                 api.put(POD, foreign_pod(other, node=NODES[other % len(NODES)]))
-            controllers = Controllers(api, addresses=addresses, nodes=NODES)
+            controllers = Controllers(api, address_of=lambda _number: next(addresses), nodes=NODES)
             self.fleets[namespace] = FakeFleet(api, controllers, self._session)
             await self.fleets[namespace].make_cluster()
             api.put(CLUSTER, cluster_of(f"{metadata}/{namespace}/ledgers"))

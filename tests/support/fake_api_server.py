@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,28 +19,12 @@ from typing import Any, Final
 from aiohttp import web
 from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
-from bookie_operator.platform.kubernetes import api as kinds_of_api
-from bookie_operator.platform.kubernetes.api import CLUSTER, POD, TASK, Kind, Object
+from bookie_operator.platform.kubernetes.api import POD, Kind, Object
 from fake_api import FakeApi
 from fake_changes import Changes, ExpiredError, Selector, UnknownSelectorError
+from fake_discovery import KINDS, NAMESPACE, WITH_STATUS, discovered
 from fake_patches import PatchError, merged, patched
 
-NAMESPACE: Final = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
-DEFINITION: Final = Kind(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
-)
-KINDS: Final = (
-    *(one for one in vars(kinds_of_api).values() if isinstance(one, Kind)),
-    NAMESPACE,
-    DEFINITION,
-)
-WITH_STATUS: Final = (CLUSTER, TASK)
-"""Kinds of which a whole status is written by itself here."""
-VERBS: Final = ["get", "list", "watch", "create", "update", "patch", "delete"]
 WATCH_S: Final = 1800.0
 APPLY, MERGE, STEPS = (f"application/{kind}" for kind in (
     "apply-patch+yaml", "merge-patch+json", "json-patch+json"
@@ -154,7 +138,7 @@ class FakeApiServer:
     # Requests
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        known = self._discovered(request.path)
+        known = discovered(request.path)
         if known is not None:
             return web.json_response(known)
         query = dict(request.query)
@@ -354,21 +338,6 @@ class FakeApiServer:
         except ExpiredError as error:
             yield {"type": "ERROR", "object": RefusalError(410, str(error)).status}
 
-    # Discovery
-
-    def _discovered(self, path: str) -> Any:
-        if path == "/api":
-            return {"versions": ["v1"]}
-        groups = sorted({(kind.group, kind.version) for kind in KINDS} - {("", "v1")})
-        if path == "/apis":
-            return {"groups": [_group(*one) for one in groups]}
-        if path == "/api/v1":
-            return {"resources": _resources("", "v1")}
-        for group, version in groups:
-            if path == f"/apis/{group}/{version}":
-                return {"resources": _resources(group, version)}
-        return None
-
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeApiServer"]:
         application = web.Application()
@@ -458,22 +427,3 @@ def _code_of(error: BookieError) -> int:
     if isinstance(error, ForbiddenError):
         return 403
     return 503 if isinstance(error, UnavailableError) else 422
-
-
-def _group(group: str, version: str) -> Object:
-    known = {"groupVersion": f"{group}/{version}", "version": version}
-    return {"name": group, "versions": [known], "preferredVersion": known}
-
-
-def _resources(group: str, version: str) -> list[Object]:
-    found = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
-    return [
-        {"name": name, "singularName": kind.name.lower(), "kind": kind.name}
-        | {"namespaced": kind.namespaced, "verbs": VERBS}
-        for kind in found
-        for name in _names(kind)
-    ]
-
-
-def _names(kind: Kind) -> Sequence[str]:
-    return (kind.plural, f"{kind.plural}/status") if kind in WITH_STATUS else (kind.plural,)

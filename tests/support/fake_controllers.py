@@ -4,9 +4,8 @@
 being deleted is gone one step later unless `clings` names it.
 """
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bookie_operator.platform.kubernetes.api import (
@@ -30,13 +29,15 @@ class Controllers:
         self,
         api: FakeApi,
         *,
-        addresses: Iterator[str] | None = None,
+        address_of: Callable[[int], str] = "10.0.0.{}".format,
         nodes: Sequence[str] = (NODE_NAME,),
     ) -> None:
-        """`addresses`: of pods that start. `nodes` get them in turns."""
+        """`address_of`: of the pod that starts as the nth. `nodes` get pods in turns."""
         self.api = api
-        self._addresses = addresses or map("10.0.0.{}".format, itertools.count(1))
-        self._nodes = itertools.cycle(nodes)
+        self._address_of = address_of
+        self._nodes = nodes
+        self._started = self._scheduled = 0
+        """Pods so far."""
         self.holds: set[str] = set()
         """Pods that are scheduled and do not start."""
         self.clings: set[str] = set()
@@ -110,11 +111,12 @@ class Controllers:
                 continue
             if any(self.api.find(CONFIG_MAP, name) is None for name in settings_of(pod)):
                 continue  # its volumes cannot be mounted
+            self._started += 1
             self.api.set_status(
                 POD,
                 pod["metadata"]["name"],
                 phase="Running",
-                podIP=next(self._addresses),
+                podIP=self._address_of(self._started),
                 conditions=[],
                 containerStatuses=[
                     self._running(container["name"]) for container in pod["spec"]["containers"]
@@ -129,7 +131,9 @@ class Controllers:
                 why = "not found" if claim is None else "is being deleted"
                 unscheduled(self.api, pod["metadata"]["name"], f'claim "{name}" {why}')
                 return False
-        pod["spec"].setdefault("nodeName", next(self._nodes))
+        if "nodeName" not in pod["spec"]:
+            pod["spec"]["nodeName"] = self._nodes[self._scheduled % len(self._nodes)]
+            self._scheduled += 1
         return True
 
     def _running(self, container: str) -> Object:
