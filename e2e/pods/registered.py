@@ -27,7 +27,7 @@ async def main(metadata: str) -> None:
     told = {}
     for bookie, info in registered.items():
         hosts = sorted({endpoint.host for endpoint in info.endpoints})
-        told[bookie] = {"hosts": hosts, "addresses": addresses_of(hosts)}
+        told[bookie] = {"hosts": hosts, "addresses": addresses_of(hosts), "rack": info.rack}
     print(json.dumps(told))
 
 
