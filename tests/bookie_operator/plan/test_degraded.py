@@ -183,3 +183,26 @@ def test_durability_is_told_when_it_is_proven() -> None:
     done = plan(cluster(), observed(jobs=[AUDITED], seconds=5), first)
     assert "DurabilityVerified" in told(done)
     assert "DurabilityVerified" not in told(seen(before=done.status))
+
+
+class TestLostNodes:
+    def lost(self, name: str = B0, *, phase: Phase | None = None, node: str = "n7") -> Bookie:
+        facts = {"node": node, "node_trouble": "is gone", "started_at": at(-100)}
+        return bookie(name, phase=phase, process_facts=facts)
+
+    def test_the_node_is_named_with_all_its_bookies(self) -> None:
+        made = seen(self.lost(B0), self.lost(B1))
+        degraded = made.status.condition(ConditionType.DEGRADED)
+        assert degraded is not None and degraded.reason == "NodeLost"
+        assert degraded.message == "bookie-0, bookie-1: node n7 is gone"
+        assert made.status.bookies[0].message.endswith("; its node n7 is gone")
+
+    def test_who_answers_has_lost_nothing(self) -> None:
+        made = seen(self.lost(phase=Phase.SERVING))
+        assert reason(made) == "" and made.status.bookies[0].message == ""
+
+    def test_an_answer_of_before_is_none(self) -> None:
+        serving = self.lost(phase=Phase.SERVING)
+        assert serving.health is not None
+        stale = replace(serving, health=replace(serving.health, is_fresh=False))
+        assert reason(seen(stale)) == "NodeLost"

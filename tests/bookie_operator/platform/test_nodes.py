@@ -89,4 +89,21 @@ async def test_a_node_says_its_labels(house: House) -> None:
 
 async def test_a_node_that_is_gone_says_nothing(house: House) -> None:
     house.api.remove(NODE, "node-1")
-    assert await house.nodes.of([house.pod]) == {"node-1": Node("", {})}
+    assert await house.nodes.of([house.pod]) == {"node-1": Node("", {}, trouble="is gone")}
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        ("True", ""),
+        ("Unknown", "is not ready: Lost: no word"),
+        ("False", "is not ready: Lost: no word"),
+    ],
+)
+async def test_a_node_that_does_not_report_is_in_trouble(
+    house: House, status: str, trouble: str
+) -> None:
+    ready = {"type": "Ready", "status": status, "reason": "Lost", "message": "no word"}
+    pressure = {"type": "DiskPressure", "status": "False", "reason": "a", "message": "b"}
+    house.api.set_status(NODE, "node-1", conditions=[pressure, ready])
+    assert (await house.nodes.of([house.pod]))["node-1"].trouble == trouble

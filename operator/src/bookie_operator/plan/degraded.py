@@ -22,7 +22,7 @@ from bookie_operator.plan.findings import (
 )
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
-from bookie_operator.plan.states import Judged, refusal_of
+from bookie_operator.plan.states import Judged, node_lost, refusal_of
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -42,6 +42,7 @@ _WAITS: Final = {
     "PreCreateHookError": CONTAINER_CONFIG,
     "PreStartHookError": CONTAINER_CONFIG,
 }
+NODE_LOST: Final = "NodeLost"
 READ_ONLY: Final = "BookieReadOnly"
 NAMED_MAX: Final = 3
 """Bookies whose own words a message has."""
@@ -129,6 +130,16 @@ def _changed_disks(found: Findings) -> _Reason:
     return None
 
 
+def _lost_nodes(found: Findings) -> _Reason:
+    """Several bookies of one node are one thing to mend."""
+    lost = {name: node_lost(one.bookie) for name, one in found.pass_.judged.items()}
+    names = [name for name, told in lost.items() if told]
+    if not names:
+        return None
+    told = dict.fromkeys(lost[name].removeprefix("its ") for name in names)
+    return NODE_LOST, f"{', '.join(names)}: {'; '.join(told)}"
+
+
 def _not_started(found: Findings) -> _Reason:
     for bookie_id, one in found.pass_.judged.items():
         reason = waiting_word(one)
@@ -202,6 +213,7 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _metadata,
     _refused_boots,
     _changed_disks,
+    _lost_nodes,
     _not_started,
     _failed,
     _broken,

@@ -155,6 +155,8 @@ def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Ju
     since, restarts = silence(bookie, previous, now)
     if state is BookieState.UNRESPONSIVE:
         message = words(bookie, since, restarts)
+    if lost := node_lost(bookie):
+        message = f"{message}; {lost}" if message else lost
     health = bookie.health
     if state not in GONE and health is not None and health.phase.is_booted:
         limbo, unchecked = health.limbo_ledgers, health.unchecked_ledgers
@@ -198,6 +200,16 @@ def _state(
     if process.started_at is None or now - process.started_at <= STARTING_MAX:
         return BookieState.STARTING, "its control plane does not answer yet"
     return BookieState.UNRESPONSIVE, ""
+
+
+def node_lost(bookie: Bookie) -> str:
+    """What is wrong with its node; empty while the bookie answers, or nothing is known."""
+    process = bookie.process
+    if process is None or not process.node_trouble:
+        return ""
+    if bookie.health is not None and bookie.health.is_fresh:
+        return ""  # whatever the node's kubelet does, the bookie serves
+    return f"its node {process.node} {process.node_trouble}"
 
 
 def _absent(previous: BookieStatus | None, *, now: datetime) -> tuple[BookieState, str]:

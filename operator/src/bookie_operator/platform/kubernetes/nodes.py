@@ -28,6 +28,8 @@ class Node:
     boot_id: str
     """Changes when the node itself was restarted; empty = it does not say."""
     labels: Mapping[str, str]
+    trouble: str = ""
+    """Why its pods cannot be relied on: it is gone, or its kubelet does not report. Empty = no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,24 @@ class Nodes:
             since = known.since if known and known.containers == containers else now
             with suppress(BookieError):  # a hint for people; no right, no hint
                 found = await self._api.get(NODE, node)
-                self._known[node] = _Known(_node(found or {}), containers, since, now)
+                self._known[node] = _Known(_node(found), containers, since, now)
         return {name: known.node for name, known in self._known.items()}
 
 
-def _node(found: Object) -> Node:
-    info = (found.get("status") or {}).get("nodeInfo") or {}
+def _node(found: Object | None) -> Node:
+    if found is None:
+        return Node("", {}, trouble="is gone")
+    status = found.get("status") or {}
+    info = status.get("nodeInfo") or {}
     labels = (found.get("metadata") or {}).get("labels") or {}
-    return Node(str(info.get("bootID") or ""), dict(labels))
+    return Node(str(info.get("bootID") or ""), dict(labels), _trouble(status))
+
+
+def _trouble(status: Object) -> str:
+    for one in status.get("conditions") or ():
+        if one.get("type") == "Ready" and one.get("status") != "True":
+            return f"is not ready: {one.get('reason')}: {one.get('message')}"
+    return ""
 
 
 def _may_rest(known: _Known, now: datetime) -> bool:

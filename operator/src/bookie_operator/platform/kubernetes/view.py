@@ -121,6 +121,7 @@ def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | Non
         pod=str(metadata["uid"]),
         node=node,
         node_boot_id=nodes[node].boot_id if node in nodes else "",
+        node_trouble=nodes[node].trouble if node in nodes else "",
         rack=rack_of(pod),
     )
 
