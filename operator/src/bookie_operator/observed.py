@@ -65,7 +65,7 @@ class Process:
     node_boot_id: str = ""
     """Changes when the node itself was restarted."""
     node_trouble: str = ""
-    """Why nothing on its node can be relied on: `is gone`, `is not ready: ...`; empty = no reason."""
+    """Why nothing on its node can be relied on: `is gone`, `is not ready: ...`. Empty = none."""
     rack: str = ""
     """As the bookie hears of it, from its node's labels; empty = not known."""
 

@@ -1,0 +1,70 @@
+"""Nodes: one that is stopped with bookies on it, and comes back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from harness.fleet import condition_of
+from harness.story import Story
+
+DETECT_S = 180.0
+"""The node's lease runs out (40 s), and the operator asks the node once a minute."""
+BACK_S = 300.0
+BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
+BOOKIE = "bookkeeper.bookie-operator.dev/bookie"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
+
+def workers(story: Story) -> list[str]:
+    nodes = story.kube.items("nodes")
+    return [n["metadata"]["name"] for n in nodes if CONTROL_PLANE not in n["metadata"]["labels"]]
+
+
+@contextmanager
+def taking_no_pods(story: Story, node: str) -> Iterator[None]:
+    story.kube("cordon", node)
+    try:
+        yield
+    finally:
+        story.kube("uncordon", node)
+
+
+@contextmanager
+def stopped(story: Story, node: str) -> Iterator[None]:
+    story.kube.tool("docker", "stop", "--time", "1", node, seconds=60.0)
+    try:
+        yield
+    finally:
+        story.kube.tool("docker", "start", node, seconds=60.0)
+
+
+def on_node(story: Story, node: str) -> set[str]:
+    pods = story.kube.items("pods", BOOKIES)
+    return {p["metadata"]["labels"][BOOKIE] for p in pods if p["spec"]["nodeName"] == node}
+
+
+@pytest.mark.story("cc", "a node stopped with its bookies, and back")
+def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None:
+    found = workers(story)
+    if len(found) < 2:
+        pytest.skip("one node: a kind cluster with two workers has one to lose")
+    lost = found[-1]
+    with taking_no_pods(story, lost):  # so that operator, ZooKeeper and writer are on another one
+        story.operator.remove()
+        story.operator.install()
+        story.up()
+        story.write()
+    story.fleet.change({"replicas": 5})
+    story.fleet.wait_whole()
+    names = on_node(story, lost)
+    assert names == {"bookie-4"}, "the fifth alone is on the node that goes"
+    with stopped(story, lost):
+        seen = story.fleet.wait_condition("Degraded", reason="NodeLost", seconds=DETECT_S)
+        message = condition_of(seen, "Degraded")["message"]
+        assert message.startswith("bookie-4: ") and f"node {lost} is not ready" in message
+        assert condition_of(seen, "Ready")["status"] == "False"
+        story.load.goes_on()
+    story.fleet.wait_whole(seconds=BACK_S)
+    story.fleet.wait_condition("Degraded", "False", seconds=BACK_S)
+    story.load.goes_on()
+    story.nothing_is_lost()
