@@ -50,8 +50,7 @@ def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None
         pytest.skip("one node: a kind cluster with two workers has one to lose")
     lost = found[-1]
     with taking_no_pods(story, lost):  # so that operator, ZooKeeper and writer are on another one
-        story.operator.remove()
-        story.operator.install()
+        story.operator.renew()
         story.up()
         story.write()
     story.fleet.change({"replicas": 5})
