@@ -45,7 +45,7 @@ def _closed(node: Mapping[str, Any]) -> dict[str, Any]:
         kept["type"] = ["string", "integer"]
     if "properties" in node:
         kept["properties"] = {name: _closed(child) for name, child in node["properties"].items()}
-        kept["additionalProperties"] = False
+        kept["additionalProperties"] = bool(node.get("x-kubernetes-preserve-unknown-fields"))
     for name in ("items", "additionalProperties"):
         if isinstance(node.get(name), Mapping):
             kept[name] = _closed(node[name])

@@ -1,5 +1,6 @@
 """The chart of one cluster: its values are the spec's fields, with the spec's defaults."""
 
+import json
 from typing import Any
 
 import pytest
@@ -60,6 +61,12 @@ def test_the_schema_of_the_values_is_the_crd() -> None:
 )
 def test_a_mistake_in_the_values_is_refused(mistake: str) -> None:
     assert "don't meet the specifications" in template(CLUSTER, f"--set={mistake}").stderr
+
+
+def test_what_is_added_to_pods_reaches_the_spec() -> None:
+    pod = {"labels": {"a": "b"}, "sidecars": [{"name": "mesh", "image": "mesh:1"}]}
+    found = rendered(f"--set-json=bookiePod={json.dumps(pod)}").spec.bookie_pod
+    assert found is not None and found.as_dict().items() >= pod.items()
 
 
 def test_an_outer_zookeeper_replaces_the_embedded_one() -> None:

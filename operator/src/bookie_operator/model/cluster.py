@@ -28,6 +28,7 @@ from bookie_operator.model.base import (
     ShortText,
     rule,
 )
+from bookie_operator.model.pod_overlay import PodOverlay
 from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
 
@@ -417,6 +418,14 @@ class ClusterSpec(BookieOptions):
     repair: Repair = Repair()
     audit: Audit = Audit()
     scrub: Scrub = Scrub()
+    bookie_pod: PodOverlay | None = None
+    """What is added to the pods of bookies; absent: nothing."""
+    zookeeper_pod: PodOverlay | None = None
+    """What is added to the pod of the embedded ZooKeeper, from its next start on. Absent:
+    nothing."""
+    job_pod: PodOverlay | None = None
+    """What is added to the pods of repairs, audits and other jobs, but not to Spark's executors.
+    Absent: nothing."""
     retention: Retention = Retention()
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
@@ -448,7 +457,7 @@ class ClusterSpec(BookieOptions):
         Without them, a later version's new fields change no revision, and so restart nothing.
         """
         parts = {"image_pull_policy", "image_pull_secrets", "resources", "scheduling"}
-        parts |= {"grace_period_seconds", "restarted_at"}
+        parts |= {"grace_period_seconds", "restarted_at", "bookie_pod"}
         return self.model_dump_json(by_alias=True, exclude_defaults=True, include=parts)
 
     @property

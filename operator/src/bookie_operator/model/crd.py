@@ -42,6 +42,7 @@ _KEPT: Final = frozenset(
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
         "x-kubernetes-int-or-string",
+        "x-kubernetes-preserve-unknown-fields",
     }
 )
 NAME_RULES: Final = (

@@ -16,6 +16,7 @@ from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
 from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
+from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -100,10 +101,13 @@ def bookie_set(
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": bookie_selector(name, bookie_id)},
-            "template": {
-                "metadata": {"labels": own, "annotations": {names.REVISION: template.revision}},
-                "spec": _pod(cluster, template, settings=settings, metadata_url=metadata_url),
-            },
+            "template": overlaid(
+                {
+                    "metadata": {"labels": own, "annotations": {names.REVISION: template.revision}},
+                    "spec": _pod(cluster, template, settings=settings, metadata_url=metadata_url),
+                },
+                cluster.spec.bookie_pod,
+            ),
         },
     }
 

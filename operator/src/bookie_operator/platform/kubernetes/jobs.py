@@ -23,6 +23,7 @@ from bookie_operator.platform.job_command import job_words, rebuild_words, repor
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
+from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -76,7 +77,7 @@ def job_manifest(
             "backoffLimit": 0,  # the planner tries again, with its own waits and a new name
             "ttlSecondsAfterFinished": TTL_S,
             "activeDeadlineSeconds": int(deadline_s(spec, job.kind)) + DEADLINE_SLACK_S,
-            "template": {"metadata": {"labels": own}, "spec": pod},
+            "template": overlaid({"metadata": {"labels": own}, "spec": pod}, spec.job_pod),
         },
     }
 

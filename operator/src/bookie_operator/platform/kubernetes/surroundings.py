@@ -19,6 +19,7 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.bookies import PORTS
+from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
     container_security,
@@ -106,10 +107,13 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
         # A new repair image must not take the metadata away: it counts from the next restart on.
         "updateStrategy": {"type": "OnDelete"},
         "selector": {"matchLabels": chosen},
-        "template": {
-            "metadata": {"labels": names.labels(cluster.metadata.name, names.ZOOKEEPER)},
-            "spec": _zookeeper_pod(cluster, wanted),
-        },
+        "template": overlaid(
+            {
+                "metadata": {"labels": names.labels(cluster.metadata.name, names.ZOOKEEPER)},
+                "spec": _zookeeper_pod(cluster, wanted),
+            },
+            cluster.spec.zookeeper_pod,
+        ),
     }
     return [
         (SERVICE, _owned(cluster, name, names.ZOOKEEPER, {"spec": service})),

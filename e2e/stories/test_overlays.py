@@ -1,0 +1,70 @@
+"""What people add to pods: bookies, ZooKeeper and jobs; what is the operator's own is refused."""
+
+from typing import Any
+
+import pytest
+from harness.commands import CommandError
+from harness.fleet import BKC
+from harness.kube import Object
+from harness.manifests import BOOKIE_IMAGE, CLUSTER
+from harness.story import Story
+
+PART: Object = {
+    "labels": {"team": "storage"},
+    "annotations": {"example.org/owner": "ann"},
+    "env": [{"name": "TZ", "value": "UTC"}],
+    "volumes": [{"name": "extra", "emptyDir": {}}],
+    "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+}
+SIDECAR: Object = {
+    "name": "beside",
+    "image": BOOKIE_IMAGE,
+    "command": ["sleep", "86400"],
+    "securityContext": {"allowPrivilegeEscalation": False},
+}
+ROLL_S = 240.0
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"labels": {"bookkeeper.bookie-operator.dev/bookie": "x"}}, "are the operator's"),
+    ({"env": [{"name": "BOOKIE_HOST", "value": "x"}]}, "are settings of a bookie"),
+    ({"sidecars": [{"name": "bookie"}]}, "are the operator's"),
+    ({"volumes": [{"name": "disk-journal"}]}, "are the operator's"),
+    ({"volumeMounts": [{"name": "a", "mountPath": "/data/x"}]}, "are the operator's"),
+    ({"sidecars": [{"image": "nameless"}]}, "Required value"),
+]
+
+
+def pods(story: Story, component: str) -> list[Object]:
+    return story.kube.items("pods", f"bookkeeper.bookie-operator.dev/component={component}")
+
+
+def has_part(pod: Object) -> bool:
+    first, metadata = pod["spec"]["containers"][0], pod["metadata"]
+    return (
+        metadata["labels"].get("team") == "storage"
+        and metadata["annotations"].get("example.org/owner") == "ann"
+        and {"name": "TZ", "value": "UTC"} in first["env"]
+        and any(mount["mountPath"] == "/extra" for mount in first["volumeMounts"])
+    )
+
+
+@pytest.mark.story("dd", "what is added to every kind of pod, and what is refused")
+def test_what_is_added_to_pods_is_there_and_ours_stays(story: Story) -> None:
+    story.up({"zookeeperPod": PART, "jobPod": PART})
+    story.write()
+    before = {pod["metadata"]["uid"] for pod in pods(story, "bookie")}
+    story.fleet.change({"bookiePod": PART | {"sidecars": [SIDECAR]}})
+    story.fleet.wait_condition("Ready", seconds=ROLL_S)
+    assert all(has_part(pod) for pod in pods(story, "bookie"))
+    assert all(len(pod["spec"]["containers"]) == 2 for pod in pods(story, "bookie"))
+    assert not before & {pod["metadata"]["uid"] for pod in pods(story, "bookie")}
+    assert [has_part(pod) for pod in pods(story, "zookeeper")] == [True]
+    assert story.fleet.ask("audit", {"cluster": CLUSTER, "type": "audit"})["phase"] == "Succeeded"
+    assert pods(story, "job") and all(has_part(pod) for pod in pods(story, "job"))
+    for part, why in MISTAKES:
+        with pytest.raises(CommandError) as refused:
+            story.kube.patch(BKC, CLUSTER, {"spec": {"bookiePod": part}})
+        assert why in refused.value.output
+    epoch = story.fleet.epoch("bookie-1")
+    story.faults.kill("bookie-1")
+    story.fleet.wait_cleared("bookie-1", after=epoch)
+    story.nothing_is_lost()
