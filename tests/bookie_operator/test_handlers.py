@@ -30,6 +30,7 @@ from bookie_operator.platform.kubernetes.api import (
     NotServedError,
 )
 from kubernetes_lab import Lab
+from operator_scenes import at
 from virtual_time import clock, in_virtual_time
 
 
@@ -59,7 +60,7 @@ def operator_of(lab: Lab) -> FakeOperator:
 
 
 async def begin(operator: Operator) -> "asyncio.Task[None]":
-    loop = operator.reconcile("fleet", "demo", is_stopped=lambda: False)
+    loop = operator.reconcile("fleet", "demo", created_at=at(0), is_stopped=lambda: False)
     running = asyncio.ensure_future(loop)
     await asyncio.sleep(0)
     return running
@@ -75,6 +76,25 @@ async def test_an_event_wakes_its_own_fleet_only() -> None:
     operator.wake("fleet", "demo")
     await running
     assert not operator.fleets
+
+
+@in_virtual_time
+async def test_a_cluster_has_its_age_while_its_loop_fails_and_none_when_it_is_gone() -> None:
+    operator = operator_of(Lab())
+    FakeFleet.breaks = RuntimeError("a defect")
+    running = await begin(operator)
+    await asyncio.sleep(DEFECT_S / 2)
+    assert figure(operator, "cluster_created_timestamp_seconds") == at(0).timestamp()
+    assert figure(operator, "passes_total", result="failed") == 1
+    await asyncio.sleep(DEFECT_S)
+    operator.wake("fleet", "demo")
+    await running
+    assert figure(operator, "cluster_created_timestamp_seconds") is None
+
+
+def figure(operator: Operator, name: str, **labels: str) -> float | None:
+    where = {"namespace": "fleet", "cluster": "demo", **labels}
+    return operator.metrics.registry.get_sample_value(f"bookie_operator_{name}", where)
 
 
 @in_virtual_time
@@ -106,6 +126,7 @@ async def test_a_fleet_that_ends_late_leaves_its_successor_alone() -> None:
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     assert operator.fleets == {("fleet", "demo"): successor}
+    assert figure(operator, "cluster_created_timestamp_seconds") == at(0).timestamp()
     second.cancel()
 
 

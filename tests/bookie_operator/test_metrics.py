@@ -75,6 +75,21 @@ async def test_a_refusal_that_is_over_is_shown_no_more(metrics: OperatorMetrics,
     assert "Paused" not in (await get("/metrics"))[1]
 
 
+async def test_a_condition_that_the_status_has_no_more_is_shown_no_more(
+    metrics: OperatorMetrics, get: Get
+) -> None:
+    metrics.show("ns", "demo", status())
+    metrics.show("ns", "demo", ClusterStatus())
+    assert "bookie_operator_condition{" not in (await get("/metrics"))[1]
+
+
+async def test_a_cluster_has_its_age_before_any_pass(metrics: OperatorMetrics, get: Get) -> None:
+    metrics.found("ns", "demo", at(0))
+    text = (await get("/metrics"))[1]
+    (made,) = re.findall(r'created_timestamp_seconds\{cluster="demo",namespace="ns"\} (\S+)', text)
+    assert float(made) == at(0).timestamp()
+
+
 def audited(**findings: int) -> ClusterStatus:
     classes = {n: ClassCounts(findings=count, entries=count * 10) for n, count in findings.items()}
     return ClusterStatus(audit=AuditStatus(finished_at=at(0), classes=classes))
@@ -99,6 +114,7 @@ async def test_an_audit_takes_the_place_of_the_one_before(
 
 async def test_a_cluster_that_is_gone_leaves_no_figures(metrics: OperatorMetrics, get: Get) -> None:
     for name in ("demo", "other"):
+        metrics.found("ns", name, at(0))
         metrics.passed("ns", name, is_failed=False)
         audit = {"audit": audited(missing=1).audit}
         metrics.show("ns", name, status("Paused", limbo=1).model_copy(update=audit))

@@ -8,20 +8,55 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
+from bookie_operator.metrics import OperatorMetrics
+from bookie_operator.model.status import ConditionType
 from helm_charts import OPERATOR, ROOT, only, render
 
 ALL: Final = ("--set=metrics.prometheusRule.enabled=true", "--set=metrics.bookies.enabled=true")
 RUNBOOKS: Final = ROOT / "docs" / "runbooks"
 OF: Final = '{namespace="ns",cluster="demo"'
 POD: Final = OF + ',pod="demo-bookie-0"'
-WELL: Final = {
-    "bookie_operator_leads": "1x200",
-    f"bookie_operator_limbo_ledgers{OF}}}": "0x200",
-    f'bookie_operator_condition{OF},type="Available"}}': "1x200",
-    f'bookie_operator_condition{OF},type="Degraded"}}': "0x200",
-    f"bookie_operator_last_pass_timestamp_seconds{OF}}}": "0+60x200",
-    f"bookie_operator_audit_timestamp_seconds{OF}}}": "0+60x200",
-    f'bookie_operator_audit_findings{OF},class="missing"}}': "0x200",
+CREATED: Final = f"bookie_operator_cluster_created_timestamp_seconds{OF}}}"
+LAST_PASS: Final = f"bookie_operator_last_pass_timestamp_seconds{OF}}}"
+AUDITED: Final = f"bookie_operator_audit_timestamp_seconds{OF}}}"
+TRUE_AT_REST: Final = frozenset(
+    {ConditionType.READY, ConditionType.AVAILABLE, ConditionType.DURABILITY_VERIFIED}
+)
+AT_REST: Final = {
+    "bookie_operator_leads": ["1x200"],
+    "bookie_operator_limbo_ledgers": ["0x200"],
+    "bookie_operator_unchecked_ledgers": ["0x200"],
+    "bookie_operator_cluster_created_timestamp_seconds": ["-9000000x200"],
+    "bookie_operator_last_pass_timestamp_seconds": ["0+60x200"],
+    "bookie_operator_audit_timestamp_seconds": ["0+60x200"],
+    "bookie_operator_passes": [',result="done" 0+4x200', ',result="failed" 3x200'],
+    "bookie_operator_actions": [',type="StartJob" 1x200'],
+    "bookie_operator_refusals": [',predicate="Paused" 0x200'],
+    "bookie_operator_condition": [
+        f',type="{kind}" {int(kind in TRUE_AT_REST)}x200' for kind in ConditionType
+    ],
+    "bookie_operator_audit_findings": [
+        f',class="{name}" 0x200' for name in (*OF_ENTRIES, *OF_OTHERS)
+    ],
+    "bookie_operator_audit_entries": [f',class="{name}" 0x200' for name in OF_ENTRIES],
+}
+"""Each figure of the operator: labels beside the cluster's, and values minute by minute."""
+
+
+def operator_at_rest() -> dict[str, str]:
+    """The operator's figures of a cluster at rest, under the names and labels that they have."""
+    found: dict[str, str] = {}
+    for metric in OperatorMetrics().registry.collect():
+        suffix = "_total" if metric.type == "counter" else ""
+        for one in AT_REST[metric.name]:
+            labels, _space, values = one.rpartition(" ")
+            where = "" if metric.name == "bookie_operator_leads" else f"{OF}{labels}}}"
+            found[f"{metric.name}{suffix}{where}"] = values
+    return found
+
+
+WELL: Final = operator_at_rest() | {
     'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "1x200",
     f"bookie_leased{POD}}}": "1x200",
     f"bookie_writable{POD}}}": "1x200",
@@ -32,7 +67,7 @@ WELL: Final = {
     f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="0.01"}}': "0+100x200",
     f'bookie_sync_seconds_bucket{POD},stream="log",directory="/d",le="+Inf"}}': "0+100x200",
 }
-"""A cluster at rest, minute by minute for more than three hours."""
+"""A cluster at rest for more than three hours: every condition, every class, every figure."""
 
 
 def condition(kind: str, value: int = 1) -> dict[str, str]:
@@ -65,9 +100,9 @@ SICK: Final[dict[str, dict[str, str]]] = {
     "BookieClusterUnavailable": condition("Available", 0),
     "BookieCookieFixPending": condition("CookieFixPending"),
     "BookieScaleDownBlocked": condition("ScaleDownBlocked"),
-    "BookieAuditOld": {f"bookie_operator_audit_timestamp_seconds{OF}}}": "-2000000x200"},
+    "BookieAuditOld": {AUDITED: "-2000000x200"},
     "BookieOperatorDown": {"bookie_operator_leads": "0x200"},
-    "BookieOperatorPassOld": {f"bookie_operator_last_pass_timestamp_seconds{OF}}}": "0x200"},
+    "BookieOperatorPassOld": {LAST_PASS: "0x200"},
     "BookieUnreachable": {
         'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "0x200"
     },
@@ -143,6 +178,17 @@ ALSO: Final = {
 @pytest.mark.parametrize("alert", sorted(SICK))
 def test_each_fires_for_its_fault_and_no_other(promtool: str, rule_file: Path, alert: str) -> None:
     judged(promtool, rule_file, WELL | SICK[alert], [alert, *ALSO.get(alert, ())])
+
+
+@pytest.mark.parametrize(
+    ("missing", "alert"), [(LAST_PASS, "BookieOperatorPassOld"), (AUDITED, "BookieAuditOld")]
+)
+def test_what_never_was_fires_by_the_age_of_the_cluster(
+    promtool: str, rule_file: Path, missing: str, alert: str
+) -> None:
+    rest = {name: values for name, values in WELL.items() if name != missing}
+    judged(promtool, rule_file, rest, [alert])
+    judged(promtool, rule_file, rest | {CREATED: "7100x200"}, [])
 
 
 def test_every_alert_is_tried_and_has_a_page() -> None:

@@ -107,7 +107,6 @@ class Fleet:
             if observer is not None:
                 await observer.close()
             await control.close()
-            self._metrics.forget(self._api.namespace, self.name)
 
     def _has_ended(self, body: Object) -> bool:
         """The object is gone or going; one of the same name is another fleet's."""

@@ -9,6 +9,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain, repeat
 from typing import Any, Final
 
@@ -101,19 +102,27 @@ class Operator:
         if fleet is not None:
             fleet.noticed(kind, thing, is_gone=event["type"] == "DELETED")
 
-    async def reconcile(self, namespace: str, name: str, *, is_stopped: Callable[[], bool]) -> None:
+    async def reconcile(
+        self, namespace: str, name: str, *, created_at: datetime, is_stopped: Callable[[], bool]
+    ) -> None:
         """The body of a cluster's daemon. Never raises: kopf would not start it again."""
-        while not is_stopped():
-            fleet = self.new_fleet(namespace, name)
-            self.fleets[(namespace, name)] = fleet
-            try:
-                return await fleet.run(is_stopped)
-            except Exception:  # a defect; told in full, and the loop begins anew
-                LOGGER.exception("the loop of %s/%s failed", namespace, name)
-                await asyncio.sleep(DEFECT_S)
-            finally:
-                if self.fleets.get((namespace, name)) is fleet:
-                    del self.fleets[(namespace, name)]
+        self.metrics.found(namespace, name, created_at)
+        try:
+            while not is_stopped():
+                fleet = self.new_fleet(namespace, name)
+                self.fleets[(namespace, name)] = fleet
+                try:
+                    return await fleet.run(is_stopped)
+                except Exception:  # a defect; told in full, and the loop begins anew
+                    LOGGER.exception("the loop of %s/%s failed", namespace, name)
+                    self.metrics.passed(namespace, name, is_failed=True)
+                    await asyncio.sleep(DEFECT_S)
+                finally:
+                    if self.fleets.get((namespace, name)) is fleet:
+                        del self.fleets[(namespace, name)]
+        finally:
+            if (namespace, name) not in self.fleets:  # one that came since has figures of its own
+                self.metrics.forget(namespace, name)
 
     def new_fleet(self, namespace: str, name: str) -> Fleet:
         return Fleet(self.open_api(namespace), name, metrics=self.metrics)
@@ -203,9 +212,12 @@ def register(registry: kopf.OperatorRegistry, operator: Operator) -> None:
 
     @kopf.daemon(*cluster, registry=registry, id="reconcile", cancellation_timeout=STOP_S)
     async def reconcile(
-        namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any
+        namespace: str | None, name: str, meta: kopf.Meta, stopped: kopf.DaemonStopped, **_: Any
     ) -> None:
-        await operator.reconcile(namespace or "", name, is_stopped=lambda: bool(stopped))
+        created_at = datetime.fromisoformat(meta["creationTimestamp"])
+        await operator.reconcile(
+            namespace or "", name, created_at=created_at, is_stopped=lambda: bool(stopped)
+        )
 
     @kopf.on.delete(*cluster, registry=registry, id="take-down")
     async def take_down(namespace: str | None, name: str, body: kopf.Body, **_: Any) -> None:

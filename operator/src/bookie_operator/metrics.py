@@ -6,6 +6,7 @@ it remembers nothing that matters.
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Final
 
 from aiohttp import web
@@ -33,6 +34,7 @@ class OperatorMetrics:
         self._limbo = self._gauge("limbo_ledgers", "Ledgers in limbo")
         self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
         self._condition = self._gauge("condition", "1 while the condition is True", "type")
+        self._created = self._gauge("cluster_created_timestamp_seconds", "Creation of the cluster")
         self._last_pass = self._gauge("last_pass_timestamp_seconds", "End of the last good pass")
         self._blocked = self._gauge("refusals", "Wanted actions that are refused now", "predicate")
         self._audited = self._gauge("audit_timestamp_seconds", "End of the last good audit")
@@ -54,6 +56,10 @@ class OperatorMetrics:
             f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry
         )
 
+    def found(self, namespace: str, cluster: str, created_at: datetime) -> None:
+        """The cluster is looked after from now on; its age counts while nothing else is known."""
+        self._created.labels(namespace, cluster).set(created_at.timestamp())
+
     def passed(self, namespace: str, cluster: str, *, is_failed: bool) -> None:
         """One pass ended; a failed one shows that the loop lives, no more."""
         self._seen[(namespace, cluster)] = self._clock()
@@ -72,6 +78,7 @@ class OperatorMetrics:
         """The status as figures."""
         self._limbo.labels(namespace, cluster).set(status.limbo.ledgers)
         self._unchecked.labels(namespace, cluster).set(status.limbo.unchecked)
+        _drop(self._condition, namespace, cluster)
         for condition in status.conditions:
             is_true = condition.status == "True"
             self._condition.labels(namespace, cluster, condition.type).set(is_true)
@@ -95,8 +102,8 @@ class OperatorMetrics:
         """The cluster is gone: no figures of it stay behind."""
         self._seen.pop((namespace, cluster), None)
         for gauge in (
-            *(self._limbo, self._unchecked, self._condition, self._last_pass, self._blocked),
-            *(self._audited, self._findings, self._entries),
+            *(self._limbo, self._unchecked, self._condition, self._created, self._last_pass),
+            *(self._blocked, self._audited, self._findings, self._entries),
         ):
             _drop(gauge, namespace, cluster)
 
