@@ -4,16 +4,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
 from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.status import ConditionType
-from helm_charts import OPERATOR, ROOT, only, render
+from helm_charts import ALERTS, OPERATOR, ROOT, alert_rules, only, render
 
-ALL: Final = ("--set=metrics.prometheusRule.enabled=true", "--set=metrics.bookies.enabled=true")
 RUNBOOKS: Final = ROOT / "docs" / "runbooks"
 OF: Final = '{namespace="ns",cluster="demo"'
 POD: Final = OF + ',pod="demo-bookie-0"'
@@ -121,11 +120,6 @@ SICK: Final[dict[str, dict[str, str]]] = {
 """What differs where the fault of that alert is, and has been for long enough."""
 
 
-def rules() -> list[dict[str, Any]]:
-    [group] = only(render(OPERATOR, *ALL), "PrometheusRule")["spec"]["groups"]
-    return list(group["rules"])
-
-
 @pytest.fixture(scope="module")
 def promtool() -> str:
     path = shutil.which("promtool")
@@ -137,7 +131,7 @@ def promtool() -> str:
 @pytest.fixture
 def rule_file(tmp_path: Path) -> Path:
     file = tmp_path / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "bookies", "rules": rules()}]}))
+    file.write_text(yaml.safe_dump({"groups": [{"name": "bookies", "rules": alert_rules()}]}))
     return file
 
 
@@ -192,13 +186,13 @@ def test_what_never_was_fires_by_the_age_of_the_cluster(
 
 
 def test_every_alert_is_tried_and_has_a_page() -> None:
-    names = sorted(rule["alert"] for rule in rules())
+    names = sorted(rule["alert"] for rule in alert_rules())
     assert names == sorted(SICK)
     assert names == sorted(page.stem for page in RUNBOOKS.glob("Bookie*.md"))
 
 
 def test_every_alert_says_how_bad_it_is_and_where_to_read_on() -> None:
-    for rule in rules():
+    for rule in alert_rules():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         found = rule["annotations"]
         assert found["summary"] and found["description"]
@@ -206,7 +200,7 @@ def test_every_alert_says_how_bad_it_is_and_where_to_read_on() -> None:
 
 
 def test_the_address_of_the_pages_is_a_value() -> None:
-    asked = (*ALL, "--set=metrics.prometheusRule.runbookUrl=https://wiki.example/bookies")
+    asked = (*ALERTS, "--set=metrics.prometheusRule.runbookUrl=https://wiki.example/bookies")
     [group] = only(render(OPERATOR, *asked), "PrometheusRule")["spec"]["groups"]
     rule = group["rules"][0]
     url = f"https://wiki.example/bookies/{rule['alert']}.md"

@@ -48,3 +48,12 @@ def only(objects: list[Object], kind: str) -> Object:
     found = of_kind(objects, kind)
     assert len(found) == 1, f"found {len(found)} of {kind}, expected one"
     return found[0]
+
+
+ALERTS: Final = ("--set=metrics.prometheusRule.enabled=true", "--set=metrics.bookies.enabled=true")
+
+
+def alert_rules() -> list[Object]:
+    """Every alert of the operator's chart."""
+    [group] = only(render(OPERATOR, *ALERTS), "PrometheusRule")["spec"]["groups"]
+    return list(group["rules"])
