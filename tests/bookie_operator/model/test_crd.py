@@ -1,5 +1,6 @@
 """The CRDs: equal to the models, and nothing in them that an API server would refuse."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,31 @@ def whole(name: str) -> dict[str, Any]:
 def test_checked_in_files_equal_the_models(name: str) -> None:
     told = "run `make crds`: the charts hold them too"
     assert (CRDS / name).read_text(encoding="utf-8") == documents()[name], told
+
+
+def described(node: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Path and description of every field below a schema."""
+    for name, child in node.get("properties", {}).items():
+        yield f"{path}.{name}", str(child.get("description", ""))
+        yield from described(child, f"{path}.{name}")
+    for name in ("items", "additionalProperties"):
+        if isinstance(node.get(name), dict):
+            yield from described(node[name], f"{path}[]")
+
+
+OF_KUBERNETES = {".apiVersion", ".kind", ".metadata"}
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_every_field_is_explained_by_a_sentence(name: str) -> None:
+    texts = {path: text for path, text in described(whole(name), "") if path not in OF_KUBERNETES}
+    assert len(texts) > 15
+    wrong = [
+        path
+        for path, text in texts.items()
+        if len(text.split()) < 2 or not re.match(r"[A-Z0-9`]", text) or text[-1] not in ".`"
+    ]
+    assert not wrong
 
 
 def test_no_other_file_lies_there() -> None:

@@ -82,12 +82,19 @@ class ObjectMeta(Resource):
     """The part of Kubernetes' object metadata that the operator reads."""
 
     name: Name
+    """Name of the object, of at most 40 characters."""
     namespace: ShortText = ""
+    """Namespace of the object; empty on the local platform."""
     uid: ShortText = ""
+    """Identity of this very object: another one of the same name has another."""
     generation: Annotated[int, Field(ge=0)] = 0
+    """Counts changes of the spec, as the API server does; 0 = it does not say."""
     resource_version: ShortText = ""
+    """State of the object that was read, for writes that must not miss a change."""
     deletion_timestamp: ShortText = ""
+    """When somebody asked for its deletion; empty = nobody has."""
     annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations, as people and other programs wrote them."""
 
 
 def rule(expression: str, message: str) -> dict[str, JsonValue]:

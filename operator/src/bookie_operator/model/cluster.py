@@ -113,26 +113,43 @@ class PodResources(Resource):
     """What a pod asks of its node; no limit unless one is written."""
 
     requests: Quantities = Field(default_factory=dict)
+    """What the scheduler keeps free for the pod, by resource, such as `cpu: 50m` or `memory:
+    256Mi`."""
     limits: Quantities = Field(default_factory=dict)
+    """What the pod may use at most, by resource; a bookie above its memory limit is killed, which
+    is an unclean stop."""
 
 
 class Toleration(Resource):
+    """A taint of nodes that pods bear, as in a pod."""
+
     key: ShortText = ""
+    """Key of the taint; empty with operator Exists: every taint."""
     operator: Literal["Equal", "Exists"] = "Equal"
+    """`Equal`: the taint's value must be `value`; `Exists`: any value."""
     value: ShortText = ""
+    """Value of the taint, with operator Equal."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    """Effect of the taint that is borne; empty: every effect."""
     toleration_seconds: Annotated[int, Field(ge=0)] | None = None
+    """With effect NoExecute: how long the pod stays on such a node, in seconds; absent: for
+    good."""
 
 
 class Scheduling(Resource):
     """Where bookies may run. They keep apart from each other by `topologyKey`."""
 
     node_selector: Labels = Field(default_factory=dict)
+    """Labels that a node must have, such as `disktype: ssd`; empty: every node."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+    """Taints of nodes that bookies, and jobs that need their volumes, bear."""
     topology_key: ShortText = "kubernetes.io/hostname"
+    """Label of nodes by which bookies keep apart: two of one value share a fate. By default a node
+    each."""
     required: bool = False
     """True: two bookies never share a topology domain, even when one then has to wait."""
     priority_class_name: ShortText = ""
+    """Name of a PriorityClass for bookies; empty: the cluster's default priority."""
 
 
 class Quorum(Resource):
@@ -148,8 +165,12 @@ class Quorum(Resource):
     )
 
     ensemble: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    """Bookies that a ledger's entries are spread over; replicas must be at least as many."""
     write: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    """Copies that are made of each entry; at most `ensemble`."""
     ack: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 2
+    """Copies that must be acknowledged before an add is; at most `write`. One less may be lost at
+    once without a loss of acknowledged entries."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -165,14 +186,20 @@ class Disk(Resource):
     """One volume of every bookie. Name, role and order are fixed for the cluster's life."""
 
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=20)]
+    """Name of the disk, a DNS label of at most 20 characters, such as `ledger-0`; part of its
+    claim's name."""
     role: DiskRole
+    """`journal`, exactly one of each bookie, or `ledger`, one or more."""
     size: Size = "10Gi"
+    """Size of its volume, such as `10Gi`; it can grow, and never shrinks."""
     storage_class: ShortText = ""
     """Empty: the cluster's default class. Changed, it counts for volumes that are made from then
     on; status.blocked names those of another class."""
 
 
 class Storage(Resource):
+    """What each bookie stores on."""
+
     disks: Annotated[
         tuple[Disk, ...],
         Field(
@@ -204,6 +231,8 @@ class Storage(Resource):
             },
         ),
     ]
+    """Volumes of each bookie: one of role journal and at least one of role ledger. Their number,
+    order, names and roles cannot change, since ledgers are routed by them."""
 
     @field_validator("disks")
     @classmethod
@@ -226,6 +255,7 @@ class EmbeddedMetadata(Resource):
     storage_class: ShortText = ""
     """Empty: the cluster's default class. It counts when the volume is made, and cannot change."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
+    """CPU and memory of ZooKeeper's pod; its heap is 128 MB."""
 
 
 class Metadata(Resource):
@@ -255,13 +285,15 @@ class Metadata(Resource):
     )
 
     embedded: EmbeddedMetadata | None = None
+    """Run a ZooKeeper of the cluster's own; the default. One of `embedded` and `connect` stands
+    here."""
     connect: (
         Annotated[
             str, StringConstraints(pattern=r"^zk://[^/,\s]+(,[^/,\s]+)*(/\S+)$", max_length=1024)
         ]
         | None
     ) = None
-    """`zk://host:port[,host:port]/ledgers`"""
+    """Use a ZooKeeper that is there: `zk://host:port[,host:port]/ledgers`. It cannot change."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
@@ -278,6 +310,8 @@ class CookieFix(Resource):
     """What happens when a bookie comes back with a replaced or wiped disk."""
 
     policy: FixPolicy = FixPolicy.AUTO
+    """`Auto`: the operator lets a bookie take a replaced disk as its own when the loss budget
+    allows it; `Approve`: a person does, by a BookieTask; `Never`: such a boot is refused."""
     window_seconds: Annotated[int, Field(ge=0, le=7 * 86400)] = 600
     """Auto waits for a person when disks of more than one bookie changed within this time."""
 
@@ -286,6 +320,8 @@ class Repair(Resource):
     """How repairs and audits run as jobs."""
 
     engine: RepairEngine = RepairEngine.AUTO
+    """`auto`: by the number of ledgers and entries; `inline`: one process; `spark-local`: Spark in
+    the job's pod; `spark-kubernetes`: Spark with executor pods."""
     image: LongText = "bookie-operator/repair:0.1.0"
     """Image of repairs, audits and the embedded ZooKeeper, which need a Java."""
     executors: Annotated[int, Field(ge=1, le=64)] = 2
@@ -299,6 +335,7 @@ class Repair(Resource):
     backoff_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 30.0
     """Wait after the first failed attempt; doubled after each further one."""
     backoff_max_seconds: Annotated[float, Field(ge=0.1, le=86400)] = 900.0
+    """The longest wait between two attempts, in seconds; at least `backoffSeconds` in effect."""
     deadline_seconds: Annotated[float, Field(ge=1, le=7 * 86400)] = 3600.0
     """A repair or audit that runs longer is stopped and counts as failed."""
 
@@ -309,6 +346,8 @@ class OnFindings(StrEnum):
 
 
 class Audit(Resource):
+    """Every copy that must be there is asked for and compared."""
+
     schedule: Schedule = "@hourly"
     """`@hourly`, `@daily`, `@every 30m`, cron in UTC (`0 3 * * *`), or `@never` (then only after
     what may have left copies out)."""
@@ -316,6 +355,8 @@ class Audit(Resource):
     """`Repair`: copies that an audit finds missing or corrupt are made again, once every bookie
     serves; `Report`: they are reported, and repaired when a person asks."""
     engine: RepairEngine = RepairEngine.AUTO
+    """`auto`: by the number of ledgers; `inline`, `spark-local`, `spark-kubernetes`: as for
+    `repair.engine`."""
     recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
     """Before bookies that gave no answer are asked once more."""
     underreplicated_grace_seconds: Annotated[float, Field(ge=0, le=30 * 86400)] = 0.0
@@ -340,7 +381,11 @@ class Retention(Resource):
     """What happens to volumes; data is kept unless someone says otherwise."""
 
     when_deleted: Literal["Retain", "Delete"] = "Retain"
+    """`Retain`: volumes stay when the BookieCluster is deleted, and serve one of the same name
+    again; `Delete`: they go, for good."""
     when_scaled: Literal["Retain", "Delete"] = "Retain"
+    """`Retain`: volumes of a bookie that left stay; `Delete`: they go with it, once no ledger names
+    it."""
 
 
 class Rollout(Resource):
@@ -367,7 +412,11 @@ class BookieOptions(Resource):
     journal_write_data: bool = False
     """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
     ack: AckMode = AckMode.MEMORY
+    """`memory`: an add that skips the journal is acknowledged once it is in memory; `sync`: once it
+    is on a synced disk. Without effect with journalWriteData."""
     flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
+    """How often what is in memory goes to the disks, in seconds; a crash forgets at most what came
+    since."""
     compaction_bytes_per_second_busy: BytesPerSecond | None = None
     """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
     recovery_bytes_per_second_busy: BytesPerSecond | None = None
@@ -402,22 +451,36 @@ class ClusterSpec(BookieOptions):
     image: LongText = "bookie-operator/bookie:0.1.0"
     """Image of the bookies; the local platform runs this installation instead."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    """When images are pulled: `Always`, `IfNotPresent` or `Never`."""
     image_pull_secrets: Annotated[tuple[ShortText, ...], Field(max_length=8)] = ()
+    """Names of secrets of the namespace with which images are pulled, for every pod of the
+    cluster."""
     replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
+    """How many bookies there are, `bookie-0` to `bookie-N`; at least `quorum.ensemble`, better one
+    more. Lowered, the bookie with the highest number is drained and leaves."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
     """Of a bookie's pod."""
     scheduling: Scheduling = Scheduling()
+    """Where bookies may run."""
     rack_topology_key: ShortText = "topology.kubernetes.io/zone"
     """Label of nodes whose value is the rack of the bookies there: `eu-1a` makes rack `/eu-1a`,
     which they register. Copies of an entry go to several racks where there are several, and an
     audit reports those that do not. Changed, it restarts nobody. Empty: no bookie has a rack."""
     quorum: Quorum = Quorum()
+    """Sizes that the cluster's ledgers use."""
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
+    """Where ledgers are known: a ZooKeeper of the cluster's own, or another one. It cannot
+    change."""
     storage: Storage
+    """Volumes of each bookie."""
     cookie_fix: CookieFix = CookieFix()
+    """What happens when a bookie comes back with a replaced or wiped disk."""
     repair: Repair = Repair()
+    """How repairs and other jobs run."""
     audit: Audit = Audit()
+    """When every copy is asked for, and what becomes of what is missing."""
     scrub: Scrub = Scrub()
+    """When every copy is read and its digest verified."""
     bookie_pod: PodOverlay | None = None
     """What is added to the pods of bookies; absent: nothing."""
     zookeeper_pod: PodOverlay | None = None
@@ -427,10 +490,14 @@ class ClusterSpec(BookieOptions):
     """What is added to the pods of repairs, audits and other jobs, but not to Spark's executors.
     Absent: nothing."""
     retention: Retention = Retention()
+    """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
     rollout: Rollout = Rollout()
+    """How changed settings and images reach the bookies."""
     paused: bool = False
+    """True: the operator observes and reports, and changes nothing; bookies serve, and drop no
+    deleted ledger."""
     restarted_at: ShortText = ""
     """Change it, and every bookie is restarted, one after the other and within the loss budget, as
     for a new image. Any text will do; a time is usual, such as 2026-11-25T08:00:00Z."""
@@ -478,10 +545,15 @@ class BookieCluster(Resource):
     """A fleet of bookies with one metadata store, as the API server stores it."""
 
     api_version: Literal["bookkeeper.bookie-operator.dev/v1alpha1"] = API_VERSION
+    """Version of this format."""
     kind: Literal["BookieCluster"] = "BookieCluster"
+    """Always BookieCluster."""
     metadata: ObjectMeta
+    """Name, namespace and the rest of Kubernetes' object metadata."""
     spec: ClusterSpec
+    """What is wanted; only `storage` has no default."""
     status: ClusterStatus = ClusterStatus()
+    """What the operator concluded; it alone writes it."""
 
 
 def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:

@@ -15,6 +15,7 @@ class LeftOverStatus(StatusPart):
     """A bookie that is no part of the cluster any more, and what is kept of it."""
 
     bookie: ShortText
+    """Id of the bookie that left."""
     claims: Annotated[tuple[ShortText, ...], Field(max_length=CLAIMS_MAX)] = ()
     """Of its volumes, by name."""
     has_cookie: bool | None = None

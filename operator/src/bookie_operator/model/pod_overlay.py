@@ -19,12 +19,16 @@ OWN_PATHS: Final = ("/data", "/etc/bookie", "/etc/bookie-node", "/tmp")
 OWN_VARIABLES: Final = "BOOKIE_"
 """They are settings of a bookie: one of them would change what its revision says."""
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253}
+_MEANINGS: Final = {
+    "name": "Its name, which no other one in the pod has.",
+    "mountPath": "Where the container has it; not under the operator's own paths.",
+}
 _OPEN: Final[dict[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def _named(*needed: str, **rules: JsonValue) -> dict[str, Any]:
     """Schema of an object that has these names, and whatever else Kubernetes knows."""
-    properties = dict.fromkeys(needed, _NAME)
+    properties = {name: _NAME | {"description": _MEANINGS[name]} for name in needed}
     return _OPEN | {"properties": properties, "required": list(needed), **rules}
 
 

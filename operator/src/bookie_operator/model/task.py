@@ -100,16 +100,28 @@ class TaskSpec(Resource):
     )
 
     cluster: Name
+    """Name of the BookieCluster, in the task's namespace."""
     type: TaskType
+    """What to do: `repair`, `audit`, `scrub`, `rereplicate`, `approve-cookie-fix`, `replace-disk`,
+    `index-rebuild`, `restart` or `accept-loss`."""
     bookie: BookieName = ""
+    """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix, replace-disk,
+    index-rebuild and restart; without it a repair looks after every ledger, and a rereplicate after
+    what BookKeeper's marks name."""
     disk: ShortText = ""
+    """The disk of replace-disk, or of index-rebuild, where empty means all ledger disks; a name of
+    `storage.disks`."""
     plan_id: ShortText = ""
+    """For approve-cookie-fix: the fix that is approved, as `status.blocked` of the cluster names
+    it."""
     approved_by: ShortText = ""
+    """Who decides; needed by accept-loss, where it goes into the loss record."""
     ledger: Id | None = None
     """Whose loss is accepted: the ledger that no recovery can close."""
     entry: Id | None = None
     """The entry in question, to be sure of what is accepted; refused when it is another one."""
     reason: ShortText = ""
+    """Why the loss is accepted; needed by accept-loss, where it goes into the loss record."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=TASK_TTL_SECONDS_MAX)] = (
         TASK_TTL_SECONDS
     )
@@ -155,10 +167,16 @@ class TaskSpec(Resource):
 
 
 class TaskStatus(Resource):
+    """How far the task is, and how it ended."""
+
     phase: TaskPhase = TaskPhase.PENDING
+    """`Pending`, `Running`, `Succeeded` or `Failed`; the last two are final."""
     message: LongText = ""
+    """Why it ended so, or how far its job is."""
     started_at: AwareDatetime | None = None
+    """When the operator began with it; absent before."""
     finished_at: AwareDatetime | None = None
+    """When it ended; absent before."""
     target: ShortText = ""
     """What the task acts on: the job's name, or the uid of the volume that goes."""
 
@@ -180,7 +198,12 @@ class BookieTask(Resource):
     """A one-shot operation, as the API server stores it."""
 
     api_version: Literal["bookkeeper.bookie-operator.dev/v1alpha1"] = API_VERSION
+    """Version of this format."""
     kind: Literal["BookieTask"] = "BookieTask"
+    """Always BookieTask."""
     metadata: ObjectMeta
+    """Name, namespace and the rest of Kubernetes' object metadata."""
     spec: TaskSpec
+    """What to do; it cannot change."""
     status: TaskStatus = TaskStatus()
+    """How far it is; the operator alone writes it."""
