@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from harness.commands import CommandError
-from harness.fleet import BKC
+from harness.fleet import BKC, condition_of
 from harness.kube import Object
 from harness.manifests import BOOKIE_IMAGE, CLUSTER
 from harness.story import Story
@@ -16,12 +16,17 @@ PART: Object = {
     "volumes": [{"name": "extra", "emptyDir": {}}],
     "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
 }
-SIDECAR: Object = {
+UNRESTRICTED: Object = {
     "name": "beside",
     "image": BOOKIE_IMAGE,
     "command": ["sleep", "86400"],
     "securityContext": {"allowPrivilegeEscalation": False},
 }
+SIDECAR: Object = UNRESTRICTED | {
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+}
+STALL_S = 150.0
+"""Stop, a minute in which it may still come, a minute in which what is refused may be mended."""
 ROLL_S = 240.0
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"labels": {"bookkeeper.bookie-operator.dev/bookie": "x"}}, "are the operator's"),
@@ -52,7 +57,14 @@ def test_what_is_added_to_pods_is_there_and_ours_stays(story: Story) -> None:
     story.up({"zookeeperPod": PART, "jobPod": PART})
     story.write()
     before = {pod["metadata"]["uid"] for pod in pods(story, "bookie")}
-    story.fleet.change({"bookiePod": PART | {"sidecars": [SIDECAR]}})
+    story.fleet.change({"bookiePod": PART | {"sidecars": [UNRESTRICTED]}})
+    refused = story.fleet.wait_condition("Stalled", seconds=STALL_S)
+    degraded = condition_of(refused, "Degraded")["message"]
+    assert degraded.startswith("bookie-0: no process: FailedCreate: "), degraded
+    assert "violates PodSecurity" in degraded, "the words of who refused"
+    assert len(pods(story, "bookie")) == 3, "nobody else was touched"
+    story.load.goes_on()
+    story.fleet.change({"bookiePod": {"sidecars": [SIDECAR]}})
     story.fleet.wait_condition("Ready", seconds=ROLL_S)
     assert all(has_part(pod) for pod in pods(story, "bookie"))
     assert all(len(pod["spec"]["containers"]) == 2 for pod in pods(story, "bookie"))
@@ -61,9 +73,9 @@ def test_what_is_added_to_pods_is_there_and_ours_stays(story: Story) -> None:
     assert story.fleet.ask("audit", {"cluster": CLUSTER, "type": "audit"})["phase"] == "Succeeded"
     assert pods(story, "job") and all(has_part(pod) for pod in pods(story, "job"))
     for part, why in MISTAKES:
-        with pytest.raises(CommandError) as refused:
+        with pytest.raises(CommandError) as mistake:
             story.kube.patch(BKC, CLUSTER, {"spec": {"bookiePod": part}})
-        assert why in refused.value.output
+        assert why in mistake.value.output
     epoch = story.fleet.epoch("bookie-1")
     story.faults.kill("bookie-1")
     story.fleet.wait_cleared("bookie-1", after=epoch)

@@ -26,7 +26,7 @@ USED: Final = {
     ("", "configmaps"): "get list watch create delete",
     ("", "services"): "list watch create patch",
     ("", "serviceaccounts"): "list watch create patch",
-    ("", "events"): "get create patch",
+    ("", "events"): "get list create patch",
     ("apps", "statefulsets"): "get list watch create patch delete",
     ("batch", "jobs"): "list watch create delete",
     ("policy", "poddisruptionbudgets"): "list watch create patch",

@@ -107,6 +107,16 @@ class ApiClaims:
         names = {one["metadata"]["name"] for one in await api.list(CONFIG_MAP)}
         assert {"a", "b"} <= names
 
+    async def test_a_list_of_events_takes_every_field(self, api: Api) -> None:
+        for name, kind in (("one", "Warning"), ("two", "Normal")):
+            about = {"kind": "ConfigMap", "name": "thing", "namespace": api.namespace}
+            event = {"metadata": {"name": name}, "involvedObject": about, "type": kind}
+            await created(api, EVENT, event | {"reason": "Test", "message": "m"})
+        fields = {"involvedObject.name": "thing", "type": "Warning"}
+        found = await api.list(EVENT, fields=fields)
+        assert [one["metadata"]["name"] for one in found] == ["one"]
+        assert not await api.list(EVENT, fields=fields | {"involvedObject.name": "other"})
+
     async def test_an_apply_creates(self, api: Api) -> None:
         made = await api.apply(CONFIG_MAP, config(a="1"))
         assert made["metadata"]["uid"] and made["data"] == {"a": "1"}

@@ -87,7 +87,13 @@ class FakeApi:
         found = self._objects.get((kind, name))
         return self._answer(copied(found))
 
-    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
+    async def list(
+        self,
+        kind: Kind,
+        labels: Mapping[str, str] | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+    ) -> Sequence[Object]:
         self._admit("list", kind, "")
         wanted = (labels or {}).items()
         return self._answer(
@@ -95,6 +101,7 @@ class FakeApi:
                 copied(one)
                 for one in self.all(kind)
                 if wanted <= (one["metadata"].get("labels") or {}).items()
+                and all(_field(one, path) == value for path, value in (fields or {}).items())
             ]
         )
 
@@ -288,6 +295,14 @@ def copied(tree: Tree) -> Tree:
 def stamp(moment: datetime) -> str:
     """As Kubernetes writes it: whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _field(tree: Object, path: str) -> Any:
+    """Of a field selector: `involvedObject.name`."""
+    found: Any = tree
+    for step in path.split("."):
+        found = (found or {}).get(step)
+    return found
 
 
 def _meet(planned: Object, known: Object | None) -> None:

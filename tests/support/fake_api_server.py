@@ -207,7 +207,9 @@ class FakeApiServer:
         found = [
             (f"{namespace}/{one['metadata']['name']}", one)
             for namespace, api in sorted(self._listed(target).items())
-            for one in await api.list(target.kind, selector.equal_labels)
+            for one in await api.list(
+                target.kind, selector.equal_labels, fields=_fields(request.query)
+            )
             if selector.takes(one["metadata"].get("labels") or {})
         ]
         rest = [(key, one) for key, one in found if key > after]
@@ -331,7 +333,7 @@ class FakeApiServer:
         since = int(query.get("resourceVersion") or self.changes.version)
         try:
             follow = self.changes.follow(
-                target.kind, target.namespace, _selector(query), since=since
+                target.kind, target.namespace, _unselected(query), since=since
             )
             async for event in follow:
                 yield event
@@ -363,6 +365,10 @@ def kubeconfig(url: str) -> Object:
     }
 
 
+FIELDS: Final = frozenset({"involvedObject.name", "involvedObject.kind", "type", "reason"})
+"""Of Events, besides those that every kind has."""
+
+
 def _verb(method: str, target: Target, query: Mapping[str, str]) -> str:
     if method == "GET" and query.get("watch") in ("true", "1"):
         return "watch"
@@ -379,13 +385,29 @@ async def _body(request: web.Request) -> Any:
         raise RefusalError(400, f"the body is no JSON: {error}") from error
 
 
+def _fields(query: Mapping[str, str]) -> dict[str, str]:
+    """Of a field selector, by equality; what a real server has no index for it refuses."""
+    parts = [part.partition("=") for part in query.get("fieldSelector", "").split(",") if part]
+    for path, _is, _value in parts:
+        if path not in FIELDS:
+            raise RefusalError(400, f'field label not supported: "{path}"')
+    return {path: value for path, _is, value in parts}
+
+
 def _selector(query: Mapping[str, str]) -> Selector:
-    if query.get("fieldSelector") or query.get("sendInitialEvents"):
-        raise RefusalError(501, "field selectors and initial events are not simulated")
+    if query.get("sendInitialEvents"):
+        raise RefusalError(501, "initial events are not simulated")
     try:
         return Selector.parse(query.get("labelSelector", ""))
     except UnknownSelectorError as error:
         raise RefusalError(400, str(error)) from error
+
+
+def _unselected(query: Mapping[str, str]) -> Selector:
+    """Of a watch."""
+    if query.get("fieldSelector"):
+        raise RefusalError(501, "watches by fields are not simulated")
+    return _selector(query)
 
 
 def _check_type(body: Object, target: Target) -> None:

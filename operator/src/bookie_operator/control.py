@@ -37,6 +37,7 @@ class GrpcControl:
     def __init__(self, *, dial: Dial = dial) -> None:
         self._dial = dial
         self._planes: dict[str, ControlPlane] = {}
+        """One connection to each address that was asked, until `close`."""
 
     async def health(self, address: str, meant: Identity) -> Health | None:
         """None of another process than the one meant, too: LOGGER tells who answered.

@@ -66,8 +66,11 @@ class Fleet:
         self._opener = opener
         self._clock = clock
         self._platform: KubernetesPlatform | None = None
+        """None until the cluster was read."""
         self._uid = ""
+        """Of the object that it looks after; empty until it was read."""
         self._calm = 0
+        """Passes in a row that changed nothing; from CALM_PASSES on the next look is seldom."""
 
     def wake(self) -> None:
         if self._platform is not None:

@@ -86,8 +86,10 @@ class Operator:
     """What the handlers share: namespaces' APIs, figures, and the fleets under reconciliation."""
 
     open_api: Callable[[str], Api]
+    """The API of a namespace."""
     metrics: OperatorMetrics = field(default_factory=OperatorMetrics)
     fleets: dict[tuple[str, str], Fleet] = field(default_factory=dict)
+    """By namespace and name, those whose loop runs."""
 
     def wake(self, namespace: str | None, cluster: str) -> None:
         fleet = self.fleets.get((namespace or "", cluster))

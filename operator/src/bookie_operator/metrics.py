@@ -47,6 +47,7 @@ class OperatorMetrics:
         self._passes = self._counter("passes", "Passes over a cluster", "result")
         self._actions = self._counter("actions", "Actions carried out", "type")
         self._seen: dict[tuple[str, str], float] = {}
+        """Clock time at which the loop of a cluster gave its last sign of life."""
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry)

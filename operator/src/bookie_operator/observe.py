@@ -65,9 +65,13 @@ class Observer:
         self._opener = opener
         self._clock = clock
         self._store: MetadataStore | None = None
+        """None until it is open, and after it was given up."""
         self._store_url = ""
+        """Where `_store` is; another one is opened when the cluster's differs."""
         self._opening: asyncio.Task[MetadataStore] | None = None
+        """The store that is being opened; None: none is."""
         self._remembered: dict[BookieId, _Remembered] = {}
+        """Each bookie's last answer, shown again for a while when one is missed."""
         self._epochs: dict[BookieId, int] = {}
         """Highest that each bookie was seen with: an earlier process does not count any more."""
         self._cluster = ""

@@ -95,6 +95,8 @@ class Bookie:
     """With the metadata store, writable or read-only: clients hear of it."""
     has_cookie: bool | None = None
     """Whether metadata knows it, asked of bookies that are to leave; None = not known."""
+    waiting: str = ""
+    """Why it has no process, `Reason: message`, in the platform's words; empty = not known."""
 
 
 def by_number(bookie_id: BookieId) -> tuple[str, int]:

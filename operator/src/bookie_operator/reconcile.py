@@ -51,6 +51,7 @@ class Reconciler:
         self._on_done = on_done
         self._applier = Applier(platform, control)
         self._has_published = False
+        """A status of this loop's was taken: what was there before is not trusted until then."""
         self._forbidden = ""
         """What was denied in this pass: the next one has it in its status."""
         self._failures: dict[Action | str, Failure] = {}

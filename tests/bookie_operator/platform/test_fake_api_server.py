@@ -149,7 +149,7 @@ async def test_a_watch_ends_when_its_time_is_over(caller: Caller) -> None:
         ("DELETE", f"{MAPS}/taken", {"preconditions": {"uid": "another"}}, "", 409),
         ("PUT", f"{MAPS}/taken", typed(CONFIG_MAP, named("taken")), "", 501),
         ("PATCH", f"{MAPS}/a?fieldManager=m", typed(CONFIG_MAP, named("a")), APPLY, 501),
-        ("GET", f"{PODS}?fieldSelector=a", None, "", 501),
+        ("GET", f"{PODS}?fieldSelector=a=b", None, "", 400),
         ("DELETE", MAPS, None, "", 501),
     ],
 )  # fmt: skip

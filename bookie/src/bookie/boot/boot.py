@@ -71,10 +71,15 @@ class BootProgress:
     """What the control plane shows of a boot that goes on; changed by `Boot` only."""
 
     step: str = "opening"
+    """What the boot does now, in a word that people read."""
     disks: tuple[DiskInspection, ...] = ()
+    """Of every disk, the journal's first; empty until they were inspected."""
     verdicts: tuple[DiskVerdict, ...] = ()
+    """One for each of `disks`, in their order; empty until they were judged."""
     instance_id: str = ""
+    """Of the cluster, as the metadata store has it; empty until it was asked."""
     plan: FixPlan | None = None
+    """The cookie fix that waits for consent; None: none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ class Boot:
     disk: Disk
     call_soon: CallSoon
     started_at_ms: int
+    """When the process began, by the wall clock."""
     on_step: Callable[[str], None] = lambda _step: None
     """Called with each step, in words for people."""
     approved_plan: str = ""

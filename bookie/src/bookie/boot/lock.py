@@ -41,7 +41,9 @@ class FolderLock:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
+        """The folders to be locked, in the order of the settings."""
         self._descriptors: list[int] = []
+        """Of the lock files that are held; empty before `acquire` and after the end."""
 
     def acquire(self) -> None:
         """Lock all, or FolderInUseError that names the process which holds one."""

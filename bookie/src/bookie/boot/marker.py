@@ -108,6 +108,7 @@ class BootMarkers:
         """`holders`: of the directories, in their order; empty when nobody can name them."""
         self._disk = disk
         self._directories = tuple(directories)
+        """Every directory has a marker: all of them are one bookie's."""
         self._holders = tuple(holders) or ("",) * len(self._directories)
         self.current: Marker | None = None
         """What every directory has, but for its holder; None before the first write."""

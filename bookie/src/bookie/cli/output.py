@@ -165,6 +165,7 @@ class Meter:
         self._bar = bar
         self._task = task
         self._waiting = 0
+        """Steps that the bar does not show yet; fewer than METER_STEPS."""
 
     def advance(self, steps: int = 1) -> None:
         self._waiting += steps

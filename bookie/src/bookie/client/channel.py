@@ -46,6 +46,7 @@ class Channel(asyncio.BufferedProtocol):
         self._on_lost = on_lost
         self._buffers = buffers
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        """Where bytes land; another one takes its place when its memory was lent."""
         self._filled = 0
         """Bytes of `_buffer` that came and are not taken; the next ones land behind them."""
         self._is_lent = False

@@ -29,6 +29,7 @@ class Placement:
         self._rng = rng
         self._clock = clock
         self._failed_at: dict[BookieId, float] = {}
+        """Loop time of a bookie's last failure; it is chosen last for a while after it."""
 
     def note_failure(self, bookie_id: BookieId) -> None:
         """Prefer others for a while."""

@@ -228,6 +228,7 @@ class _Attempt:
         self._settings = settings
         # Bounded by what the core has open: E reads, the write-backs of a window, one write.
         self._events: asyncio.Queue[Callable[[], list[Effect]]] = asyncio.Queue()
+        """What came in and is not handled yet: at most one answer for each request under way."""
         self._tasks: dict[asyncio.Task[None], None] = {}
         """Questions and writes under way, in the order in which they were begun; each leaves at its
         end, all are cancelled with the attempt."""

@@ -40,6 +40,7 @@ class FolderWalk:
         self._session = session
         self._root = root
         self._synced_in: int | None = None
+        """Session generation in which a write of ours stands before the walk; None: in none yet."""
 
     async def children(self, path: str) -> list[str]:
         """The znode's children, sorted; none when it is gone, as what lay in it then is."""

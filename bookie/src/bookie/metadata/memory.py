@@ -42,18 +42,28 @@ class MemoryCluster:
 
     def __init__(self) -> None:
         self.instance_id: str | None = None
+        """None until the cluster is initialised."""
         self.next_ledger_ids = itertools.count()
         self.ledgers: dict[LedgerId, Versioned[LedgerMetadata]] = {}
+        """Metadata of ledgers that exist, with the version of the last write."""
         self.garbled: set[LedgerId] = set()
         """Of the ledgers, those whose metadata nobody can read: what a foreign hand may leave."""
         self.cookies: dict[BookieId, Versioned[Cookie]] = {}
+        """Cookies by bookie, with their versions."""
         self.boots: dict[BookieId, Versioned[StoredBoot]] = {}
+        """The last boot that each bookie stored, with its version."""
         self.values: dict[str, Versioned[bytes]] = {}
+        """Other values by path: lists of logs, checkpoints, histories."""
         self.registered: dict[BookieId, tuple[MemoryStore, BookieInfo]] = {}
+        """Who announces each bookie: it ends with that store's session."""
         self.marks: dict[LedgerId, UnderreplicationMark] = {}
+        """BookKeeper's marks of under-replicated ledgers."""
         self.mark_locks: dict[LedgerId, MemoryStore] = {}
+        """Whose session holds the lock of a mark."""
         self.replication_enabled = True
+        """BookKeeper's switch for its own re-replication."""
         self.recovery_delay_s: int | None = None
+        """BookKeeper's delay before a lost bookie counts, in seconds; None: not set."""
 
     def end_session(self, session: "MemoryStore") -> None:
         """What was only there for as long as this session lived is gone."""
@@ -74,7 +84,9 @@ class MemoryStore:
 
     def __init__(self, cluster: MemoryCluster | None = None) -> None:
         self._cluster = MemoryCluster() if cluster is None else cluster
+        """What several stores, as sessions of one server, share."""
         self._closed = False
+        """Nothing is answered any more, and what was announced is gone."""
 
     @property
     def cluster(self) -> MemoryCluster:

@@ -22,6 +22,7 @@ class Listing:
     """
 
     existing: list[LedgerId] = field(default_factory=list)
+    """Every ledger that was listed."""
     named: list[LedgerId] = field(default_factory=list)
     undecided: list[LedgerId] = field(default_factory=list)
     recovering: list[LedgerId] = field(default_factory=list)

@@ -95,6 +95,7 @@ class ZooKeeperSession:
         self._in_flight: set[asyncio.Future[Any]] = set()
         """Requests that kazoo has; failed at once when the session is closed."""
         self._closed = False
+        """`close` was called: no new session is made."""
         self._client = KazooClient(
             hosts,
             timeout=settings.session_timeout_s,

@@ -65,11 +65,14 @@ class ZooKeeperStore:
         self._znodes = Znodes(session)
         self._ledger_ids = LedgerIds(session, paths)
         self._registrations: dict[BookieId, Registration] = {}
+        """Announcements that are kept up, one for each bookie that this process announces."""
         self._underreplication = ZooKeeperUnderreplication(
             session, paths, check_cluster=self._check_cluster
         )
         self._instance_id: str | None = None
+        """Of the cluster, once it was read; it never changes. None before."""
         self._long_layout: bool | None = None
+        """Ledger ids lie in BookKeeper's long layout; None: not read since the session began."""
         self._has_barrier = False
         """The znode that barriers are written to is there."""
 

@@ -211,3 +211,4 @@ class UndecidedError(UndecidableError):
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.answers = dict(answers)
+        """What each member of the write set said last; who is not among them said nothing."""

@@ -75,6 +75,7 @@ class Batch:
     last: EntryId
     """Its highest entry id."""
     count: int
+    """Entries of the batch; at least 1."""
     length: int
     """Payload bytes of the ledger up to and including `last`."""
     runs: list[PendingRun]

@@ -52,7 +52,9 @@ class Announcer:
             for name, endpoint_id, protocol in protocols
             if name in ports
         )
+        """Of the ports that are open; they stay for the process's life."""
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
+        """What never changes of the registration's properties; the rack is beside them."""
         self._rack = rack
         self._turn = asyncio.Lock()
         """One change of the registration at a time."""

@@ -50,7 +50,9 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """What the socket is read into; replaced by a longer one for a longer message."""
         # Bytes [start, end) of it are read and not taken yet. Invariant: 0 <= start <= end <= len.
         self._start = 0
+        """First byte in `_buffer` that is not taken: `0 <= _start <= _end <= len(_buffer)`."""
         self._end = 0
+        """Behind the last byte that came."""
         self._blocked = False
         """The service has no room for the first of them; it will call `resume`."""
         self._write_paused = False
@@ -66,6 +68,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self.is_secure = False
         """Under TLS."""
         self.reads_under_way = 0
+        """Reads whose reply is not given to the transport yet."""
         self.reply_bytes = 0
         """See `disk_reads.Reader`."""
         self._unread = Unread()
@@ -398,6 +401,7 @@ class DataServer:
     def __init__(self, make: Callable[[], DataConnection]) -> None:
         self._make = make
         self._server: asyncio.Server | None = None
+        """None before `start`."""
 
     async def start(self, host: str, port: int) -> int:
         loop = asyncio.get_running_loop()

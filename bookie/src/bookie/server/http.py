@@ -138,6 +138,7 @@ class ProbeServer:
         self._state = state
         self._gauges = gauges
         self._runner: web.AppRunner | None = None
+        """None before `start` and after `stop`."""
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which differs from the wanted one only when that was 0."""

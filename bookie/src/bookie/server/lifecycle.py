@@ -122,6 +122,7 @@ class Bookie:
         """
         self._settings = settings
         self._tls = None if settings.tls is None else StockTls(settings.tls)
+        """None: stock clients are served in plain only."""
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()

@@ -48,6 +48,7 @@ class RunService:
             Op.WAIT_LAC: self._wait_lac,
             Op.FORCE: self._force,
         }
+        """What takes a request of each kind; False = its connection is to end."""
 
     def opened(self, connection: RunConnection) -> None:
         self._sessions.opened(connection)

@@ -15,8 +15,11 @@ class RuntimeFile:
 
     path: Path | None
     bookie_id: str
+    """Whose file it is."""
     started_at_ms: int
+    """When the process began: a file of an earlier process says another time."""
     ports: Mapping[str, int] = field(default_factory=dict)
+    """Where it listens, by name; filled while ports are opened."""
 
     def write(self) -> None:
         """Atomically: a reader sees the old file or the new one. StorageError when it cannot be.

@@ -66,21 +66,29 @@ class Traffic:
     `long_polls`: those there are now."""
 
     runs_added: int = 0
+    """Runs of entries that were taken, from either wire."""
     entries_added: int = 0
+    """Entries of these."""
     bytes_added: int = 0
+    """Bytes of these."""
     reads: int = 0
+    """Reads that found something."""
     bytes_read: int = 0
+    """Bytes that they found."""
     add_waits: Durations = field(default_factory=Durations)
     """Of adds that wait for a disk, until they may be answered. None in memory mode."""
     read_waits: Durations = field(default_factory=Durations)
     """Of reads, until what they ask for is found."""
     fences: int = 0
+    """Fences that requests set."""
     limbo_cleared: int = 0
+    """Ledgers that left limbo."""
     reply_bytes: int = 0
     """Of replies to reads that are being read, or that clients have not taken; now."""
     slow_clients: int = 0
     """Connections cut off because replies were left untaken for too long."""
     refused: Counter[Status] = field(default_factory=Counter)
+    """Requests that were refused, by why."""
     connections: int = 0
     long_polls: int = 0
     stock_connections: Counter[str] = field(default_factory=Counter)
@@ -101,11 +109,14 @@ class BookieState:
     """Called after every change of any of these, so that nobody has to know which ones a ruling on
     a request looks at. Counters (`traffic`) are no part of it. First, as `__init__` changes all."""
     bookie_id: str
+    """Who this is; it never changes."""
     phase: Phase = Phase.BOOTING
     message: str = ""
+    """What people should know beside the phase; empty = nothing."""
     instance_id: str = ""
     """Of the cluster; empty until the boot has ended, as `boot_epoch` is 0."""
     boot_epoch: int = 0
+    """Number of this boot; 0 until it is known."""
     epoch_heard: int = 0
     """Highest epoch of this bookie that anybody named."""
     on_newer_epoch: Callable[[], None] = lambda: None

@@ -61,12 +61,15 @@ class StockConnection(DataConnection):
         self._wires = wires.StockConnection()
         self._blocks = BlockScan()
         self._work: deque[Work] = deque()
+        """Requests that came and are not begun: they are begun in their order."""
         self._is_working = False
+        """`_work` is being taken: a request that comes meanwhile is queued behind it."""
         self.version = ""
         """Of the wire, once the first frame has shown it."""
         self._origin: Origin | None = None
         """Of the requests that came last; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
+        """The TLS handshake that a client asked for; None: there was none."""
 
     @property
     def is_barred(self) -> bool:
@@ -183,6 +186,7 @@ class StockService:
     ) -> None:
         self.tls = tls
         self.tls_is_required = tls is not None and tls.is_required
+        """Requests before a handshake are refused."""
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
@@ -199,6 +203,7 @@ class StockService:
             ListEntries: facts.list_entries,
             BookieInfo: facts.bookie_info,
         }
+        """What takes a request of each kind; False = its connection is to end."""
 
     def opened(self, connection: StockConnection) -> None:
         self._sessions.opened(connection)

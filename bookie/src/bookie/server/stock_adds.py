@@ -65,6 +65,7 @@ class AddGather:
         self._wire = wire
         self._buffers = buffers
         self._groups: list[_Group | AddBlock] = []
+        """Adds of one turn in the order in which they came; empty between turns."""
         self._open: dict[LedgerId, _Group] = {}
         """The last group of each ledger: an add never goes before one of its ledger."""
 
@@ -99,6 +100,7 @@ class _Group:
 
     def __init__(self, first: Add) -> None:
         self.requests: list[Add] = []
+        """Of one ledger, with consecutive entries; at least one."""
         self.master_key = first.master_key
         self.is_recovery = first.is_recovery
         self.last = NO_ENTRY

@@ -25,7 +25,9 @@ class ReadGather:
 
     def __init__(self) -> None:
         self._groups: list[list[Read]] = []
+        """Reads of one turn, those of one ledger together; empty between turns."""
         self._open: dict[LedgerId, list[Read]] = {}
+        """The group of a ledger that may still grow in this turn."""
 
     def add(self, request: Read) -> None:
         group = self._open.get(request.ledger_id)
@@ -50,6 +52,7 @@ class FoundEntries:
         """`wanted`: the ids that will be asked for, rising; a range will do."""
         self._reply = reply
         self._entries: dict[int, Buffer] = {}
+        """By entry id, those that were found."""
         for run in reply.runs:
             self._cut(RunFrame.trusted(run), wanted)
 

@@ -18,7 +18,9 @@ class _Wait:
     lac: EntryId
     asker: object
     then: Callable[[], None]
+    """Called once: when the LAC is there, or the time is over."""
     timer: asyncio.TimerHandle | None = None
+    """None once it was called or taken back."""
 
 
 class LacWaits:

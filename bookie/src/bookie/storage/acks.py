@@ -35,6 +35,7 @@ class AckQueue(Generic[Point]):
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Point, Done]] = deque()
+        """Calls by the point that must be on the disk first; points never fall."""
 
     def add(self, point: Point, done: Done) -> None:
         assert not self._waiting or self._waiting[-1][0] <= point

@@ -98,7 +98,10 @@ class _Copying:
         self._places: dict[int, Position | None] = {}
         """Offset of a frame -> its copy; None = unreadable. Several rows may share a frame."""
         self._moves: list[tuple[LedgerId, RunRow, RunRow]] = []
+        """Rows that were copied and whose index still names the old place; emptied with each
+        batch."""
         self._pending_bytes = 0
+        """Copied since the last batch; at BATCH_BYTES a batch ends."""
         self._frames_copied = self._bytes_copied = 0
         """Since the last report."""
         self.is_stopped = False

@@ -46,6 +46,7 @@ class FileWriter:
         # The tail block goes through here: in the ring its rest is not ours to fill with zeros,
         # since the next append may be writing there at this moment.
         self._tail = memoryview(mmap.mmap(-1, BLOCK_BYTES))
+        """One block: the last, partial one is padded here before it is written."""
 
     @property
     def has_spare(self) -> bool:

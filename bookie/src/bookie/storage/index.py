@@ -285,6 +285,7 @@ class _Insertion:
         self._plain: list[tuple[int, ...]] = []
         """Values of rows that overlap nothing."""
         self._dead = 0
+        """Rows that the new ones replaced: their bytes in the log are garbage."""
 
     def insert(self, tables: Mapping[LedgerId, LedgerRows]) -> int:
         ledger_ids = sorted(tables)  # the order of the table: its pages are met one after another

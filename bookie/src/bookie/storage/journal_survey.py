@@ -47,6 +47,7 @@ class Survey:
     """The verdict on a directory; `lost` are the reasons, empty when nothing durable is gone."""
 
     spans: list[Span] = field(default_factory=list)
+    """Of the files that are needed, in their order."""
     lost: list[str] = field(default_factory=list)
     torn: bool = False
     """The last file ends in bytes that are no good record."""
@@ -55,6 +56,7 @@ class Survey:
     last_sequence: int = 0
     """The highest seen; 0 when there is none."""
     first_needed: int = 1
+    """Id of the first file that is needed."""
     leftovers: list[int] = field(default_factory=list)
     """Files that a trim had not come to unlink."""
 
@@ -67,12 +69,18 @@ class Survey:
 @dataclass(slots=True)
 class _FileFindings:
     header: FileHeader | None
+    """None: the file has none that is whole."""
     span: Span
     last_sequence: int
+    """Of the last good record, or of what came before the file."""
     problems: list[str] = field(default_factory=list)
+    """What is wrong, in words; empty = nothing."""
     torn: bool = False
+    """It ends in bytes that are no good record."""
     ended: bool = False
+    """Its last record says that the journal was closed in order."""
     first_needed: int = 0
+    """Id of the first file that was needed when this one was begun; 0 = not known."""
 
 
 def survey(disk: Disk, directory: Path) -> Survey:

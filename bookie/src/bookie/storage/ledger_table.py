@@ -23,12 +23,14 @@ class Ledgers:
         self.permits: Final = AddPermits()
         """Dropped by all that puts a record or the boundary: `_put` and the setter of `fence`."""
         self._records: dict[LedgerId, LedgerRecord] = {}
+        """Durable facts of ledgers that have any, as on the disk."""
         self.records: Final[Mapping[LedgerId, LedgerRecord]] = MappingProxyType(self._records)
         """The current state, durable or not, tombstones included: values, replaced and never
         changed, by `_put` alone."""
         self.losses: dict[LedgerId, EntrySet] = {}
         """Entries recorded as lost, durably; none of a tombstone."""
         self._fence: Boundary | None = None
+        """What the last unclean boot fenced; None: it fenced nothing."""
         self.unchecked: Boundary | None = None
         """The fence boundary until everything under it is checked: then None."""
         self.dirty: set[LedgerId] = set()

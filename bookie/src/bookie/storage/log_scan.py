@@ -58,9 +58,13 @@ class LogScan:
     _: KW_ONLY
     disk: Disk
     file_ids: Sequence[int]
+    """Of the files to read, rising."""
     start: tuple[int, int]
+    """File id and offset of the first frame."""
     on_end: Callable[[LogEnd], None]
+    """Called once, with where the good frames end."""
     on_damage: OnDamage | None = None
+    """Called for bytes that are no frame, which are passed over then; None: they end the scan."""
 
     def __post_init__(self) -> None:
         self.end: LogEnd | None = None

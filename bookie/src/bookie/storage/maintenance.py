@@ -64,6 +64,7 @@ class Maintenance:
     settings: StorageSettings
     disk: Disk
     directories: Sequence[LedgerDirectory]
+    """Every ledger directory, in the order of the settings."""
     journal: Journal
     ledgers: Ledgers
     """Changed with `lock` held, also here."""

@@ -18,6 +18,7 @@ class LedgerRows:
     """Rows of one ledger, sorted by first id, and what their frames say."""
 
     rows: list[RunRow] = field(default_factory=list)
+    """By first entry, rising; not in the index yet."""
     span: int = 0
     """Largest last - first of a row: how far before an id the row that holds it may begin."""
     last: EntryId = NO_ENTRY
@@ -58,7 +59,9 @@ class Memtable:
 
     def __init__(self) -> None:
         self.ledgers: dict[LedgerId, LedgerRows] = {}
+        """Those with rows that are not in the index yet."""
         self.count = 0
+        """Rows of all ledgers together."""
 
     def add(self, frame: RunFrame, position: Position) -> None:
         """Takes the row of a frame that lies there."""

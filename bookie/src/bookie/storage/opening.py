@@ -47,10 +47,12 @@ class Opening:
     """One open; the parts are there, nothing was read into memory yet."""
 
     directories: Sequence[LedgerDirectory]
+    """Every ledger directory, in the order of the settings."""
     _: KW_ONLY
     journal: Journal
     ledgers: Ledgers
     directory_of: Callable[[LedgerId], LedgerDirectory]
+    """Where a ledger lies: by its id and the number of directories."""
     commit: Callable[[], int]
     """Takes the rows in memory over into the indexes, without touching the journal."""
     rows_max: int

@@ -20,6 +20,7 @@ class ReaderPool:
         self._idle: dict[int, DiskFile] = {}
         """In order of last use: the first is the one to close."""
         self._closed = False
+        """No descriptor is opened any more."""
 
     @contextlib.contextmanager
     def borrow(self, file_id: int) -> Iterator[DiskFile]:

@@ -49,7 +49,9 @@ class RangeRead:
         self._bytes_max = bytes_max
         self._fetch = fetch
         self._runs: list[Buffer] = []
+        """Frames that were found, in the order of entries."""
         self._bytes = 0
+        """Of `_runs`; the first one alone may be above the limit."""
         self._covered = EMPTY
         self._bad = EMPTY
 

@@ -50,9 +50,12 @@ class RebuildReport:
 @dataclass(slots=True)
 class _Saved:
     records: dict[LedgerId, LedgerRecord] = field(default_factory=dict)
+    """What the old index knew of ledgers."""
     losses: list[Loss] = field(default_factory=list)
+    """Its loss records."""
     facts: DirectoryFacts = field(default_factory=DirectoryFacts)
     readable: bool = False
+    """All of it was read; False: only what is in the log is known."""
 
 
 def rebuild_index(
@@ -120,14 +123,19 @@ class _Rebuild:
         self, directory: Path, *, disk: Disk, index: Index, on_progress: Callable[[int], None]
     ) -> None:
         self._log_directory = directory / LOG_DIRECTORY
+        """Where the log's files are."""
         self._disk = disk
         self._index = index
         self._on_progress = on_progress
         self._rows = Memtable()
         self._ledgers: set[LedgerId] = set()
+        """Every ledger that a frame was found of."""
         self._runs = 0
+        """Frames that were found."""
         self._end: LogEnd | None = None
+        """Where the good frames end; None until the scan is over."""
         self._damage: list[str] = []
+        """What was passed over, in words."""
 
     def run(self, saved: _Saved) -> RebuildReport:
         deleted = {record.ledger_id for record in saved.records.values() if record.deleted}

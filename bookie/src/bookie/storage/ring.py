@@ -21,6 +21,7 @@ class Ring:
         assert capacity > 0 and capacity % BLOCK_BYTES == 0
         self.capacity: Final = capacity
         self._memory = memoryview(mmap.mmap(-1, capacity))
+        """`capacity` bytes; position p of the stream lies at p modulo capacity."""
 
     def put(self, position: int, buffer: Buffer) -> None:
         """Copies the buffer to `position`, round the end of the memory where needed."""

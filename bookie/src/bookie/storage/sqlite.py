@@ -77,8 +77,10 @@ class DatabaseFile:
         self.path = path
         self._writing = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
+        """Idle connections for reads; one is taken for each read and given back."""
         self._lock = threading.Lock()
         self._closed = False
+        """Nothing is read or written any more."""
         self._writer = self._connect()
         try:
             with mapped("open the index", path):

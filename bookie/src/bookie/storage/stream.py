@@ -95,6 +95,7 @@ class AppendStream:
         becomes more); 0 when the next append must look: in the beginning, and after the end."""
         # Records, counted. Invariant: synced <= appends.
         self._appends = 0
+        """So far; `_synced_appends <= _appends`."""
         self._synced_appends = 0
         """So many records are durable."""
         self._synced_at = (next_id, HEADER_BYTES)
@@ -109,6 +110,7 @@ class AppendStream:
         """Sticky; for others to read. Changed by `_end_appends` alone."""
         # Whether the file after the last one is there: the flusher makes it ahead of time.
         self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
+        """Whether the next file is there, so that a switch of files waits for no disk."""
         self._flusher = disk.flusher(
             f"flush {directory}", lock=self._lock, has_work=self._has_work, step=self._step
         )

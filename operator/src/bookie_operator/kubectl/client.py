@@ -48,6 +48,7 @@ class Kubectl:
 
     def __init__(self, flags: Sequence[str] = ()) -> None:
         self.flags = tuple(flags)
+        """What stands before each command: context, namespace and so on."""
 
     def get(self, resource: str, name: str) -> Tree:
         return self._json("get", resource, name)

@@ -64,7 +64,9 @@ class Watched:
     def __init__(self) -> None:
         self._console = console()
         self._draw: Callable[[], tuple[RenderableType, Sequence[Text]]] | None = None
+        """What is shown now; None before the first `show`."""
         self._live: Live | None = None
+        """None while nothing is drawn."""
         if self._console.is_terminal:
             self._live = Live(
                 console=self._console, get_renderable=self._rendered, refresh_per_second=1

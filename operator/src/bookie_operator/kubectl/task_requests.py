@@ -216,6 +216,7 @@ class LimboProgress:
 
     def __init__(self) -> None:
         self._told = ""
+        """The last line, which is not said twice."""
 
     def tell(self, cluster: BookieCluster) -> None:
         limbo = cluster.status.limbo

@@ -37,6 +37,7 @@ class PlainScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: dict[str, str] = {}
+        """The last line of each bookie, which is not said twice."""
 
     def show_event(self, event: Event) -> None:
         self._line(event_line(event, at=datetime.now().astimezone()))
@@ -69,7 +70,9 @@ class LiveScreen:
 
     def __init__(self, console: Console) -> None:
         self._events: list[str] = []
+        """The newest ones, a bounded number."""
         self._cluster: BookieCluster | None = None
+        """As it was shown last; None before."""
         self._live = Live(console=console, auto_refresh=False, transient=False)
 
     def show_event(self, event: Event) -> None:

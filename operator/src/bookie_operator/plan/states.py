@@ -191,7 +191,7 @@ def _state(
         told = ended.reason if ended else "no reason known"
         return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {told}"
     if process is None:
-        return _absent(previous, now=now)
+        return _absent(bookie, previous, now=now)
     if not process.running:
         return _not_running(process, previous, now=now)
     health = bookie.health
@@ -212,14 +212,16 @@ def node_lost(bookie: Bookie) -> str:
     return f"its node {process.node} {process.node_trouble}"
 
 
-def _absent(previous: BookieStatus | None, *, now: datetime) -> tuple[BookieState, str]:
+def _absent(
+    bookie: Bookie, previous: BookieStatus | None, *, now: datetime
+) -> tuple[BookieState, str]:
     """No pod: for a moment that is how one takes the place of another."""
     if previous is None or not previous.boot_epoch:
-        return BookieState.PENDING, ""
+        return BookieState.PENDING, bookie.waiting
     since = previous.state_since if previous.state is BookieState.STARTING else None
     is_late = since is not None and now - since > STARTING_MAX
-    if is_late or previous.state is BookieState.DOWN:
-        return BookieState.DOWN, "no process"
+    if is_late or bookie.waiting or previous.state is BookieState.DOWN:
+        return BookieState.DOWN, f"no process: {bookie.waiting}" if bookie.waiting else "no process"
     return BookieState.STARTING, "its process is not there yet"
 
 

@@ -24,7 +24,9 @@ class EmbeddedStore:
     def __init__(self, folders: LocalFolders) -> None:
         self._folders = folders
         self._server: EmbeddedZooKeeper | None = None
+        """None while none runs."""
         self._starting: asyncio.Task[str] | None = None
+        """The start under way, which nobody waits for; None: none is."""
 
     async def url(self) -> str:
         """Where it listens; starts it unless it runs. UnavailableError while it comes up."""

@@ -34,17 +34,29 @@ class LocalFolders:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         self.cluster_file = self.root / "cluster.yaml"
+        """The BookieCluster as its person wrote it."""
         self.status_file = self.root / "status.json"
+        """The object with its status, as the operator published it last."""
         self.events_file = self.root / "events.jsonl"
+        """Events, one JSON object a line."""
         self.lock_file = self.root / "lock"
+        """Held by the operator that runs on the folder."""
         self.operator_log = self.root / "operator.log"
+        """What the operator logs in the background."""
         self.claims = self.root / "claims"
+        """One file for each volume: its uid and size."""
         self.volumes = self.root / "volumes"
+        """One folder for each volume."""
         self.bookies = self.root / "bookies"
+        """One folder for each bookie: settings, log, record of its process."""
         self.jobs = self.root / "jobs"
+        """One folder for each job: log, result, record of its process."""
         self.tasks = self.root / "tasks"
+        """BookieTasks, one file each."""
         self.zookeeper = self.root / "zookeeper"
+        """Data of the embedded ZooKeeper."""
         self.zookeeper_file = self.root / "zookeeper.json"
+        """Which process it is, and its port."""
 
     def make(self) -> None:
         folders = (self.claims, self.volumes, self.bookies, self.jobs, self.tasks)

@@ -68,6 +68,7 @@ class JobProcesses:
         self._command = command
         self._clock = clock
         self._records: dict[str, _Record] = {}
+        """By name, jobs that run or ended not long ago; as on the disk."""
 
     def adopt(self) -> None:
         for path in sorted(self._folders.jobs.glob("*/job.json")):

@@ -82,10 +82,13 @@ class Kubelet:
         self._command = command
         self._clock = clock
         self._records: dict[BookieId, Record] = {}
+        """By bookie, what is to run and what runs; as on the disk."""
         self._held: set[BookieId] = set()
+        """Not started again for now, whatever is on record."""
         self._asked: set[BookieId] = set()
         """Bookies whose process is being stopped: its end is no failure."""
         self.metadata_url: str | None = None
+        """None until the metadata store has an address: nothing starts before."""
 
     def adopt(self) -> None:
         """Take over what a former operator left; running bookies run on."""

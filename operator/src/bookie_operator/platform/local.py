@@ -65,10 +65,13 @@ class LocalPlatform:
         self._on_event = on_event
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}
+        """Bookies that are being stopped, and what does it."""
         self._rebuilt: dict[str, BookieId] = {}
         """Job -> the bookie whose indexes it rebuilds, and which is held meanwhile."""
         self._told: dict[tuple[str, str, str], float] = {}
+        """Clock time of each event that was written not long ago."""
         self._told_once: set[str] = set()
+        """Keys of events that are written once, ever; as in the events file."""
 
     def adopt(self) -> None:
         """Take over what a former operator of this directory left running."""

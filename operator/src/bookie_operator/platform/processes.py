@@ -125,7 +125,9 @@ class Children:
     def __init__(self, on_exit: Callable[[], None]) -> None:
         self._on_exit = on_exit
         self._started: dict[ProcessId, subprocess.Popen[bytes]] = {}
+        """Processes that this one started, which it has to collect."""
         self._watched: dict[ProcessId, int] = {}
+        """Descriptors of others' processes, by which their end is seen."""
 
     def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
         """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone.

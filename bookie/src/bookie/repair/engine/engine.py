@@ -52,8 +52,11 @@ class InProcess:
 
     cluster: Cluster
     is_in_process: bool = True
+    """No other process works for it."""
     spark_app_id: str | None = None
+    """Always None: it is not Spark."""
     executors: frozenset[str] = frozenset()
+    """Always empty."""
 
     async def survey(self, scope: Scope, looked: Looked) -> BulkAudit:
         """By indexes; a deep one is of placement alone, and doubts all: it is read when judged."""

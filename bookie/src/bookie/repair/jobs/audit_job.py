@@ -117,6 +117,7 @@ class _Audit:
         )
         is_deep = request.digests is not None
         self._auditor = deep_auditor(auditor, self.reader) if is_deep else auditor
+        """A deep one reads every copy as well."""
 
     @property
     def chosen(self) -> frozenset[LedgerId] | None:

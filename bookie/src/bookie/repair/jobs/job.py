@@ -49,6 +49,7 @@ class Job:
     progress: LedgerProgress | None = None
     """None: the result does not say how far the engine came."""
     spark_app_id: str | None = None
+    """Of the last Spark session of the job; None without one."""
     executors: frozenset[str] = frozenset()
     """Both as the engine left them."""
 

@@ -121,6 +121,7 @@ class _Rereplication:
         self.silent: list[BookieId] = []
         """Writable bookies that gave no answer when they were asked last."""
         self._evacuations: list[Evacuation] = []
+        """Of bookies whose ledgers are moved, in the order of their begin; kept for the counts."""
         self.mended: dict[LedgerId, Outcome] = {}
         """Of every ledger that was marked, what its repair did."""
         self.cleared = 0

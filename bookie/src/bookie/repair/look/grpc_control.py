@@ -67,6 +67,7 @@ class GrpcControl:
             store, ttl_s=ttl_s, absent_ttl_s=ttl_s, endpoint_id=ADMIN_ENDPOINT
         )
         self._lines: dict[BookieId, _Line] = {}
+        """One connection to each bookie that was asked, until `close`."""
 
     async def close(self) -> None:
         await self._addresses.close()

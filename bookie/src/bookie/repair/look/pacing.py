@@ -15,6 +15,7 @@ class Paces:
         assert bytes_per_second is None or bytes_per_second > 0
         self._bytes_per_second = bytes_per_second
         self._free_at: dict[BookieId, float] = {}
+        """Loop time from which a bookie may be read again; it never goes back."""
         self._sleep = sleep
 
     async def spend(self, bookie_id: BookieId, size: int) -> None:

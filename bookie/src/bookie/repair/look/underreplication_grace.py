@@ -24,7 +24,9 @@ class Overdue:
     """Marks older than the grace period: how many, and the oldest of them."""
 
     count: int = 0
+    """All there are, listed or not."""
     oldest: list[UnderreplicationMark] = field(default_factory=list)
+    """Sorted, the oldest first; a bounded number of them."""
 
     def json(self, now_ms: int) -> list[dict[str, Any]]:
         return [

@@ -115,6 +115,7 @@ class _FindingCheck:
     ) -> None:
         self._chosen = chosen
         self._unsure = {v.ledger_id for v in found.findings if v.unknown} | found.skipped
+        """Ledgers of which not everything is known: a finding that is missing now is not healed."""
         self._unsure |= {ledger_id for ledger_id, _error in found.unreadable}
         if not is_deep:
             # Corrupt copies count as missing ones, too, and only a deep audit can see them.

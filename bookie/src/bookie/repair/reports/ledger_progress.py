@@ -31,8 +31,11 @@ class Progress:
     total: int
     began_at: float
     ledgers: int = 0
+    """Done by now."""
     entries: int = 0
+    """Written back or copied by now."""
     bytes_copied: int = 0
+    """Of these entries, in bytes."""
 
     def add(self, outcomes: Sequence[Counted]) -> None:
         self.ledgers += len(outcomes)

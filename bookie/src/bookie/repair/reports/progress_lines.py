@@ -63,9 +63,11 @@ class LineWriter:
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._is_silent = not (always or self._is_terminal)
+        """Nobody reads: neither a terminal nor asked for."""
         self._stamped = stamped
         self._clock = clock
         self._is_live = False
+        """The last line has no end yet: the next one overwrites it."""
         self._plain_at = float("-inf")
 
     def __call__(self, line: str) -> None:

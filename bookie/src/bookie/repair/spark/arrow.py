@@ -56,6 +56,7 @@ class BlockingCluster:
         self._runner = asyncio.Runner()
         self._opening = opening(metadata_url)
         self._cluster: Cluster | None = None
+        """None until the first use, and after the end."""
 
     def __enter__(self) -> "BlockingCluster":
         try:

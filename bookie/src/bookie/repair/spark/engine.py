@@ -78,7 +78,9 @@ class SparkEngine:
         if not cluster.metadata_url:
             raise BadRequestError(f"engine {choice.name}: only this process can reach the cluster")
         self.spark_app_id: str | None = None
+        """None until the session has begun."""
         self.executors: frozenset[str] = frozenset()
+        """Names of executors that were ever seen."""
         self._choice, self._cluster, self._same, self._say = choice, cluster, same, say
         self._source = source
         self._session: Any = session

@@ -43,6 +43,7 @@ class ServedPods:
 
     def __init__(self, namespace: str) -> None:
         self._path = f"/api/v1/namespaces/{quote(namespace)}/pods"
+        """Of pods of the namespace, below the API server's address."""
 
     def list(self, selector: str) -> list[Mapping[str, Any]]:
         answer = self._ask("get", self._path, label_selector=selector, limit=PODS_MAX)
@@ -78,6 +79,7 @@ class ExecutorPods:
 
     def __init__(self, driver: DriverPod, pods: Pods | None = None) -> None:
         self._selector = f"{DRIVER_LABEL}={driver.name}"
+        """Label selector of this driver's executors."""
         self._pods = pods or ServedPods(driver.namespace)
 
     def story(self) -> str:

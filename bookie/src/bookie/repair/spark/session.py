@@ -157,6 +157,7 @@ class _Watch:
         self._story = ""
         """What held the executors' pods up when there was none last."""
         self._gave_up = False
+        """The session was ended because its executors did not come."""
         if driver is not None:
             self._pods = ExecutorPods(driver)
             self._patience = ExecutorDeadline(driver.start_deadline_s, now=time.monotonic())

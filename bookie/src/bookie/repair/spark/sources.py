@@ -89,6 +89,7 @@ class _LedgerTable(DataSource):  # type: ignore[misc]
         if "metadata" not in options:
             raise SettingsError("a table of ledgers needs the option `metadata`, a URL")
         self.metadata_url = options["metadata"]
+        """Each task opens a store of its own by it."""
         self.per_partition = number(options, "ledgersPerPartition", self.ledgers_per_partition)
         self.partitions_min = number(options, "partitionsMin", 1)
         self.tasks_at_once = number(options, "tasksAtOnce", PARTITIONS_MAX)

@@ -107,6 +107,7 @@ class BlockScan:
 
     def __init__(self) -> None:
         self._layout: Layout | None = None
+        """Of the last add, which the next ones are likely to share; None before the first."""
 
     def find(self, wire: Wire, view: memoryview) -> AddBlock | None:
         """The adds at the start of `view` as a block; None when they are few or differ."""

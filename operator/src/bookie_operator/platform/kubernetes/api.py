@@ -83,8 +83,14 @@ class Api(Protocol):
 
     async def get(self, kind: Kind, name: str) -> Object | None: ...
 
-    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
-        """Live, by equality of labels."""
+    async def list(
+        self,
+        kind: Kind,
+        labels: Mapping[str, str] | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+    ) -> Sequence[Object]:
+        """Live, by equality of labels, and of fields such as `involvedObject.name`."""
 
     async def create(self, kind: Kind, body: Object) -> Object | None:
         """None = an object of this name exists."""

@@ -119,14 +119,21 @@ class DynamicApi:
         path = self._path(kind, name)
         return await self._ask_unless(_is_absent, "get", path, f"get {kind.name} {name}")
 
-    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
-        selector = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
+    async def list(
+        self,
+        kind: Kind,
+        labels: Mapping[str, str] | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+    ) -> Sequence[Object]:
+        selector, field_selector = _selector(labels), _selector(fields)
         items: list[Object] = []
         token = None
         for _ in range(PAGES_MAX):
             answer = await self._ask_unless(
                 _is_absent, "get", self._path(kind), f"list {kind.plural}",
-                limit=PAGE_MAX, label_selector=selector or None, _continue=token,
+                limit=PAGE_MAX, label_selector=selector, field_selector=field_selector,
+                _continue=token,
             )  # fmt: skip
             if answer is None:
                 raise NotServedError(f"list {kind.plural}: the API server knows no {kind.name}")
@@ -261,3 +268,7 @@ def _is_another_object(answer: Object) -> bool:
     """How a server refuses an apply that names the uid of an object that is not there any more."""
     causes = (answer.get("details") or {}).get("causes") or ()
     return any(cause.get("field") == "metadata.uid" for cause in causes)
+
+
+def _selector(wanted: Mapping[str, str] | None) -> str | None:
+    return ",".join(f"{name}={value}" for name, value in (wanted or {}).items()) or None

@@ -32,12 +32,31 @@ class _Kept:
     """One object: what was wanted, when it was written, and what the server made of it."""
 
     text: str
+    """What was wanted, as JSON."""
     at: float
+    """Loop time of the last write."""
     uid: str
+    """Of the object that was written."""
     versions: deque[str]
+    """Of own writes whose echo a watch may still bring."""
     fields: Mapping[Path, Any]
+    """Our fields as the server made them: what a watch shows is compared with these."""
     lost: str = ""
     """What somebody else did to it since; empty = nothing."""
+
+
+async def apply_each(api: Api, kind: Kind, bodies: Iterable[Object]) -> dict[str, BookieError]:
+    """Writes to objects that are there, each by its uid; what could not be written, by kind and
+    name. One that is gone by now needs nothing."""
+    failed: dict[str, BookieError] = {}
+    for body in bodies:
+        try:
+            await api.apply(kind, body)
+        except PreconditionError:
+            continue
+        except BookieError as error:
+            failed[f"{kind.name} {body['metadata']['name']}"] = error
+    return failed
 
 
 class Keeper:
@@ -46,7 +65,9 @@ class Keeper:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._kept: dict[Key, _Kept] = {}
+        """By kind and name, what was written."""
         self._restored: list[str] = []
+        """Sentences about what was written again against other hands; emptied by `sentences`."""
 
     async def keep(self, wanted: Iterable[tuple[Kind, Object]]) -> None:
         """All of them; the first that could not be kept is raised when the others are."""

@@ -191,8 +191,14 @@ class LeaseGuard:
     async def get(self, kind: Kind, name: str) -> Object | None:
         return await self._api.get(kind, name)
 
-    async def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Sequence[Object]:
-        return await self._api.list(kind, labels)
+    async def list(
+        self,
+        kind: Kind,
+        labels: Mapping[str, str] | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+    ) -> Sequence[Object]:
+        return await self._api.list(kind, labels, fields=fields)
 
     async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
         return await self._api.log(pod, container=container, lines=lines, size=size)

@@ -49,6 +49,7 @@ class Nodes:
         self._api = api
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        """By name, nodes that have pods of the cluster, as they were asked last."""
 
     async def of(self, pods: Sequence[Object]) -> dict[str, Node]:
         """By name. One that may not be read is not among them; one that is gone says nothing."""

@@ -46,7 +46,7 @@ from bookie_operator.platform.kubernetes.bookies import (
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
-from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.keeper import Keeper, apply_each
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
@@ -65,9 +65,12 @@ from bookie_operator.platform.kubernetes.view import (
     bookies_of,
     is_known,
     kept_claims_of,
+    missed_object,
     pod_of_instance,
     volume_of,
+    with_word,
 )
+from bookie_operator.platform.kubernetes.warnings import Warnings
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -93,9 +96,11 @@ class KubernetesPlatform:
         self._keeper = Keeper(api)
         self._recorder = Recorder(api)
         self._nodes = Nodes(api, clock)
+        self._warnings = Warnings(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._woken = asyncio.Event()
         self._metadata_url = ""
+        """Empty until the metadata store has an address: nothing starts before."""
         self._seen = Seen()
         self._unbound: list[Object] = []
         """Tasks, as the last look saw them, that no cluster owns yet."""
@@ -157,7 +162,14 @@ class KubernetesPlatform:
             *(self._api.list(kind, chosen) for kind in (POD, CLAIM, STATEFUL_SET))
         )
         self._seen = Seen(pods, claims, sets, await self._nodes.of(pods))
-        return bookies_of(pods=pods, claims=claims, sets=sets, nodes=self._seen.nodes)
+        found = bookies_of(pods=pods, claims=claims, sets=sets, nodes=self._seen.nodes)
+        missed = {
+            bookie_id: name
+            for bookie_id, one in found.items()
+            if (name := missed_object(one, pods, names.set_name(self._name, bookie_id)))
+        }
+        said = await self._warnings.about(missed)
+        return found | {one: with_word(found[one], word) for one, word in said.items()}
 
     async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
         return kept_claims_of(self._seen.claims)
@@ -194,21 +206,11 @@ class KubernetesPlatform:
 
     async def _bind_tasks(self) -> dict[str, BookieError]:
         """Tasks belong to this very cluster from the first look on, and go with it."""
-        failed: dict[str, BookieError] = {}
-        owner = names.owner(self._name, self._cluster.metadata.uid)
-        for body in self._unbound:
-            metadata = _very(body["metadata"])
-            # Whoever made it may have given it a controller.
-            references = [{**owner, "controller": False}]
-            try:
-                await self._api.apply(
-                    TASK, {"metadata": metadata | {"ownerReferences": references}}
-                )
-            except PreconditionError:
-                continue  # it is gone
-            except BookieError as error:
-                failed[f"{TASK.name} {metadata['name']}"] = error
-        return failed
+        # Whoever made it may have given it a controller.
+        owner: Object = {**names.owner(self._name, self._cluster.metadata.uid), "controller": False}
+        more = {"ownerReferences": [owner]}
+        bodies = [{"metadata": _very(body["metadata"]) | more} for body in self._unbound]
+        return await apply_each(self._api, TASK, bodies)
 
     # Bookies and volumes
 
@@ -442,16 +444,8 @@ class KubernetesPlatform:
         return failed
 
     async def _name_racks(self) -> dict[str, BookieError]:
-        failed: dict[str, BookieError] = {}
         key = self._cluster.spec.rack_topology_key
-        for body in unnamed(self._seen.pods, self._seen.nodes, key):
-            try:
-                await self._api.apply(POD, body)
-            except PreconditionError:
-                continue  # it is gone
-            except BookieError as error:
-                failed[f"{POD.name} {body['metadata']['name']}"] = error
-        return failed
+        return await apply_each(self._api, POD, unnamed(self._seen.pods, self._seen.nodes, key))
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         await self._publish(TASK, name, status.as_dict())

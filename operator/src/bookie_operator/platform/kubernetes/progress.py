@@ -41,6 +41,7 @@ class JobLogs:
         self._container = container
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
+        """By job, those that run: the last line, and when to look again."""
 
     async def progress(self, pods: Mapping[str, str]) -> dict[str, str]:
         """Job -> its last line of progress, of jobs that run in these pods (job -> pod)."""

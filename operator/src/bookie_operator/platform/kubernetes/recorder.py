@@ -28,6 +28,7 @@ class Recorder:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._told: dict[str, float] = {}
+        """Clock time of each event that was written not long ago, by the name of its object."""
 
     async def record(self, event: Event, cluster: BookieCluster) -> None:
         name = event_name(event, cluster)

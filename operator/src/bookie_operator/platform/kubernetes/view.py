@@ -5,6 +5,7 @@ how a process probably ended; whether that was clean, the bookie's own boot reco
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -152,6 +153,23 @@ def container_of(pod: Object, name: str) -> dict[str, Any]:
     """A container's status; empty while there is none."""
     found = (pod.get("status") or {}).get("containerStatuses") or []
     return next((one for one in found if one.get("name") == name), {})
+
+
+def missed_object(bookie: Bookie, pods: Sequence[Object], set_name: str) -> str:
+    """Whose events say why a bookie does not come; empty = it runs, or its pod says so itself."""
+    process = bookie.process
+    if process is None:
+        return set_name
+    if process.running or process.waiting or process.last_exit is not None:
+        return ""
+    return next((str(one["metadata"]["name"]) for one in pods if _bookie(one) == bookie.id), "")
+
+
+def with_word(bookie: Bookie, word: str) -> Bookie:
+    """The bookie, with what Kubernetes said of what has not come."""
+    if bookie.process is None:
+        return replace(bookie, waiting=word)
+    return replace(bookie, process=replace(bookie.process, waiting=word))
 
 
 def waiting_reason(pod: Object) -> str:
