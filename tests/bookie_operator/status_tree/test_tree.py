@@ -216,3 +216,18 @@ def test_the_loss_budget_says_why_it_is_what_it_is_and_what_helps() -> None:
     assert "kubectl bookie scrub --cluster demo" in text
     silent = shown(with_status(cluster_of("healthy"), loss_budget=None), 1500)
     assert "budget      not told yet" in silent
+
+
+def test_a_rollout_is_seen_at_each_bookie() -> None:
+    healthy = cluster_of("healthy")
+    facts = ({"is_updated": True}, {"is_updated": False}, {"version": "0.2.0", "rack": "/eu-1a"})
+    bookies = tuple(
+        one.model_copy(update=more)
+        for one, more in zip(healthy.status.bookies, facts, strict=False)
+    )
+    status = healthy.status.model_copy(update={"bookies": bookies})
+    rolling = healthy.model_copy(update={"status": status})
+    text, wide = (shown(rolling, 1500, wide=wide) for wide in (False, True))
+    lines = [line for line in text.splitlines() if "has its former settings" in line]
+    assert len(lines) == 1 and "bookie-1" in lines[0]
+    assert "version 0.2.0  rack /eu-1a" in wide and "version" not in text

@@ -107,6 +107,8 @@ def _line(bookie: BookieStatus, status: ClusterStatus) -> Text:
         text.append("".join(f"  {d.name} was {d.verdict}" for d in odd_disks(bookie)), "dim")
     if bookie.node and len({other.node for other in status.bookies}) > 1:
         text.append(f"  on {bookie.node}", "dim")
+    if bookie.is_updated is False:
+        text.append("  has its former settings", "yellow")
     if bookie.restarts:
         text.append(f"  {count(bookie.restarts, 'restart')}")
     return text
@@ -172,6 +174,10 @@ def _process(bookie: BookieStatus) -> str:
         told.append(f"control {bookie.control}")
     if bookie.mode:
         told.append(f"mode {bookie.mode}")
+    if bookie.version:
+        told.append(f"version {bookie.version}")
+    if bookie.rack:
+        told.append(f"rack {bookie.rack}")
     return "  ".join(told)
 
 
