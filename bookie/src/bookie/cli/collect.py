@@ -10,19 +10,15 @@ from bookie.cli.common import (
     metadata_option,
     output_option,
     run,
-    store_at,
     yes_option,
 )
-from bookie.cli.control_plane import asked
+from bookie.cli.control_plane import asked, registered
 from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
-from bookie.errors import UnavailableError
 from bookie.ids import BookieId
-from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.user import user_name
 from bookie.wire.admin.client import Call
-from bookie.wire.identity import Identity
 
 COMMANDS: Final = {
     "approve": ("bookie.cli.collect:approve", "Let a bookie drop what so many ledgers left."),
@@ -49,7 +45,7 @@ def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, 
     deleted on purpose: what is collected cannot be brought back.
     """
     bookie_id = BookieId(bookie)
-    target, meant = run(_found(metadata, bookie_id))
+    target, meant = run(registered(metadata, bookie_id))
     call = Call(meant, DEADLINE_S)
     health = asked(target, lambda plane: plane.health(call))
     chosen = plan or health.collection_plan_id
@@ -61,16 +57,3 @@ def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, 
     if not taken.accepted:
         fail(taken.message, Exit.REFUSED)
     show_fields({"bookie": bookie, "plan": chosen, "approved_by": by}, output=output)
-
-
-async def _found(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]:
-    """Where its control plane is, and who it is."""
-    async with store_at(metadata) as store:
-        instance_id = await store.instance_id() or ""
-        found = (await store.bookies()).get(bookie_id)
-    endpoint = found.endpoint(ADMIN_ENDPOINT) if found is not None else None
-    if found is None or endpoint is None:
-        raise UnavailableError(
-            f"{bookie_id} is not registered with a control plane: a bookie must serve to collect"
-        )
-    return f"{endpoint.host}:{endpoint.port}", Identity(instance_id, bookie_id, found.boot_epoch)

@@ -3,8 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bookie.cli.common import run
+from bookie.cli.common import run, store_at
+from bookie.errors import UnavailableError
+from bookie.ids import BookieId
+from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.wire.admin.client import ControlPlane, control_plane
+from bookie.wire.identity import Identity
 
 Reply = TypeVar("Reply")
 
@@ -18,3 +22,16 @@ def asked(target: str, ask: Callable[[ControlPlane], Awaitable[Reply]]) -> Reply
 
     reply: Reply = run(work())
     return reply
+
+
+async def registered(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]:
+    """Where the control plane of a bookie is that serves, and who it is."""
+    async with store_at(metadata) as store:
+        instance_id = await store.instance_id() or ""
+        found = (await store.bookies()).get(bookie_id)
+    endpoint = found.endpoint(ADMIN_ENDPOINT) if found is not None else None
+    if found is None or endpoint is None:
+        raise UnavailableError(
+            f"{bookie_id} is not registered with a control plane: it must serve for that"
+        )
+    return f"{endpoint.host}:{endpoint.port}", Identity(instance_id, bookie_id, found.boot_epoch)

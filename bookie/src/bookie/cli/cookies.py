@@ -103,7 +103,7 @@ def approve(
         raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
     target = admin or _target_of(runtime)
     health = asked(target, lambda bookie: bookie.health(Call(None, DEADLINE_S)))
-    meant, fix = health.told_by, health.cookie_fix
+    meant, fix = health.answered_by, health.cookie_fix
     chosen = plan or (fix.plan_id if fix is not None else "")
     if not chosen:
         fail(f"{meant.bookie} is {health.phase.name} and waits for no approval", Exit.REFUSED)

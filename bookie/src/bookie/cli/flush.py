@@ -53,7 +53,7 @@ async def _flush(target: str, timeout_s: float) -> tuple[int, str]:
         except UnavailableError as error:
             return 0, str(error)
         try:
-            return await bookie.flush(Call(health.told_by, timeout_s)), ""
+            return await bookie.flush(Call(health.answered_by, timeout_s)), ""
         except CallError as error:
             if error.failure is Failure.LATE:
                 late = f"the flush did not end within {timeout_s:g} s; the bookie goes on with it"

@@ -12,6 +12,10 @@ COMMANDS: Final = {
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
     "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
     "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
+    "read-only": (
+        "bookie.cli.read_only:read_only",
+        "Let a bookie take no entries for a while.",
+    ),
     "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),

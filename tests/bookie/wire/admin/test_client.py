@@ -33,8 +33,8 @@ async def test_who_told_its_health_is_the_one_that_is_asked(server: ServerLab) -
     async with control_plane(address(server)) as bookie:
         health = await bookie.health(Call(None, S))
         assert server.bookie is not None
-        assert health.told_by == server.bookie.control.identity()
-        assert await bookie.flush(Call(health.told_by, S)) >= 0
+        assert health.answered_by == server.bookie.control.identity()
+        assert await bookie.flush(Call(health.answered_by, S)) >= 0
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_phase_of_the_proto_is_known() -> None:
 
 def test_every_field_of_an_answer_is_filled() -> None:
     """Fields of other names than the proto's are named where they are made."""
-    made = {"told_by", "is_fresh", *client._MADE}
+    made = {"answered_by", "is_fresh", *client._MADE}
     assert {one.name for one in fields(Health)} == {*client._HEALTH, *made}
     assert {one.name for one in fields(BootRecord)} == {*client._BOOT, "epoch", "started_at"}
     assert {one.name for one in fields(DiskHealth)} == set(client._DISK)
@@ -134,7 +134,7 @@ async def test_d11_a_health_of_another_process_is_no_answer(told: Identity, is_m
     said = pb.Health(phase=pb.SERVING, bookie_id=told.bookie, instance_id=told.cluster)
     said.boot.boot_epoch = told.epoch
     if is_meant:
-        assert (await health_of(said)).told_by == told
+        assert (await health_of(said)).answered_by == told
         return
     with pytest.raises(UnavailableError, match="another answers"):
         await health_of(said)

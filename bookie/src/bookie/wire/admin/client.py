@@ -177,6 +177,11 @@ class ControlPlane:
         """Have it take no new entries, over restarts; or take them again."""
         await self._ask(call, pb.DrainRequest(cancel=cancel))
 
+    async def set_read_only(self, call: Call, *, read_only: bool) -> Phase:
+        """Have it take no new entries until its process ends, or take them again; its phase."""
+        reply, _identity = await self._ask(call, pb.SetReadOnlyRequest(read_only=read_only))
+        return _PHASES.get(reply.phase, Phase.UNKNOWN)
+
     async def flush(self, call: Call) -> int:
         """Have all that it has accepted on its disks; bytes of its logs."""
         reply, _identity = await self._ask(call, pb.FlushRequest())
@@ -304,7 +309,7 @@ def _health(said: pb.Health, told: Identity) -> Health:
             else None
         ),
         ledgers_naming_it=said.ledgers_naming_it if said.ledgers_counted else None,
-        told_by=told,
+        answered_by=told,
     )
 
 

@@ -110,7 +110,7 @@ class Health:
     """Of the program that runs there; empty = it does not say."""
     collection_plan_id: str = ""
     """What an approval of that collection must name."""
-    told_by: Identity = UNKNOWN
+    answered_by: Identity = UNKNOWN
     """Who made this answer; an approval of what it shows means that process alone."""
     is_fresh: bool = True
     """Given just now; False: an earlier answer, shown again for want of one."""

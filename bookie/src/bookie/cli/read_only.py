@@ -1,0 +1,29 @@
+"""`bookie read-only`: let one bookie take no new entries for a while, or take them again."""
+
+from typing import Final
+
+import click
+
+from bookie.cli.common import metadata_option, output_option, run
+from bookie.cli.control_plane import asked, registered
+from bookie.cli.output import show_fields
+from bookie.ids import BookieId
+from bookie.wire.admin.client import Call
+
+DEADLINE_S: Final = 10.0
+
+
+@click.command("read-only")
+@click.argument("bookie", metavar="BOOKIE")
+@click.option("--off", is_flag=True, help="Let it take new entries again instead.")
+@metadata_option
+@output_option
+def read_only(metadata: str, output: str, bookie: str, off: bool) -> None:
+    """Let BOOKIE take no new entries until it is asked again, or restarted.
+
+    Writers go on with other bookies; it serves what it has, and recoveries may still write to it.
+    """
+    target, meant = run(registered(metadata, BookieId(bookie)))
+    call = Call(meant, DEADLINE_S)
+    phase = asked(target, lambda plane: plane.set_read_only(call, read_only=not off))
+    show_fields({"bookie": bookie, "phase": phase.value}, output=output)
