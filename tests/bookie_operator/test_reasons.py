@@ -203,6 +203,7 @@ SCENES: dict[str, Callable[[], ClusterStatus]] = {
     "ContainerConfig": lambda: told(down(waiting="CreateContainerConfigError: no secret")),
     "BookieCrashLoop": in_a_loop,
     "BookieUnresponsive": lambda: told(bookie(B0, phase=None)),
+    "NodeLost": lambda: told(down(node="n7", node_trouble="is gone")),
     "BookieDown": lambda: told(down(last_exit=Exit(at(99), -9, "signal 9"))),
     "BookieReadOnly": lambda: told(bookie(B0, phase=Phase.READ_ONLY, message="full")),
     "RepairStalled": stalled,

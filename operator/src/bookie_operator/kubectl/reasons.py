@@ -21,6 +21,7 @@ _ROLES: Final = (
     "-o",
     "yaml",
 )
+_NODES: Final = ("get", "nodes")
 _EVENTS: Final = ("bookie", "events", "--cluster", "{name}")
 _STORE: Final = ("get", "bookiecluster", "{name}", "-o", "jsonpath={{.spec.metadata}}")
 BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -48,6 +49,11 @@ BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ImageUnavailable": ("Correct spec.image or the pull secrets, or load the image:", _EDIT),
     "Unschedulable": ("No node has room for a bookie, or its volume. Why:", _PODS),
     "ContainerConfig": ("A container cannot be made. Why:", _PODS),
+    "NodeLost": (
+        "The node that the message names is gone or does not report. If it comes back, so do its "
+        'bookies; if not, docs/operating.md says what to do, "A node that is lost". The nodes:',
+        _NODES,
+    ),
     "RepairStalled": (
         "Repairs have failed again and again, and go on more slowly; RepairStalled names ledger "
         "and cause. Their last words:",
