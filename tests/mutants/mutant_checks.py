@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -58,13 +58,27 @@ def run_tests(overlay: Overlay, test_ids: Iterable[str]) -> Outcome:
                 timeout=START_SECONDS_MAX + TEST_SECONDS_MAX * len(ids),
             )
         except subprocess.TimeoutExpired as error:
-            return Outcome(errors={"process": f"hung for {error.timeout:.0f} s outside its tests"})
-        outcome = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not outcome or done.returncode not in (EXIT_PASSED, EXIT_FAILED):
+            return when_hung(_witnessed(path), ids, seconds=error.timeout)
+        said = _witnessed(path)
+    if said == Outcome() or done.returncode not in (EXIT_PASSED, EXIT_FAILED):
         end = " / ".join(done.stdout.strip().splitlines()[-5:])
-        errors = outcome.get("errors", {}) | {"pytest": f"exit {done.returncode}: {end}"}
-        return Outcome(errors=errors)
-    return Outcome(tuple(outcome["passed"]), outcome["failed"], outcome["errors"])
+        return Outcome(errors=said.errors | {"pytest": f"exit {done.returncode}: {end}"})
+    return said
+
+
+def when_hung(said: Outcome, ids: Sequence[str], *, seconds: float) -> Outcome:
+    """What the tests said, when each of them failed before the process hung; else no verdict."""
+    if all(said.failures_of(test_id) for test_id in ids):
+        return said
+    return Outcome(errors=said.errors | {"process": f"hung for {seconds:.0f} s outside its tests"})
+
+
+def _witnessed(path: Path) -> Outcome:
+    """What the process wrote down so far: mutant_witness.py writes after every report."""
+    if not path.exists():
+        return Outcome()
+    said = json.loads(path.read_text(encoding="utf-8"))
+    return Outcome(tuple(said["passed"]), said["failed"], said["errors"])
 
 
 def _pytest(overlay: Overlay, test_ids: Iterable[str]) -> list[str]:

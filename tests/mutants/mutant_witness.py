@@ -1,6 +1,7 @@
 """pytest plugin inside a check: refuses the wrong code, and writes down which tests failed and why.
 
-Loaded with `-p mutant_witness`; told by the environment which copy must be the one under test.
+Loaded with `-p mutant_witness`; the environment names the copy that must be the one under test.
+It writes after every report: a process that hangs after a failure has said that the test failed.
 """
 
 import json
@@ -33,6 +34,7 @@ def pytest_sessionstart() -> None:
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.failed:
         errors[report.nodeid] = _reason(report.longrepr)
+        _write()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -43,11 +45,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         is_verdict = report.when == "call" and report.failed
         is_broken = reason.startswith(DEFECTS_OF_THE_PATCH)
         (failed if is_verdict and not is_broken else errors)[report.nodeid] = reason
+    _write()
 
 
 def pytest_sessionfinish() -> None:
+    _write()
+
+
+def _write() -> None:
     outcome = {"passed": passed, "failed": failed, "errors": errors}
-    Path(os.environ[OUTCOME]).write_text(json.dumps(outcome), encoding="utf-8")
+    path = Path(os.environ[OUTCOME])
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(outcome), encoding="utf-8")
+    part.replace(path)  # the reader may kill this process at any moment
 
 
 def _reason(longrepr: Any) -> str:

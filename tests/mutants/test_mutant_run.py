@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mutant import Mutant, planted
 from mutant_catalogue import MUTANTS
-from mutant_checks import Outcome, run_tests
+from mutant_checks import Outcome, run_tests, when_hung
 from mutant_overlay import ROOT, Overlay
 from mutant_run import Verdict, verdict_of
 
@@ -26,6 +26,14 @@ def test_all_named_tests_must_notice() -> None:
 def test_a_check_that_cannot_tell_catches_nothing() -> None:
     outcome = Outcome(failed={ONE: "assert 1 == 2"}, errors={OTHER: "ImportError: no module"})
     assert verdict_of(mutant(ONE), outcome)[0] is Verdict.BROKEN
+
+
+def test_a_process_that_hangs_after_its_tests_failed_has_caught_the_bug() -> None:
+    failed = Outcome(failed={f"{ONE}[3]": "assert 1 == 2"})
+    assert when_hung(failed, [ONE], seconds=90) == failed
+    for said in (failed, Outcome(), Outcome(passed=(ONE, OTHER))):
+        hung = when_hung(said, [ONE, OTHER], seconds=90)
+        assert not hung.failed and hung.errors == {"process": "hung for 90 s outside its tests"}
 
 
 @pytest.fixture(scope="module")

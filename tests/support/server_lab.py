@@ -40,6 +40,8 @@ ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 PASSWORD = b"secret"
 KEY = master_key(PASSWORD)
+UNTIL_SECONDS_MAX = 10
+"""An answer that comes at all comes in milliseconds."""
 KIB = 1024
 SMALL: dict[str, Any] = {
     "ring_bytes": 8192 * KIB,
@@ -202,9 +204,13 @@ class ServerLab:
             await asyncio.sleep(0.002)
 
     async def until_status(self, ask: Callable[[], Awaitable[Status]], wanted: Status) -> None:
-        """Asks again until that is the answer."""
-        while await ask() is not wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        """Asks again until that is the answer; AssertionError with the last one after a while."""
+        answer = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNTIL_SECONDS_MAX):
+                while (answer := await ask()) is not wanted:  # noqa: ASYNC110
+                    await asyncio.sleep(0.002)
+        assert answer is wanted, f"{answer} for {UNTIL_SECONDS_MAX} s, expected {wanted}"
 
     # Ledgers and requests
     async def ledger(
