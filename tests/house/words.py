@@ -106,11 +106,14 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 class Module(NamedTuple):
-    """What is written in one module; `texts`: docstrings, those below a field included."""
+    """What is written in one module; `texts`: docstrings, those below a field included.
+
+    `names`: of functions, arguments and variables.
+    """
 
     path: Path
     classes: list[str]
-    functions: list[str]
+    names: list[str]
     texts: list[str]
 
 
@@ -126,7 +129,11 @@ def read(path: Path) -> Module:
         if isinstance(node, ast.ClassDef):
             module.classes.append(node.name)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            module.functions.append(node.name)
+            module.names.append(node.name)
+        elif isinstance(node, ast.arg):
+            module.names.append(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            module.names.append(node.id)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             module.texts.append(str(node.value.value))
     return module
@@ -151,7 +158,7 @@ def banned() -> Left:
     """Banned words by room: in names, and in docstrings."""
     found: Counter[str] = Counter()
     for module in written():
-        names = [module.path.stem, *module.classes, *module.functions]
+        names = [module.path.stem, *module.classes, *module.names]
         in_names = uses(BANNED_IN_NAMES, [" ".join(words_of(name)) for name in names])
         for word in in_names + uses(BANNED, module.texts):
             found[f"banned {word} in {room_of(module.path)}"] += 1

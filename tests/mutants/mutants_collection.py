@@ -116,7 +116,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an older record makes a ledger that is back a tombstone again",
         stands_for=PREMATURE,
         file=RECORDS,
-        old="if each.returns == later.returns]",
+        old="if each.returns == newer.returns]",
         new="]",
         tests=(KEPT + "test_a5_a_tombstone_gives_way_to_a_mark_and_no_older_state_brings_it_back",),
     ),

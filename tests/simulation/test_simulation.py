@@ -151,7 +151,7 @@ def verdict_of(plan: Plan) -> Verdict:
 
 def test_shrinking_keeps_only_what_a_failure_needs() -> None:
     faults = tuple(Fault(float(n), "kill") for n in range(8))
-    small = shrink(Plan(1, Scale(writers=2), faults), run=verdict_of, told=lambda _line: None)
+    small = shrink(Plan(1, Scale(writers=2), faults), run=verdict_of, say=lambda _line: None)
     assert [fault.at_s for fault in small.faults] == [2.0]
     assert (small.scale.writers, small.scale.readers, small.scale.bookies) == (1, 1, 3)
 

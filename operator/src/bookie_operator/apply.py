@@ -50,33 +50,33 @@ class Applier:
                 return await _pause(store, paused)
             case CreateVolume(bookie_id, disk):
                 created = await self._platform.create_volume(bookie_id, disk)
-                told = Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
-                return told if created else None
+                event = Event("VolumeCreated", f"volume {disk.name} created", bookie_id)
+                return event if created else None
             case StartBookie(template, keeps_settings):
                 begun = await self._platform.start_bookie(template, keeps_settings=keeps_settings)
-                told = Event("BookieStarted", "process started", template.bookie_id)
-                return told if begun else None
+                event = Event("BookieStarted", "process started", template.bookie_id)
+                return event if begun else None
             case RestartBookie(template, instance, reason, keeps_settings):
                 begun = await self._platform.restart_bookie(
                     template, instance=instance, keeps_settings=keeps_settings
                 )
-                told = Event("BookieRestarting", reason, template.bookie_id)
-                return told if begun else None
+                event = Event("BookieRestarting", reason, template.bookie_id)
+                return event if begun else None
             case ReplaceVolume(bookie_id, disk_name, uid):
                 begun = await self._platform.replace_volume(bookie_id, disk_name, uid=uid)
-                told = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
-                return told if begun else None
+                event = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
+                return event if begun else None
             case ExpandVolume(bookie_id, disk):
                 begun = await self._platform.expand_volume(bookie_id, disk)
-                told = Event("VolumeExpanding", f"{disk.name} to {disk.size}", bookie_id)
-                return told if begun else None
+                event = Event("VolumeExpanding", f"{disk.name} to {disk.size}", bookie_id)
+                return event if begun else None
             case RemoveBookie(bookie_id, instance, delete_volumes):
                 begun = await self._platform.remove_bookie(
                     bookie_id, instance=instance, delete_volumes=delete_volumes
                 )
                 what = "its volumes go with it" if delete_volumes else "its volumes are kept"
-                told = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
-                return told if begun else None
+                event = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
+                return event if begun else None
             case DrainBookie(bookie_id, cancel):
                 address, meant = _control_of(bookie_id, observed)
                 await self._control.drain(address, meant, cancel=cancel)
@@ -99,19 +99,19 @@ class Applier:
         await self._control.approve(
             address, meant, plan_id=action.plan_id, approved_by=action.approved_by
         )
-        told = f"fix {action.plan_id} approved by {action.approved_by}"
-        return Event("CookieFixApproved", told, action.bookie_id)
+        text = f"fix {action.plan_id} approved by {action.approved_by}"
+        return Event("CookieFixApproved", text, action.bookie_id)
 
     async def _start(self, job: StartJob) -> Event | None:
         if not await self._platform.start_job(job):
             return None
         if job.decision is not None:
             wish = job.decision
-            told = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
-            return Event("AcceptLossStarted", told, type="Warning")
+            text = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
+            return Event("AcceptLossStarted", text, type="Warning")
         name = "".join(word.capitalize() for word in job.kind.value.split("-"))
-        told = f"{job.name} with engine {job.engine}" if job.engine else job.name
-        return Event(f"{name}Started", told, job.bookie_id or "")
+        text = f"{job.name} with engine {job.engine}" if job.engine else job.name
+        return Event(f"{name}Started", text, job.bookie_id or "")
 
 
 def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:

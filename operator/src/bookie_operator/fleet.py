@@ -148,13 +148,13 @@ class Fleet:
         self._metrics.show(self._api.namespace, self.name, status)
         if status == previous:
             return
-        told = bare_cluster(body, status)
-        platform = KubernetesPlatform(self._api, told, clock=self._clock)
+        bare = bare_cluster(body, status)
+        platform = KubernetesPlatform(self._api, bare, clock=self._clock)
         event = hindrance_event(status, previous)
         with suppress(BookieError):
             if event is not None:  # before the status that remembers it, and so only once
                 await platform.record(replace(event, once=f"{event.reason}/{generation}"))
-            await platform.publish(told)
+            await platform.publish(bare)
 
     async def _pass(self, reconciler: Reconciler, cluster: BookieCluster) -> float:
         """One pass; how long to wait for the next."""

@@ -115,7 +115,7 @@ class Operator:
                 self.fleets[(namespace, name)] = fleet
                 try:
                     return await fleet.run(is_stopped)
-                except Exception:  # a defect; told in full, and the loop begins anew
+                except Exception:  # a defect: logged in full, and the loop begins again
                     LOGGER.exception("the loop of %s/%s failed", namespace, name)
                     self.metrics.passed(namespace, name, is_failed=True)
                     await asyncio.sleep(DEFECT_S)

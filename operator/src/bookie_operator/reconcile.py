@@ -23,7 +23,7 @@ from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
 from bookie_operator.plan.failures import (
     ACTION_FAILED,
     NAME_TAKEN,
-    TOLD_FROM,
+    NAMED_FROM,
     failed_again,
     may_start,
 )
@@ -74,8 +74,8 @@ class Reconciler:
         )
         self._forbidden, self.has_news = "", False
         made = plan(cluster, observed, cluster.status)
-        # What is told once is told before the status that remembers it: told again after a crash,
-        # the platform drops the double. The rest could only be lost or doubled; it may be lost.
+        # An event that comes once is written before the status that remembers it: after a crash it
+        # is written again, and the platform drops the double. The others may be lost, not doubled.
         await self._tell([event for event in made.events if event.once])
         # Status before actions: an incident must be on record before anything is done about it.
         await self._publish(cluster, made.status)
@@ -138,7 +138,7 @@ class Reconciler:
 
     def _failed(self, subject: Action | str, error: BookieError) -> None:
         before = self._failures.get(subject)
-        self.has_news = self.has_news or before is None or before.count < TOLD_FROM
+        self.has_news = self.has_news or before is None or before.count < NAMED_FROM
         self._failures[subject] = failed_again(
             subject, str(error), before, now=self._observer.now, reason=_reason_of(error)
         )
@@ -183,14 +183,14 @@ class Reconciler:
             except ForbiddenError as error:
                 self._forbidden = str(error)
             except BookieError as error:  # a quota, a webhook: an event is worth less than a repair
-                log.warning("not told: %s (%s: %s)", error, event.reason, event.message)
+                log.warning("event not written: %s (%s: %s)", error, event.reason, event.message)
 
     async def _cannot_look(self, cluster: BookieCluster, error: ForbiddenError) -> ClusterStatus:
         before, generation = cluster.status, cluster.metadata.generation
         status = forbidden_status(before, generation, str(error), self._observer.now)
-        told = hindrance_event(status, before)
+        event = hindrance_event(status, before)
         await self._publish(cluster, status)
-        await self._tell([told] if told is not None else [])
+        await self._tell([event] if event is not None else [])
         return status
 
 

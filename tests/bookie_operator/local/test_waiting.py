@@ -12,7 +12,7 @@ from bookie_operator.platform.folders import LocalFolders, write_json
 from click.testing import CliRunner
 from operator_scenes import bookie, cluster, observed
 
-TOLD_AT = 1000.0
+REACHED_AT = 1000.0
 LONG_AGO = {BookieId(f"bookie-{n}"): 10.0 for n in range(4)}
 
 
@@ -24,24 +24,24 @@ def told(*odd: object) -> BookieCluster:
 
 
 def test_a_fleet_that_no_audit_has_seen_lacks_just_that() -> None:
-    [missing] = lacking(told(), LONG_AGO, told_at=TOLD_AT)
+    [missing] = lacking(told(), LONG_AGO, reached_at=REACHED_AT)
     assert missing.startswith("DurabilityVerified")
 
 
 def test_a_status_of_before_the_restart_is_not_believed() -> None:
-    started = LONG_AGO | {BookieId("bookie-1"): TOLD_AT + 1}
-    missing = lacking(told(), started, told_at=TOLD_AT)
+    started = LONG_AGO | {BookieId("bookie-1"): REACHED_AT + 1}
+    missing = lacking(told(), started, reached_at=REACHED_AT)
     assert "the status is older than the process of bookie-1" in missing
 
 
 def test_a_bookie_without_a_process_is_not_there_yet() -> None:
     started = {name: at for name, at in LONG_AGO.items() if name != "bookie-2"}
-    missing = lacking(told(), started, told_at=TOLD_AT)
+    missing = lacking(told(), started, reached_at=REACHED_AT)
     assert "the status is older than the process of bookie-2" in missing
 
 
 def test_limbo_is_waited_for() -> None:
-    missing = lacking(told(bookie("bookie-1", limbo=3)), LONG_AGO, told_at=TOLD_AT)
+    missing = lacking(told(bookie("bookie-1", limbo=3)), LONG_AGO, reached_at=REACHED_AT)
     assert "bookie-1 is Limbo" in missing
     assert any(one.startswith("LimboPresent True") for one in missing)
 

@@ -215,7 +215,7 @@ def test_the_loss_budget_says_why_it_is_what_it_is_and_what_helps() -> None:
     assert "budget 0 may be out at once, 1 may be evicted now: bookie-1 may hold" in text
     assert "kubectl bookie scrub --cluster demo" in text
     silent = shown(with_status(cluster_of("healthy"), loss_budget=None), 1500)
-    assert "budget      not told yet" in silent
+    assert "budget      not known yet" in silent
 
 
 def test_a_rollout_is_seen_at_each_bookie() -> None:

@@ -52,8 +52,8 @@ def judge(
     if found is None:
         return ClaimState.OWN if known is None else ClaimState.ROLLED_BACK
     if found.value.nonce == wanted.nonce:
-        is_later = known is None or found.version > known.version
-        return ClaimState.OWN if is_later else ClaimState.ROLLED_BACK
+        is_newer = known is None or found.version > known.version
+        return ClaimState.OWN if is_newer else ClaimState.ROLLED_BACK
     if known is not None and _process(found.value) == _process(known.value):
         return ClaimState.FORMER
     # A rival's claim has an epoch above all that it found; one below ours is older than ours.

@@ -23,8 +23,8 @@ from bookie.metadata.store import MetadataStore
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TOLD: Final = frozenset({"bookie.boot.boot", "bookie.metadata.session"})
-"""Loggers whose warnings a command tells in words of its own, or that say nothing to a person."""
+_SAID_BETTER: Final = frozenset({"bookie.boot.boot", "bookie.metadata.session"})
+"""Loggers whose warnings a command gives in words of its own, or that say nothing to a person."""
 LEDGER_ID_MAX: Final = 2**63 - 1
 
 metadata_option = click.option(
@@ -80,7 +80,9 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 def keep_libraries_quiet() -> None:
     """Our own warnings are for the person; a library's retries are not."""
     handler = logging.StreamHandler()
-    handler.addFilter(lambda record: record.name.startswith("bookie.") and record.name not in TOLD)
+    handler.addFilter(
+        lambda record: record.name.startswith("bookie.") and record.name not in _SAID_BETTER
+    )
     logging.basicConfig(level=logging.WARNING, format="warning: %(message)s", handlers=[handler])
 
 

@@ -48,5 +48,5 @@ def drain(
         run_job("drain", lambda say: drain_cluster(metadata, request, say=say), ending)
     answer = run(cancel_drain(metadata, bookie_id))
     if not answer.accepted:
-        fail(f"{bookie} was not told: {answer.message}", Exit.UNDECIDED)
+        fail(f"{bookie} did not take the order: {answer.message}", Exit.UNDECIDED)
     show_fields({"bookie": bookie, "draining": False}, output=ending.output)

@@ -39,15 +39,15 @@ class AddressBook:
         ttl_s: float,
         absent_ttl_s: float = 0.0,
         endpoint_id: str = RUN_ENDPOINT,
-        on_later_boot: Callable[[BookieId, int], None] = lambda _bookie, _epoch: None,
+        on_newer_boot: Callable[[BookieId, int], None] = lambda _bookie, _epoch: None,
     ) -> None:
-        """`absent_ttl_s`: how long the word counts that a bookie is not there. `on_later_boot`:
+        """`absent_ttl_s`: how long the word counts that a bookie is not there. `on_newer_boot`:
         called with each epoch that is higher than those seen before."""
         self._store = store
         self._ttl_s = ttl_s
         self._absent_ttl_s = absent_ttl_s
         self._endpoint_id = endpoint_id
-        self._on_later_boot = on_later_boot
+        self._on_later_boot = on_newer_boot
         self._cluster = ""
         """Instance id; read once, before the first address."""
         self._endpoints: dict[BookieId, Endpoint] = {}

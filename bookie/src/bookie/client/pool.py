@@ -329,7 +329,7 @@ class BookiePool:
         self._settings = settings or PoolSettings()
         self._loop = asyncio.get_running_loop()
         self._addresses = AddressBook(
-            store, ttl_s=self._settings.address_ttl_s, on_later_boot=self._outlive
+            store, ttl_s=self._settings.address_ttl_s, on_newer_boot=self._outlive
         )
         self._links: dict[BookieId, _Link] = {}
         """One for each bookie that was ever asked; bounded by the bookies of the cluster."""

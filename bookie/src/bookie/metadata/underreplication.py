@@ -116,7 +116,7 @@ class ZooKeeperUnderreplication:
         try:
             await self._znodes.create(path, raw, ephemeral=True, repeat=True)
         except NodeExistsError:
-            # Of this session, though nobody was told that they have it: a lost reply.
+            # Of this session, though nobody learned that they have it: a lost reply.
             if ledger_id in self._locked or not await self._is_own(path):
                 return False
         self._locked.add(ledger_id)

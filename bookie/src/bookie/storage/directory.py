@@ -32,7 +32,7 @@ from bookie.storage.memtable import Memtable
 from bookie.storage.reading import RangeRead, StoredRead, cut, part_of, read_frame
 from bookie.storage.records import LedgerRecord
 
-ASIDE_SUFFIX: Final = ".old"
+OLD_SUFFIX: Final = ".old"
 FRESH_SUFFIX: Final = ".new"
 """The index that a rebuild has replaced, and the one it is making; with either there and no index
 beside it, the rebuild has not ended."""
@@ -94,7 +94,7 @@ class LedgerDirectory:
         is_new = not disk.exists(index_path)
         log = LedgerLog.open(path, disk=disk, settings=settings, notify=notify)
         try:
-            rebuilt = [path / (INDEX_NAME + suffix) for suffix in (ASIDE_SUFFIX, FRESH_SUFFIX)]
+            rebuilt = [path / (INDEX_NAME + suffix) for suffix in (OLD_SUFFIX, FRESH_SUFFIX)]
             if is_new and (log.files() or any(map(disk.exists, rebuilt))):
                 raise CorruptError(
                     f"{index_path} is missing though the directory was in use: what was stored is "

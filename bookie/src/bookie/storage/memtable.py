@@ -45,11 +45,11 @@ class LedgerRows:
         high = bisect_right(self.rows, (last + 1,), low)
         return [row for row in self.rows[low:high] if row.last >= first]
 
-    def absorb(self, later: "LedgerRows") -> None:
-        self.rows = sorted(self.rows + later.rows)
-        self.span = max(self.span, later.span)
-        self.last = max(self.last, later.last)
-        self.lac = max(self.lac, later.lac)
+    def absorb(self, newer: "LedgerRows") -> None:
+        self.rows = sorted(self.rows + newer.rows)
+        self.span = max(self.span, newer.span)
+        self.last = max(self.last, newer.last)
+        self.lac = max(self.lac, newer.lac)
 
 
 class Memtable:
@@ -90,12 +90,12 @@ class Memtable:
         if rows is not None:
             self.count -= len(rows.rows)
 
-    def absorb(self, later: "Memtable") -> None:
-        """Takes over the rows of a later table."""
-        for ledger_id, rows in later.ledgers.items():
+    def absorb(self, newer: "Memtable") -> None:
+        """Takes over the rows of a newer table."""
+        for ledger_id, rows in newer.ledgers.items():
             mine = self.ledgers.get(ledger_id)
             if mine is None:
                 self.ledgers[ledger_id] = rows
             else:
                 mine.absorb(rows)
-        self.count += later.count
+        self.count += newer.count

@@ -18,7 +18,7 @@ from typing import Final
 from bookie.errors import BadRequestError, CorruptError, FrameError, StorageError
 from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import LedgerId
-from bookie.storage.directory import ASIDE_SUFFIX, FRESH_SUFFIX
+from bookie.storage.directory import FRESH_SUFFIX, OLD_SUFFIX
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts, Suspicion
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
@@ -67,11 +67,11 @@ def rebuild_index(
     log nor an index: nothing of a ledger directory lies there.
     """
     index_path = directory / INDEX_NAME
-    aside = directory / (INDEX_NAME + ASIDE_SUFFIX)
-    if not any(map(disk.exists, (index_path, aside, directory / LOG_DIRECTORY))):
+    old_path = directory / (INDEX_NAME + OLD_SUFFIX)
+    if not any(map(disk.exists, (index_path, old_path, directory / LOG_DIRECTORY))):
         raise BadRequestError(f"{directory} is no ledger directory: it has no index and no log")
-    _rename_old(index_path, aside, disk=disk)
-    saved = _save(aside, disk=disk)
+    _rename_old(index_path, old_path, disk=disk)
+    saved = _save(old_path, disk=disk)
     fresh = directory / (INDEX_NAME + FRESH_SUFFIX)
     _remove(fresh, disk=disk)
     index = Index.open(fresh, disk=disk)
@@ -81,21 +81,21 @@ def rebuild_index(
         index.close()
     disk.rename(fresh, index_path)
     disk.sync_directory(directory)
-    _remove(aside, disk=disk)
+    _remove(old_path, disk=disk)
     disk.sync_directory(directory)
     return report
 
 
-def _rename_old(index_path: Path, aside: Path, *, disk: Disk) -> None:
+def _rename_old(index_path: Path, old_path: Path, *, disk: Disk) -> None:
     if disk.exists(index_path):
-        _remove(aside, disk=disk)  # of a rebuild that ended but for its last step
-        disk.rename(index_path, aside)
+        _remove(old_path, disk=disk)  # of a rebuild that ended but for its last step
+        disk.rename(index_path, old_path)
     # The log of SQLite follows second: the database alone must never be taken for the index.
     for suffix in _SIDE_FILES:
         beside = index_path.with_name(index_path.name + suffix)
         if disk.exists(beside):
-            disk.rename(beside, aside.with_name(aside.name + suffix))
-    disk.sync_directory(aside.parent)
+            disk.rename(beside, old_path.with_name(old_path.name + suffix))
+    disk.sync_directory(old_path.parent)
 
 
 def _remove(database: Path, *, disk: Disk) -> None:
@@ -105,11 +105,14 @@ def _remove(database: Path, *, disk: Disk) -> None:
             disk.unlink(path)
 
 
-def _save(aside: Path, *, disk: Disk) -> _Saved:
+def _save(path: Path, *, disk: Disk) -> _Saved:
     """What can be read of the old index beside its rows; all of it or nothing."""
-    if not disk.exists(aside):
+    if not disk.exists(path):
         return _Saved()
-    with contextlib.suppress(StorageError), contextlib.closing(Index.open(aside, disk=disk)) as old:
+    with (
+        contextlib.suppress(StorageError),
+        contextlib.closing(Index.open(path, disk=disk)) as old,
+    ):
         return _Saved(
             old.records(), old.losses(), DirectoryFacts.decode(old.facts()), readable=True
         )

@@ -69,20 +69,20 @@ class LedgerRecord:
         the same mark, cleared is the later state. A tombstone has no LAC to hand out.
         """
         assert self.ledger_id == other.ledger_id
-        later = max(self, other, key=_mark_rank)
-        latest = [each for each in (self, other) if each.returns == later.returns]
+        newer = max(self, other, key=_mark_rank)
+        latest = [each for each in (self, other) if each.returns == newer.returns]
         deleted = any(each.deleted for each in latest)
         bodies = [each.lac_body for each in latest]
         return LedgerRecord(
             self.ledger_id,
             master_key=self.master_key if self.master_key is not None else other.master_key,
             fenced=self.fenced or other.fenced,
-            limbo=later.limbo,
-            mark_epoch=later.mark_epoch,
+            limbo=newer.limbo,
+            mark_epoch=newer.mark_epoch,
             checked_epoch=max(self.checked_epoch, other.checked_epoch),
             explicit_lac=max(self.explicit_lac, other.explicit_lac),
             deleted=deleted,
-            returns=later.returns,
+            returns=newer.returns,
             lac_body=b"" if deleted else max(bodies, key=_lac_rank),
         )
 
@@ -144,7 +144,7 @@ def _mark_rank(record: LedgerRecord) -> tuple[int, int, bool]:
 
 
 def _lac_rank(body: bytes) -> tuple[int, bytes]:
-    """Orders LAC bodies: by their LAC, then by anything that makes one of two the later."""
+    """Orders LAC bodies: by their LAC, then by anything that makes one of two the newer."""
     lac = _LAC_BODY.unpack_from(body)[1] if len(body) >= _LAC_BODY.size else NO_ENTRY - 1
     return lac, body
 
@@ -174,10 +174,10 @@ class Boundary:
         """
         last = max(self.last_ledger_id, other.last_ledger_id)
         extra = frozenset(i for i in self.extra_ids | other.extra_ids if i > last)
-        later = max(self, other, key=lambda boundary: boundary.epoch)
+        newer = max(self, other, key=lambda boundary: boundary.epoch)
         is_same = self.epoch == other.epoch
-        recovering = self.recovering | other.recovering if is_same else later.recovering
-        return Boundary(later.epoch, last, extra, recovering)
+        recovering = self.recovering | other.recovering if is_same else newer.recovering
+        return Boundary(newer.epoch, last, extra, recovering)
 
     def encode(self) -> bytes:
         counts = len(self.extra_ids), len(self.recovering)

@@ -235,7 +235,7 @@ class AppendStream:
         try:
             begin = self._begin(self._next_id, ended)
         except StorageError as error:
-            # Nothing may follow an end that cannot be told: every append would fail, for ever.
+            # Nothing may follow an end that is not known: every append would fail, for ever.
             self._end_appends(error)
             raise
         header = FileHeader(

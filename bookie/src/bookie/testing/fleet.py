@@ -167,8 +167,8 @@ class FakeFleet:
         on_reply: Callable[[Recipient, Status], None],
     ) -> None:
         for recipient in recipients:
-            told = partial(on_reply, recipient)
-            self.add_run(recipient.bookie_id, master_key=master_key, frame=frame, on_reply=told)
+            report = partial(on_reply, recipient)
+            self.add_run(recipient.bookie_id, master_key=master_key, frame=frame, on_reply=report)
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False

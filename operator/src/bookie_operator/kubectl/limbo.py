@@ -38,10 +38,10 @@ def limbo_of(cluster: BookieCluster) -> Limbo:
     status = cluster.status
     if status.limbo.ledgers or status.limbo.unchecked:
         return Limbo.PRESENT
-    told = status.condition(ConditionType.LIMBO_PRESENT)
-    if told is None or told.observed_generation < cluster.metadata.generation:
+    limbo = status.condition(ConditionType.LIMBO_PRESENT)
+    if limbo is None or limbo.observed_generation < cluster.metadata.generation:
         return Limbo.UNKNOWN
-    return {"True": Limbo.PRESENT, "False": Limbo.NONE}.get(told.status, Limbo.UNKNOWN)
+    return {"True": Limbo.PRESENT, "False": Limbo.NONE}.get(limbo.status, Limbo.UNKNOWN)
 
 
 def limbo_view(cluster: BookieCluster, *, now: datetime) -> RenderableType:
@@ -67,11 +67,11 @@ def _headline(cluster: BookieCluster, now: datetime) -> Text:
 
 
 def _why_unknown(status: ClusterStatus) -> str:
-    told = status.condition(ConditionType.LIMBO_PRESENT)
-    if told is None:
+    limbo = status.condition(ConditionType.LIMBO_PRESENT)
+    if limbo is None:
         return "no operator has reported on it"
-    if told.status == "Unknown":
-        return told.message or told.reason
+    if limbo.status == "Unknown":
+        return limbo.message or limbo.reason
     return "the spec has changed since the operator looked"
 
 

@@ -70,7 +70,7 @@ def follow(
     """The task once it has ended; None when the time is up before."""
     name = task.metadata.name
     end = None if seconds is None else time.monotonic() + seconds
-    told, reached = "", Reached(tell)
+    said, reached = "", Reached(tell)
     while True:  # a kubectl per turn: what ends a watch is found out by the next one
         left = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - time.monotonic())
         if left <= 0:
@@ -82,10 +82,10 @@ def follow(
             if task.status.phase.is_final:
                 return task
             if task.status.phase is TaskPhase.RUNNING:
-                told = _tell_once(f"Running {task.status.target}", told, tell)
+                said = _tell_once(f"Running {task.status.target}", said, tell)
                 reached.say(task.status.message)
         if task.status.phase is TaskPhase.PENDING:
-            told = _tell_once(_why_not(kubectl, task), told, tell)
+            said = _tell_once(_why_not(kubectl, task), said, tell)
 
 
 class Reached:
@@ -102,8 +102,8 @@ class Reached:
             self._tell(f"  {message}")
 
 
-def _tell_once(text: str, told: str, tell: Tell) -> str:
-    if text != told:
+def _tell_once(text: str, said: str, tell: Tell) -> str:
+    if text != said:
         tell(text.strip())
     return text
 

@@ -47,8 +47,8 @@ class PlainScreen:
             if self._shown.get(condition.type) == condition.status:
                 continue
             self._shown[condition.type] = condition.status
-            told = f"{condition.type}={condition.status} {condition.reason} {condition.message}"
-            self._line(f"{_clock(datetime.now().astimezone())}   {told.rstrip()}")
+            text = f"{condition.type}={condition.status} {condition.reason} {condition.message}"
+            self._line(f"{_clock(datetime.now().astimezone())}   {text.rstrip()}")
 
     def _line(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -131,22 +131,22 @@ async def _serve(
     control = GrpcControl()
     observer = Observer(platform, control)
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[signal.Signals] = loop.create_future()
+    stopped: asyncio.Future[signal.Signals] = loop.create_future()
 
     def on_signal(number: signal.Signals) -> None:
-        if not told.done():
-            told.set_result(number)
+        if not stopped.done():
+            stopped.set_result(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     platform.adopt()
     working = asyncio.create_task(_loop(platform, Reconciler(platform, observer, control), cluster))
     try:
-        waiting: list[asyncio.Future[Any]] = [told, working]
+        waiting: list[asyncio.Future[Any]] = [stopped, working]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             working.result()  # it never ends by itself: raise what ended it
-        return told.result() if told.done() else None
+        return stopped.result() if stopped.done() else None
     finally:
         working.cancel()
         with suppress(asyncio.CancelledError):
@@ -161,7 +161,7 @@ async def _loop(platform: LocalPlatform, reconciler: Reconciler, cluster: Bookie
         try:
             status = await reconciler.run_pass(cluster)
             cluster = cluster.model_copy(update={"status": status})
-        except (BookieError, OSError) as error:  # look again; what stays wrong is told again
+        except (BookieError, OSError) as error:  # look again; what stays wrong is said again
             await platform.record(Event("PassFailed", str(error), type="Warning"))
         await platform.wait(TICK_S)
 
@@ -173,7 +173,7 @@ def up_detached(
 
     LocalError when it ends or does not come up in time; it then runs on, to be looked at.
     """
-    load_cluster(manifest)  # mistakes are told here, not in a log
+    load_cluster(manifest)  # mistakes are shown here, not in a log
     folders.make()
     if operator_pid(folders) is not None:
         with operator_lock(folders):  # raises, and names the operator that has it

@@ -47,20 +47,20 @@ def _looked(folders: LocalFolders) -> list[str]:
     if cluster is None:
         raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
     started = {bookie: process.created for bookie, process in running_bookies(folders).items()}
-    return lacking(cluster, started, told_at=folders.status_file.stat().st_mtime)
+    return lacking(cluster, started, reached_at=folders.status_file.stat().st_mtime)
 
 
 def lacking(
-    cluster: BookieCluster, started: Mapping[BookieId, float], *, told_at: float
+    cluster: BookieCluster, started: Mapping[BookieId, float], *, reached_at: float
 ) -> list[str]:
     """What a whole cluster has and this one has not, in words.
 
-    `started`: when the bookies' processes that run now began; `told_at`: when the status was
+    `started`: when the bookies' processes that run now began; `reached_at`: when the status was
     published; both in seconds since 1970.
     """
     status = cluster.status
     missing = [f"{b.id} is {b.state}" for b in status.bookies if b.state != BookieState.SERVING]
-    unseen = [b.id for b in status.bookies if started.get(BookieId(b.id), told_at) >= told_at]
+    unseen = [b.id for b in status.bookies if started.get(BookieId(b.id), reached_at) >= reached_at]
     if unseen:
         missing.append(f"the status is older than the process of {', '.join(unseen)}")
     if len(status.bookies) != cluster.spec.replicas:
@@ -76,6 +76,6 @@ def lacking(
     ):
         found = status.condition(kind)
         if found is None or found.status != wanted:
-            told = "is not known" if found is None else f"{found.status}: {found.message}"
-            missing.append(f"{kind} {told}")
+            state = "is not known" if found is None else f"{found.status}: {found.message}"
+            missing.append(f"{kind} {state}")
     return missing

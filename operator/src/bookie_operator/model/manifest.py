@@ -72,8 +72,8 @@ def _sentence(model: type[BaseModel], mistake: Mapping[str, Any]) -> str:
         return f"{where}: {str(mistake['msg']).removeprefix('Value error, ')}"
     context = mistake.get("ctx", {})
     expected = context.get("expected") or context.get("pattern")
-    told = f"expected {expected}" if expected else str(mistake["msg"]).replace("Input", "it")
-    return f"{where}: found {_brief(found)}, {told}"
+    expectation = f"expected {expected}" if expected else str(mistake["msg"]).replace("Input", "it")
+    return f"{where}: found {_brief(found)}, {expectation}"
 
 
 def _path(location: Sequence[str | int]) -> str:

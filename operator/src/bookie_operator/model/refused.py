@@ -41,8 +41,8 @@ def refusal_reason(verdicts: Collection[str], message: str) -> str:
     for verdict, reason in _VERDICTS.items():
         if verdict in verdicts:
             return reason
-    told = (reason for reason, words in _SENTENCES.items() if re.search(words, message))
-    return next(told, REFUSED)
+    reasons = (reason for reason, words in _SENTENCES.items() if re.search(words, message))
+    return next(reasons, REFUSED)
 
 
 def disks_named(message: str, names: Iterable[str]) -> list[str]:

@@ -63,16 +63,16 @@ def _wrong(value: Any) -> int:
 
 def _classes(value: Any) -> dict[str, ClassCounts]:
     """Of any name: an engine may know classes that we do not."""
-    told = value if isinstance(value, Mapping) else {}
-    names = [name for name in told if re.fullmatch(CLASS_PATTERN, name)][:CLASSES_MAX]
-    return {name: _class(told[name]) for name in names}
+    classes = value if isinstance(value, Mapping) else {}
+    names = [name for name in classes if re.fullmatch(CLASS_PATTERN, name)][:CLASSES_MAX]
+    return {name: _class(classes[name]) for name in names}
 
 
 def _class(value: Any) -> ClassCounts:
     if isinstance(value, ClassCounts):
         return value
-    told = value if isinstance(value, Mapping) else {}
-    return ClassCounts(findings=count(told.get("findings")), entries=count(told.get("entries")))
+    counts = value if isinstance(value, Mapping) else {}
+    return ClassCounts(findings=count(counts.get("findings")), entries=count(counts.get("entries")))
 
 
 def _quorums(value: Any) -> QuorumsStatus | None:
@@ -308,6 +308,6 @@ def message_of(tree: Mapping[str, Any]) -> str:
     if isinstance(blocked, list) and blocked and isinstance(blocked[0], Mapping):
         first = blocked[0]
         what = first.get("ledger_id", first.get("bookie_id", ""))
-        told = f"{len(blocked)} blocked; {what} {first.get('reason')}: {first.get('message')}"
-        return told[:MESSAGE_MAX]
+        text = f"{len(blocked)} blocked; {what} {first.get('reason')}: {first.get('message')}"
+        return text[:MESSAGE_MAX]
     return _long(tree.get("message"))

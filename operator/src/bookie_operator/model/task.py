@@ -190,8 +190,8 @@ class TaskStatus(Resource):
         )
 
     def ended(self, phase: TaskPhase, message: str, *, at: datetime) -> Self:
-        told = {"phase": phase, "message": message[:1024], "finished_at": whole_milliseconds(at)}
-        return self.model_copy(update=told)
+        update = {"phase": phase, "message": message[:1024], "finished_at": whole_milliseconds(at)}
+        return self.model_copy(update=update)
 
 
 class BookieTask(Resource):

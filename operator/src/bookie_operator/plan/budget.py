@@ -155,17 +155,17 @@ class Budget:
     def status(self) -> LossBudgetStatus:
         """How many may be out, and why, for people."""
         last, reason = self._last_copies(), self.copies.reason
-        told = [self.copies.message]
+        messages = [self.copies.message]
         if self.limit < 1:
             reason = "SingleCopy"
-            told.append(self._single_copy())
+            messages.append(self._single_copy())
         if last:
             reason = LAST_COPY
-            told += dict.fromkeys(last.values())
+            messages += dict.fromkeys(last.values())
         return LossBudgetStatus(
             limit=self.limit,
             reason=reason,
-            message="; ".join(told)[:1024],
+            message="; ".join(messages)[:1024],
             last_copies_on=tuple(last)[:BOOKIES_MAX],
         )
 

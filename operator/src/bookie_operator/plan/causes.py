@@ -78,7 +78,7 @@ def suspicions(pass_: Pass) -> list[Event]:
             continue
         cause = _ended(process.last_exit, boot) if process.pod == before.pod else Cause()
         if cause.word:
-            told = f"boot {boot.epoch} found a clean stop, yet: {cause.message}; an audit looks"
+            text = f"boot {boot.epoch} found a clean stop, yet: {cause.message}; an audit looks"
             once = f"{bookie_id}/{boot.epoch}/{CLEAN_AFTER_KILL}"
-            events.append(Event(CLEAN_AFTER_KILL, told, bookie_id, "Warning", once=once))
+            events.append(Event(CLEAN_AFTER_KILL, text, bookie_id, "Warning", once=once))
     return events

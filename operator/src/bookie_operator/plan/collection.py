@@ -12,9 +12,9 @@ from bookie_operator.plan.rollback import rolled_back
 
 def metadata_rolled_back(pass_: Pass) -> Verdict:
     """The condition MetadataRolledBack."""
-    told = rolled_back(pass_)
-    if told:
-        return Verdict("True", "OlderThanSeen", told)
+    message = rolled_back(pass_)
+    if message:
+        return Verdict("True", "OlderThanSeen", message)
     if pass_.judged and len(pass_.silent) == len(pass_.judged):
         return Verdict(
             "Unknown", "BookiesNotBooted", "no bookie has compared it with what it has seen"
@@ -24,8 +24,8 @@ def metadata_rolled_back(pass_: Pass) -> Verdict:
 
 def collection_held(pass_: Pass) -> Verdict:
     """The condition CollectionHeld."""
-    told = {name: health.collection_held for name, health in pass_.healths.items()}
-    held = [f"{name}: {why}" for name, why in told.items() if why]
+    reasons = {name: health.collection_held for name, health in pass_.healths.items()}
+    held = [f"{name}: {why}" for name, why in reasons.items() if why]
     if held:
         return Verdict("True", "TooManyGone", "; ".join(held))
     if silent := pass_.silent:

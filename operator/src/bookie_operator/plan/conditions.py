@@ -91,10 +91,10 @@ def _available(found: Findings) -> Verdict:
         return Verdict("False", "MetadataUnreachable", found.pass_.observed.metadata.message)
     writable = sum(one.can_write for one in found.pass_.judged.values())
     ensemble = found.pass_.spec.quorum.ensemble
-    told = f"{writable} writable bookies, the ensemble needs {ensemble}"
+    message = f"{writable} writable bookies, the ensemble needs {ensemble}"
     if writable < ensemble:
-        return Verdict("False", "BelowEnsemble", told)
-    return Verdict("True", "EnoughWritable", told)
+        return Verdict("False", "BelowEnsemble", message)
+    return Verdict("True", "EnoughWritable", message)
 
 
 def _progressing(found: Findings) -> Verdict:
@@ -104,8 +104,11 @@ def _progressing(found: Findings) -> Verdict:
     starting = [found.pass_.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
     wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
     if found.is_restarting or (starting and wants_more):
-        told = ["bookies are restarted with new settings, one by one", *map(_coming_up, starting)]
-        return Verdict("True", "Rolling", "; ".join(told))
+        messages = [
+            "bookies are restarted with new settings, one by one",
+            *map(_coming_up, starting),
+        ]
+        return Verdict("True", "Rolling", "; ".join(messages))
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
         return Verdict("True", "Draining", drain_text(found.drain))
     if starting:
@@ -134,9 +137,9 @@ def _held(found: Findings) -> Verdict | None:
     held = held_back(found.pass_)
     if not held:
         return None
-    told = f"{', '.join(held)} keep their settings: rollout.partition is "
-    told += str(found.pass_.spec.rollout.partition)
-    return Verdict("False", "PartitionReached", told)
+    message = f"{', '.join(held)} keep their settings: rollout.partition is "
+    message += str(found.pass_.spec.rollout.partition)
+    return Verdict("False", "PartitionReached", message)
 
 
 def _refused(found: Findings) -> Verdict | None:
@@ -145,10 +148,12 @@ def _refused(found: Findings) -> Verdict | None:
     if not refused:
         return None
     since = {(b.bookie, b.action, b.predicate): b.since for b in found.pass_.previous.blocked}
-    told = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
+    messages = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
     moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
     is_old = any(m is not None and found.pass_.now - m >= BLOCKED_AFTER for m in moments)
-    return Verdict("False", BLOCKED, told[0]) if is_old else Verdict("True", "Waiting", told[0])
+    if is_old:
+        return Verdict("False", BLOCKED, messages[0])
+    return Verdict("True", "Waiting", messages[0])
 
 
 def _coming_up(one: Judged) -> str:
@@ -161,8 +166,8 @@ def _limbo_present(found: Findings) -> Verdict:
     if marked:
         ledgers = sum(one.limbo for one in found.pass_.judged.values())
         unchecked = sum(one.unchecked for one in found.pass_.judged.values())
-        told = f"{ledgers} ledgers in limbo, {unchecked} unchecked on {', '.join(marked)}"
-        return Verdict("True", _limbo_reason(found, marked), told)
+        message = f"{ledgers} ledgers in limbo, {unchecked} unchecked on {', '.join(marked)}"
+        return Verdict("True", _limbo_reason(found, marked), message)
     if silent := found.pass_.silent:
         return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
     return Verdict("False", "NoLimbo", "")
@@ -201,12 +206,12 @@ def _repair_running(found: Findings) -> Verdict:
 def _repair_stalled(found: Findings) -> Verdict:
     if not found.repairs.stalled:
         return Verdict("False", "NotStalled", "")
-    told = [
+    messages = [
         f"{bookie_id}: {found.repairs.statuses[bookie_id].attempt} attempts, "
         f"{found.repairs.statuses[bookie_id].message or 'limbo is left'}"
         for bookie_id in found.repairs.stalled
     ]
-    return Verdict("True", "AttemptsExhausted", "; ".join(told))
+    return Verdict("True", "AttemptsExhausted", "; ".join(messages))
 
 
 def _durability_verified(found: Findings) -> Verdict:
@@ -220,12 +225,12 @@ def _durability_verified(found: Findings) -> Verdict:
         return Verdict(
             "Unknown", reason, audit.message or "no audit has finished since a bookie was away"
         )
-    told = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
+    message = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
     if not audit.clean:
-        return Verdict("False", "AuditFindings", told)
+        return Verdict("False", "AuditFindings", message)
     if is_stale(found.pass_, audit):
-        return Verdict("False", "AuditStale", told)
-    return Verdict("True", "AuditClean", f"{told}; {verified_text(found.scrub)}")
+        return Verdict("False", "AuditStale", message)
+    return Verdict("True", "AuditClean", f"{message}; {verified_text(found.scrub)}")
 
 
 def _scale_down_blocked(found: Findings) -> Verdict:
@@ -251,8 +256,8 @@ def _mixed_durability(found: Findings) -> Verdict:
     }
     if not others:
         return Verdict("False", "AsWanted", "")
-    told = ", ".join(f"{bookie_id} ({mode})" for bookie_id, mode in others.items())
-    return Verdict("True", "JournalModeFlip", f"wanted is {wanted}; not yet so: {told}")
+    named = ", ".join(f"{bookie_id} ({mode})" for bookie_id, mode in others.items())
+    return Verdict("True", "JournalModeFlip", f"wanted is {wanted}; not yet so: {named}")
 
 
 def _paused(found: Findings) -> Verdict:

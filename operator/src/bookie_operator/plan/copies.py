@@ -53,32 +53,32 @@ class Copies:
 def copies_of(spec: ClusterSpec, audit: AuditStatus, scrub: ScrubStatus) -> Copies:
     """By the last finished audit, and the last scrub where it left corrupt copies."""
     certain, reason, message = _certain(spec, audit)
-    told = [(audit.last_copies, bool(audit.missing or audit.unknown or audit.below_ack_quorum))]
+    reports = [(audit.last_copies, bool(audit.missing or audit.unknown or audit.below_ack_quorum))]
     if scrub.corrupt_found > scrub.corrupt_replaced:  # no audit by indexes would see them
-        told.append((scrub.last_copies, True))
+        reports.append((scrub.last_copies, True))
     return Copies(
         certain,
         reason,
         message,
-        last=tuple(held for found, _ in told if found is not None for held in found.held_by),
-        nobody_knows=next((words for part in told if (words := _unknown(*part))), ""),
+        last=tuple(held for found, _ in reports if found is not None for held in found.held_by),
+        nobody_knows=next((words for part in reports if (words := _unknown(*part))), ""),
     )
 
 
 def _certain(spec: ClusterSpec, audit: AuditStatus) -> tuple[int, str, str]:
     wanted, found = spec.quorum.ack, audit.quorums
     if audit.finished_at is None or found is None:
-        told = f"ack quorum {wanted} of the spec; no audit has told the ledgers' own yet"
-        return wanted, "NotAudited", told
+        message = f"ack quorum {wanted} of the spec; no audit has read the ledgers' own yet"
+        return wanted, "NotAudited", message
     lowest = max(1, found.copies_lowest) if found.copies_lowest is not None else wanted
     asked = found.ack_asked or ASKED_AT_LEAST
     if lowest < min(wanted, asked):
         which = _named(found.ledgers_lowest)
-        told = f"{_certain_copies(lowest)} in ledgers {which}, not {wanted}"
-        return lowest, "LowerQuorum", told
+        message = f"{_certain_copies(lowest)} in ledgers {which}, not {wanted}"
+        return lowest, "LowerQuorum", message
     if asked < wanted:
-        told = f"the last audit looked after ack quorum {asked}, the spec has {wanted} by now"
-        return asked, "OlderAudit", told
+        message = f"the last audit looked after ack quorum {asked}, the spec has {wanted} by now"
+        return asked, "OlderAudit", message
     return wanted, "AckQuorum", _certain_copies(wanted)
 
 
@@ -93,8 +93,8 @@ def _unknown(found: LastCopies | None, is_wrong: bool) -> str:
         return "it is not known who holds last copies: every bookie may" if is_wrong else ""
     if found.is_complete:
         return ""
-    told = f"{len(found.held_by)} of {found.groups} groups of holders"
-    return f"of those who hold last copies only {told} are known: every bookie may"
+    known = f"{len(found.held_by)} of {found.groups} groups of holders"
+    return f"of those who hold last copies only {known} are known: every bookie may"
 
 
 def _of(held: Sequence[Holders]) -> str:

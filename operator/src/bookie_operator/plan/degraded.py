@@ -75,28 +75,28 @@ def _lineage(found: Findings) -> _Reason:
 
 
 def _rolled_back(found: Findings) -> _Reason:
-    told = rolled_back(found.pass_)
-    return (ROLLED_BACK, told) if told else None
+    message = rolled_back(found.pass_)
+    return (ROLLED_BACK, message) if message else None
 
 
 def _forbidden(found: Findings) -> _Reason:
     denied = [one.message for one in found.failures if one.reason == FORBIDDEN]
-    told = found.pass_.observed.forbidden or next(iter(denied), "")
-    return (FORBIDDEN, told) if told else None
+    message = found.pass_.observed.forbidden or next(iter(denied), "")
+    return (FORBIDDEN, message) if message else None
 
 
 def _failed(found: Findings) -> _Reason:
     """What the operator could not do, in the words of who refused it."""
     failed = [one for one in found.failures if is_reported(one)]
     failed.sort(key=lambda one: one.reason != NAME_TAKEN)
-    told = [
+    messages = [
         f"{one.bookie}: {one.action} {one.message}" if one.bookie else f"{one.action} {one.message}"
         for one in failed[:NAMED_MAX]
     ]
     more = len(failed) - NAMED_MAX
     if more > 0:
-        told.append(f"and {more} more, see Blocked")
-    return (failed[0].reason, "; ".join(told)) if failed else None
+        messages.append(f"and {more} more, see Blocked")
+    return (failed[0].reason, "; ".join(messages)) if failed else None
 
 
 def _metadata(found: Findings) -> _Reason:
@@ -133,11 +133,11 @@ def _changed_disks(found: Findings) -> _Reason:
 def _lost_nodes(found: Findings) -> _Reason:
     """Several bookies of one node are one thing to mend."""
     lost = {name: node_lost(one.bookie) for name, one in found.pass_.judged.items()}
-    names = [name for name, told in lost.items() if told]
+    names = [name for name, trouble in lost.items() if trouble]
     if not names:
         return None
-    told = dict.fromkeys(lost[name].removeprefix("its ") for name in names)
-    return NODE_LOST, f"{', '.join(names)}: {'; '.join(told)}"
+    troubles = dict.fromkeys(lost[name].removeprefix("its ") for name in names)
+    return NODE_LOST, f"{', '.join(names)}: {'; '.join(troubles)}"
 
 
 def _not_started(found: Findings) -> _Reason:

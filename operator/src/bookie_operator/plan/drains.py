@@ -195,9 +195,9 @@ def _followed(pass_: Pass, before: DrainStatus) -> DrainStatus:
         )
         return before.model_copy(update=update)
     if job.running:
-        told: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
-        told |= {"message": job.waiting[:1024], "progress": job.progress}
-        return before.model_copy(update=told)
+        running: dict[str, Any] = {"is_running": True, "attempt": job.attempt}
+        running |= {"message": job.waiting[:1024], "progress": job.progress}
+        return before.model_copy(update=running)
     if job.attempt == before.attempt and not before.is_running:
         return before
     return before.model_copy(
@@ -320,9 +320,9 @@ class _Step:
             return Drains(status, self._stops("Drained"), refusals=[last])
         if self.before.phase in (DrainPhase.EMPTIED, DrainPhase.REMOVING):
             return self._removed(process.instance)
-        told = Event("BookieDrained", "no ledger names it any more", self.victim)
+        event = Event("BookieDrained", "no ledger names it any more", self.victim)
         status = self._status(DrainPhase.EMPTIED, ledgers_left=0)
-        return Drains(status, self._stops("Drained"), events=[told])
+        return Drains(status, self._stops("Drained"), events=[event])
 
     def _removed(self, instance: str, *, never_ran: bool = False) -> Drains:
         delete = self.pass_.spec.retention.when_scaled == "Delete"

@@ -99,7 +99,7 @@ def _incident(
     if not 0 < epoch_before < boot.epoch:
         epoch_before = boot.epoch - 1
     process = one.bookie.process
-    assert process is not None, "a boot record is told by a running one"
+    assert process is not None, "a running process gave the boot record"
     ends = [end.at for end in (one.ends.first_kill, process.last_exit) if end is not None]
     stopped_at = next((at for at in ends if at <= boot.started_at), None)
     cause = cause_of(process, before, boot, killed=one.ends.first_kill)

@@ -16,9 +16,9 @@ RETRY_FIRST: Final = timedelta(seconds=1)
 RETRY_MAX: Final = timedelta(seconds=30)
 """Waits between tries double from the one to the other."""
 DOUBLINGS_MAX: Final = 10
-TOLD_FROM: Final = 2
+NAMED_FROM: Final = 2
 """Failures in a row that are a state of the cluster: one may be a moment's."""
-TOLD_MAX: Final = 50
+FAILURES_MAX: Final = 50
 """Failed actions that a status has."""
 ACTION_FAILED: Final = "ActionFailed"
 NAME_TAKEN: Final = "NameTaken"
@@ -92,7 +92,7 @@ def may_start(action: Action, not_stopped: Collection[StopJob]) -> bool:
 
 def is_reported(failure: Failure) -> bool:
     """Whether it is a state of the cluster."""
-    return failure.count >= TOLD_FROM or failure.reason in LASTING
+    return failure.count >= NAMED_FROM or failure.reason in LASTING
 
 
 def wanted_failures(observed: Observed, wanted: Iterable[Action]) -> list[Failure]:
@@ -112,5 +112,5 @@ def failure_refusals(failures: Sequence[Failure]) -> list[Refusal]:
             message=one.message,
             bookie=one.bookie,
         )
-        for one in failures[:TOLD_MAX]
+        for one in failures[:FAILURES_MAX]
     ]

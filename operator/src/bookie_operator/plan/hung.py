@@ -46,12 +46,12 @@ def is_hung(bookie: Bookie, since: datetime | None, now: datetime) -> bool:
 
 def words(bookie: Bookie, since: datetime | None, restarts: int) -> str:
     """What people read of its silence; it changes with no second."""
-    told = "its control plane does not answer"
+    message = "its control plane does not answer"
     if since is None:
-        return told
-    told += f" since {since:%H:%M:%S} UTC"
+        return message
+    message += f" since {since:%H:%M:%S} UTC"
     if serves(bookie):
-        return f"{told}, and yet it serves: does a network policy keep the operator from it?"
+        return f"{message}, and yet it serves: does a network policy keep the operator from it?"
     if restarts >= RESTARTS_MAX:
-        return f"{told}; {restarts} restarts did not help, a person has to look"
-    return f"{told}; it is restarted when that lasts {HUNG_AFTER.total_seconds():g} s"
+        return f"{message}; {restarts} restarts did not help, a person has to look"
+    return f"{message}; it is restarted when that lasts {HUNG_AFTER.total_seconds():g} s"

@@ -61,8 +61,8 @@ def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
     if job is None:
         if not task.status.target:
             return task.status
-        told = f"job {task.status.target} is gone; see the ledger's metadata for what it did"
-        return task.status.ended(TaskPhase.FAILED, told, at=observed.now)
+        message = f"job {task.status.target} is gone; see the ledger's metadata for what it did"
+        return task.status.ended(TaskPhase.FAILED, message, at=observed.now)
     status = task.status
     if not status.target:
         started = whole_milliseconds(job.started_at)

@@ -13,7 +13,7 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.report import READY_STATES
 from bookie_operator.plan.states import GONE
 
-_TOLD_OF_BOOKIES: Final = REFUSED_REASONS | {
+_EVENTS_OF_BOOKIES: Final = REFUSED_REASONS | {
     "BookieDown",
     "BookieCrashLoop",
     "BookieUnresponsive",
@@ -45,9 +45,9 @@ def state_events(pass_: Pass) -> list[Event]:
         process = one.bookie.process
         if before is not None and process is not None and process.restarts > before.restarts:
             ended = process.last_exit
-            told = ended.reason if ended is not None else "for a reason not known"
+            reason = ended.reason if ended is not None else "for a reason not known"
             is_clean = ended is not None and ended.is_graceful
-            event = Event("BookieRestarted", told, bookie_id, "Normal" if is_clean else "Warning")
+            event = Event("BookieRestarted", reason, bookie_id, "Normal" if is_clean else "Warning")
             events.append(event)
         if one.state is was:
             continue
@@ -64,13 +64,13 @@ def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Eve
     """One event when a condition takes a reason that people must know, and when all is proven."""
     events = []
     degraded = _turned(ConditionType.DEGRADED, status, previous)
-    if degraded is not None and degraded.reason not in _TOLD_OF_BOOKIES:
+    if degraded is not None and degraded.reason not in _EVENTS_OF_BOOKIES:
         events.append(Event(degraded.reason, degraded.message, type="Warning"))
     for kind in _WARNINGS:
         found = _turned(kind, status, previous)
         if found is not None and found.reason not in _PASSING:
-            told = f"{found.reason}: {found.message}"
-            events.append(Event(kind.value, told, type="Warning"))
+            text = f"{found.reason}: {found.message}"
+            events.append(Event(kind.value, text, type="Warning"))
     verified = ConditionType.DURABILITY_VERIFIED
     if status.is_true(verified) and not previous.is_true(verified):
         found = status.condition(verified)

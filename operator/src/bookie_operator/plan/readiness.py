@@ -50,8 +50,8 @@ def ready(found: Findings, *, available: Verdict) -> Verdict:
     old = [one for one in wanted if not is_updated(pass_, one) and one.bookie.id not in held]
     if old:
         new = len(wanted) - len(old) - len(held)
-        told = f"{new} of {len(wanted)} bookies have the new settings; not yet: {_named(old)}"
-        return Verdict("False", "RollingOut", told)
+        message = f"{new} of {len(wanted)} bookies have the new settings; not yet: {_named(old)}"
+        return Verdict("False", "RollingOut", message)
     if found.drain is not None:
         return Verdict("False", "ScalingDown", f"{found.drain.bookie} is to leave")
     if found.is_restarting:
@@ -65,11 +65,11 @@ def ready(found: Findings, *, available: Verdict) -> Verdict:
 
 def _as_wanted(found: Findings) -> str:
     count, held = found.pass_.spec.replicas, len(held_back(found.pass_))
-    told = f"{count} bookies serve"
+    message = f"{count} bookies serve"
     if held:
         partition = found.pass_.spec.rollout.partition
-        told += f"; {held} of them keep their settings, since rollout.partition is {partition}"
-    return told
+        message += f"; {held} of them keep their settings, since rollout.partition is {partition}"
+    return message
 
 
 def stalled(found: Findings, *, progressing: Verdict, degraded: Verdict, fix: Verdict) -> Verdict:
@@ -102,9 +102,9 @@ def _is_degraded_long(found: Findings) -> bool:
 
 
 def _named(bookies: list[Judged]) -> str:
-    told = [f"{one.bookie.id} ({_word(one)})" for one in bookies[:NAMED_MAX]]
+    named = [f"{one.bookie.id} ({_word(one)})" for one in bookies[:NAMED_MAX]]
     more = len(bookies) - NAMED_MAX
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 def _word(one: Judged) -> str:

@@ -61,7 +61,7 @@ def bookie_status(
         shutdown = LastShutdown(clean=boot.clean, reason=boot.reason)
     ends = one.ends
     is_reported = boot is not None and ends.first_kill is not None and boot.epoch > facts.boot_epoch
-    # As with the volumes below: an incident is told from where the boot before it ran.
+    # As with the volumes below: an incident starts from where the boot before it ran.
     host = process if process is not None and boot is not None else None
     return BookieStatus(
         id=one.bookie.id,
@@ -122,7 +122,7 @@ def _disks(
     spec: ClusterSpec, one: Judged, *, before: BookieStatus, health: Health | None
 ) -> tuple[DiskStatus, ...]:
     known = {disk.name: disk for disk in before.disks}
-    # The volumes of the boot whose record is known: an incident is told from the boot before it.
+    # The volumes of the boot whose record is known: an incident starts from the boot before it.
     has_boot_record = health is not None and health.boot is not None
     disks = []
     ledgers = 0
@@ -130,16 +130,16 @@ def _disks(
         index = 0
         if wanted.role is DiskRole.LEDGER:
             index, ledgers = ledgers, ledgers + 1
-        told = _disk_health(health, wanted.role, index)
+        seen = _disk_health(health, wanted.role, index)
         old = known.get(wanted.name, DiskStatus(name=wanted.name, role=wanted.role.value))
         disks.append(
             DiskStatus(
                 name=wanted.name,
                 role=wanted.role.value,
-                volume_uid=told.volume_uid if told and has_boot_record else old.volume_uid,
-                disk_id=told.disk_id if told else old.disk_id,
-                verdict=told.verdict if told else old.verdict,
-                total_bytes=told.total_bytes if told else old.total_bytes,
+                volume_uid=seen.volume_uid if seen and has_boot_record else old.volume_uid,
+                disk_id=seen.disk_id if seen else old.disk_id,
+                verdict=seen.verdict if seen else old.verdict,
+                total_bytes=seen.total_bytes if seen else old.total_bytes,
             )
         )
     return tuple(disks)

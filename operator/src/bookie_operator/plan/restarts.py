@@ -205,10 +205,10 @@ def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
         ends = one.ends.in_row
         if one.state not in FAILING and not ends:
             continue
-        told = f"{ends} ends in a row" if ends else one.state.value
-        told += f": {one.message}" if one.message else ""
+        trouble = f"{ends} ends in a row" if ends else one.state.value
+        trouble += f": {one.message}" if one.message else ""
         name = one.bookie.id
-        why = f"{name} fails with the new settings ({told}); mend the spec, or {name}"
+        why = f"{name} fails with the new settings ({trouble}); mend the spec, or {name}"
         return Refusal("Restart", ROLLOUT_HALTED, why, bookie=candidate)
     return None
 
@@ -275,8 +275,8 @@ def _restart_reason(bookie: Bookie, template: BookieTemplate, *, held: bool) -> 
         return None
     if process.revision != template.revision and not held:
         return SETTINGS_CHANGED
-    told = {d.volume_uid for d in bookie.health.disks if d.volume_uid} if bookie.health else set()
+    served = {d.volume_uid for d in bookie.health.disks if d.volume_uid} if bookie.health else set()
     mounted = {volume.uid for volume in bookie.volumes.values()}
-    if told and len(mounted) == len(template.disks) and told != mounted:
+    if served and len(mounted) == len(template.disks) and served != mounted:
         return VOLUME_REPLACED
     return None

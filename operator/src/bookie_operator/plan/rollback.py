@@ -19,8 +19,8 @@ def rolled_back(pass_: Pass) -> str:
 
     One bookie's word is enough, and so is its last one.
     """
-    told = {name: health.metadata_rolled_back for name, health in pass_.healths.items()}
-    return "; ".join(f"{name}: {why}" for name, why in told.items() if why)
+    reasons = {name: health.metadata_rolled_back for name, health in pass_.healths.items()}
+    return "; ".join(f"{name}: {why}" for name, why in reasons.items() if why)
 
 
 def rolled_back_refusal(action: str, why: str, bookie: str = "") -> Refusal | None:

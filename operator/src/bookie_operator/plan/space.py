@@ -30,8 +30,8 @@ NAMED_MAX: Final = 5
 
 def space_low(pass_: Pass) -> Verdict:
     """The condition SpaceLow."""
-    told = pass_.healths
-    disks = [(f"{name} {_name(disk)}", disk) for name, one in told.items() for disk in one.disks]
+    healths = pass_.healths
+    disks = [(f"{name} {_name(disk)}", disk) for name, one in healths.items() for disk in one.disks]
     low = [_sentence(name, disk) for name, disk in disks if _is_low(disk)]
     if not low and pass_.previous.is_true(ConditionType.SPACE_LOW):
         low = [_sentence(name, disk) for name, disk in disks if _is_low(disk, RESUME)]

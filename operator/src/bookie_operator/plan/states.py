@@ -119,8 +119,8 @@ def _while_rebuilt(one: Judged, job: Job) -> Judged:
     """It is away for a reason of ours, for as long as that takes."""
     if one.bookie.process is not None and one.bookie.process.running:
         return one
-    told = job.waiting or job.progress or f"by job {job.name}"
-    state, message = BookieState.STARTING, f"its index is built anew: {told}"
+    how = job.waiting or job.progress or f"by job {job.name}"
+    state, message = BookieState.STARTING, f"its index is built anew: {how}"
     return replace(one, state=state, message=message)
 
 
@@ -188,8 +188,8 @@ def _state(
     process = bookie.process
     if process is not None and bookie.health is None and in_row >= CRASH_LOOP_MIN:
         ended = process.last_exit
-        told = ended.reason if ended else "no reason known"
-        return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {told}"
+        reason = ended.reason if ended else "no reason known"
+        return BookieState.CRASH_LOOP, f"{in_row} ends in a row: {reason}"
     if process is None:
         return _absent(bookie, previous, now=now)
     if not process.running:
@@ -231,11 +231,11 @@ def _not_running(
     """It ended, or its container was never made: that is worth a word only when it hangs."""
     ended = process.last_exit
     if ended is not None:
-        told = f"process ended: {ended.reason}"
+        message = f"process ended: {ended.reason}"
         is_expected = ended.is_graceful and not process.waiting
         if is_expected and now - ended.at <= STARTING_MAX:
-            return BookieState.STARTING, told
-        return BookieState.DOWN, f"{told}; {process.waiting}" if process.waiting else told
+            return BookieState.STARTING, message
+        return BookieState.DOWN, f"{message}; {process.waiting}" if process.waiting else message
     if previous is None or not previous.boot_epoch:
         return BookieState.PENDING, process.waiting
     is_new = process.started_at is None or now - process.started_at <= STARTING_MAX

@@ -175,12 +175,12 @@ class Kubelet:
         """Where this very process says its control plane listens."""
         path = self._folders.bookie(record.template.bookie_id) / "runtime.json"
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            ready = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        if record.process is None or told.get("pid") != record.process.pid:
+        if record.process is None or ready.get("pid") != record.process.pid:
             return None
-        return f"{HOST}:{told['ports']['admin']}"
+        return f"{HOST}:{ready['ports']['admin']}"
 
     def _note_end(self, bookie_id: BookieId) -> None:
         record = self._records[bookie_id]

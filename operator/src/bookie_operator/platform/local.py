@@ -70,13 +70,15 @@ class LocalPlatform:
         """Job -> the bookie whose indexes it rebuilds, and which is held meanwhile."""
         self._told: dict[tuple[str, str, str], float] = {}
         """Clock time of each event that was written not long ago."""
-        self._told_once: set[str] = set()
+        self._events_once: set[str] = set()
         """Keys of events that are written once, ever; as in the events file."""
 
     def adopt(self) -> None:
         """Take over what a former operator of this directory left running."""
         self._folders.make()
-        self._told_once = {str(told["once"]) for told in self._folders.events() if "once" in told}
+        self._events_once = {
+            str(event["once"]) for event in self._folders.events() if "once" in event
+        }
         self._kubelet.adopt()
         self._jobs.adopt()
         for job in self._jobs.jobs():
@@ -246,7 +248,7 @@ class LocalPlatform:
     # What people see
 
     async def record(self, event: Event) -> None:
-        if event.once in self._told_once:
+        if event.once in self._events_once:
             return
         now = asyncio.get_running_loop().time()
         key = (event.reason, event.bookie, event.message)
@@ -267,7 +269,7 @@ class LocalPlatform:
             }
         )
         if event.once:
-            self._told_once.add(event.once)
+            self._events_once.add(event.once)
         self._on_event(event)
 
     async def publish(self, cluster: BookieCluster) -> None:
@@ -289,7 +291,7 @@ class LocalPlatform:
 
     async def delete_task(self, name: str, *, uid: str) -> None:
         for path in self._folders.tasks.glob("*.yaml"):
-            with contextlib.suppress(ManifestError):  # told where tasks are read
+            with contextlib.suppress(ManifestError):  # reported where tasks are read
                 if load_task(path).metadata.name == name:
                     path.unlink(missing_ok=True)
         (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)

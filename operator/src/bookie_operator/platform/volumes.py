@@ -102,10 +102,10 @@ def swap_volumes(
     for bookie_id, disk in (first, second):
         _require(folders, bookie_id, disk)
     one, other = folders.volume(*first), folders.volume(*second)
-    aside = one.with_name(f".{one.name}.swap")
-    one.rename(aside)
+    swap = one.with_name(f".{one.name}.swap")
+    one.rename(swap)
     other.rename(one)
-    aside.rename(other)
+    swap.rename(other)
 
 
 def _require(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:

@@ -167,18 +167,18 @@ def engine_text(job: EngineUse, *, with_reason: bool = True) -> Text:
 
 
 def _process(bookie: BookieStatus) -> str:
-    told = [bookie.instance or "none"]
+    parts = [bookie.instance or "none"]
     if bookie.node:
-        told.append(f"on {bookie.node}")
+        parts.append(f"on {bookie.node}")
     if bookie.control:
-        told.append(f"control {bookie.control}")
+        parts.append(f"control {bookie.control}")
     if bookie.mode:
-        told.append(f"mode {bookie.mode}")
+        parts.append(f"mode {bookie.mode}")
     if bookie.version:
-        told.append(f"version {bookie.version}")
+        parts.append(f"version {bookie.version}")
     if bookie.rack:
-        told.append(f"rack {bookie.rack}")
-    return "  ".join(told)
+        parts.append(f"rack {bookie.rack}")
+    return "  ".join(parts)
 
 
 def _size(total_bytes: int) -> str:

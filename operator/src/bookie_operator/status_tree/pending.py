@@ -53,6 +53,6 @@ def pending_fixes(status: ClusterStatus) -> list[PendingFix]:
 
 def undecidable(status: ClusterStatus) -> list[Undecidable]:
     """Ledgers that repairs have named as beyond them, as far as the status has room for them."""
-    told = [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
-    found = (match for message in told for match in _UNDECIDABLE.finditer(message))
+    messages = [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
+    found = (match for message in messages for match in _UNDECIDABLE.finditer(message))
     return sorted({Undecidable(int(match[1]), int(match[2])) for match in found})

@@ -171,15 +171,15 @@ def _durability(spec: ClusterSpec) -> Text:
 
 def _quorum(spec: ClusterSpec) -> Text:
     quorum = spec.quorum
-    told = f"ensemble {quorum.ensemble}, write {quorum.write}, ack {quorum.ack}"
-    return Text.assemble(("quorum      ", "dim"), told)
+    numbers = f"ensemble {quorum.ensemble}, write {quorum.write}, ack {quorum.ack}"
+    return Text.assemble(("quorum      ", "dim"), numbers)
 
 
 def _budget(status: ClusterStatus) -> Text:
     """How many bookies may be out at once, and why."""
     budget, text = status.loss_budget, Text.assemble(("budget      ", "dim"))
     if budget is None:
-        return text.append("not told yet")
+        return text.append("not known yet")
     text.append(
         f"{budget.limit} may be out at once, {status.disruptions_allowed} may be evicted now: "
     )
@@ -189,9 +189,9 @@ def _budget(status: ClusterStatus) -> Text:
 def _metadata(metadata: MetadataStatus) -> Text:
     if metadata.reachable:
         return Text.assemble(("metadata    ", "dim"), metadata.url)
-    told = "does not answer" if metadata.url else "not asked yet"
+    trouble = "does not answer" if metadata.url else "not asked yet"
     where = f"{metadata.url}  " if metadata.url else ""
-    return Text.assemble(("metadata    ", "dim"), where, (told, "yellow"))
+    return Text.assemble(("metadata    ", "dim"), where, (trouble, "yellow"))
 
 
 def _audit(audit: AuditStatus, now: datetime) -> Text:
@@ -277,8 +277,8 @@ def _drain(drain: DrainStatus, now: datetime) -> Text:
     elif drain.next_attempt_at is not None and drain.next_attempt_at > now:
         text.append(f", next in {span(drain.next_attempt_at - now)}")
     text.append(engine_text(drain))
-    told = drain.message or drain.progress
-    return text.append(f": {told}") if told else text
+    message = drain.message or drain.progress
+    return text.append(f": {message}") if message else text
 
 
 def _findings(audit: AuditStatus) -> str:
@@ -290,8 +290,8 @@ def _findings(audit: AuditStatus) -> str:
         (audit.no_copy + audit.lost, "with no copy left"),
         (audit.accepted_losses, "losses accepted"),
     )
-    told = [f"{count} {word}" for count, word in counts if count]
-    return f": {', '.join(told)}" if told else ""
+    parts = [f"{count} {word}" for count, word in counts if count]
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _alike(items: Iterable[Blocked]) -> list[list[Blocked]]:
@@ -339,8 +339,8 @@ def _incident(incident: Incident, now: datetime) -> Text:
         IncidentOutcome.CLEARED: "green",
         IncidentOutcome.SUPERSEDED: "dim",
     }[incident.outcome]
-    told = (incident.cause, incident.cause_message if is_open else "")
-    cause = f"({': '.join(filter(None, told))})  "
+    causes = (incident.cause, incident.cause_message if is_open else "")
+    cause = f"({': '.join(filter(None, causes))})  "
     text = Text.assemble(
         f"{incident.bookie}  {incident.kind}  ",
         (cause if incident.cause else "", "dim"),

@@ -219,7 +219,7 @@ class GrpcControl:
             plane = ControlPlane(
                 target,
                 dial=self._dial,
-                heard=lambda told: self._addresses.saw(bookie_id, told.epoch),
+                heard=lambda identity: self._addresses.saw(bookie_id, identity.epoch),
             )
             line = self._lines[bookie_id] = _Line(plane)
         async with line.calls:

@@ -14,7 +14,7 @@ from bookie.errors import MetadataFormatError
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore, UnderreplicationMark
 
-MARKS_TOLD_MAX: Final = 1000
+MARKS_NAMED_MAX: Final = 1000
 """Old marks listed, the oldest first; the rest is counted."""
 ONE_BY_ONE_MAX: Final = 64
 
@@ -76,7 +76,7 @@ class Grace:
                 continue
             count += 1
             item = (-mark.ctime_ms, -mark.ledger_id, mark)
-            if len(oldest) < MARKS_TOLD_MAX:
+            if len(oldest) < MARKS_NAMED_MAX:
                 heapq.heappush(oldest, item)
             else:
                 heapq.heappushpop(oldest, item)

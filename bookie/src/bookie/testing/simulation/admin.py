@@ -140,10 +140,10 @@ class Channel:
                 raise _error(grpc.StatusCode.UNAVAILABLE, str(error)) from None
             if isinstance(answer, _Refused):
                 raise _error(answer.code, answer.details)
-            told, content = answer
+            metadata_back, content = answer
             reply = _REPLIES[method]()
             reply.ParseFromString(content)
-            return told, reply
+            return metadata_back, reply
 
         return lambda request, *, timeout, metadata: _Call(call(request, timeout, metadata))
 

@@ -174,8 +174,8 @@ async def _close(shared: Shared, writer: LedgerWriter) -> None:
     try:
         end = await writer.close()
     except LedgerFencedError:
-        told = was_stopped or shared.learned_fenced(ledger_id)
-        if is_closed_there and not told:
+        knew = was_stopped or shared.learned_fenced(ledger_id)
+        if is_closed_there and not knew:
             history.violate(f"ledger {ledger_id} is CLOSED at {writer.lac}, and its close failed")
         raise
     history.opened(ledger_id, end)

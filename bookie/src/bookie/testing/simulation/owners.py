@@ -60,8 +60,8 @@ async def follow_log(shared: Shared, store: MetadataStore, name: str) -> None:
                     shared.history.read(at.ledger_id, at.entry_id, entry.payload)
             except NoSuchLedgerError as error:
                 # One that is deleted while it is read may end that read; the next one passes it.
-                told = shared.history.violate if error.ledger_id in deleted else shared.history.note
-                told(f"{name} cannot read the log past a missing ledger: {error}")
+                say = shared.history.violate if error.ledger_id in deleted else shared.history.note
+                say(f"{name} cannot read the log past a missing ledger: {error}")
             except DataLossError as error:
                 expected = shared.losses_expected or error.ledger_id in shared.lossy
                 shared.history.lost(error.ledger_id, error.entry_id, expected=expected)

@@ -20,7 +20,7 @@ def rule_of(violation: str) -> str:
 
 
 def shrink(
-    plan: Plan, *, run: Callable[[Plan], Verdict] = simulate, told: Callable[[str], None] = print
+    plan: Plan, *, run: Callable[[Plan], Verdict] = simulate, say: Callable[[str], None] = print
 ) -> Plan:
     """The smallest plan found that fails as `plan` does; AssertionError when that does not fail."""
     found = run(plan)
@@ -35,7 +35,7 @@ def shrink(
                 return plan
             verdict = run(smaller)
             if verdict.violations and rule_of(verdict.violations[0]) == rule:
-                told(f"{tries} tries: {len(smaller.faults)} faults, {smaller.scale}")
+                say(f"{tries} tries: {len(smaller.faults)} faults, {smaller.scale}")
                 plan, went_on = smaller, True
                 break
     return plan

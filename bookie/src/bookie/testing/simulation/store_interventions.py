@@ -22,7 +22,7 @@ FEW: Final = 6
 """Vanishing ledgers that no brake holds."""
 MANY: Final = 26
 """Vanishing ledgers, on each bookie, that every brake holds."""
-TOLD_S: Final = 2.5
+NOTICED_S: Final = 2.5
 """Within so long a bookie that serves has noticed that its store was put back."""
 
 
@@ -139,7 +139,7 @@ class StoreInterventions:
             if is_down:
                 bookie.is_wanted = True
                 bookie.start()
-            await asyncio.sleep(TOLD_S)
+            await asyncio.sleep(NOTICED_S)
             self._check_learned(serving)
             await asyncio.sleep(fault.lasts_s * 0.7)
 

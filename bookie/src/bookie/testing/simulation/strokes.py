@@ -135,10 +135,10 @@ def _usurped(rng: random.Random, at: float, who: int) -> list[Fault]:
     """A writer rests, its ledger is taken, bookies that were asked forget; the writer goes on."""
     lasts = rng.choice((1.5, 3.0))
     taken = at + rng.random() * 0.2
-    later = taken + rng.choice((0.05, 0.3, 0.8)) * (0.3 + rng.random())
-    found = [_resting_writer(rng, at, lasts), _rival(taken), _forgets(rng, later, who)]
+    second = taken + rng.choice((0.05, 0.3, 0.8)) * (0.3 + rng.random())
+    found = [_resting_writer(rng, at, lasts), _rival(taken), _forgets(rng, second, who)]
     if rng.random() < 0.5:
-        found.append(_forgets(rng, later + 0.3 * rng.random(), who + 1))
+        found.append(_forgets(rng, second + 0.3 * rng.random(), who + 1))
     return found
 
 
@@ -146,11 +146,11 @@ def _all_again(rng: random.Random, at: float, who: int) -> list[Fault]:
     """The same, and every bookie stops meanwhile, in one way: those that may."""
     lasts = rng.choice((2.0, 3.0))
     kind = rng.choice(("clean-restart", "power-cut", "power-cut", "kill", "other-mode"))
-    later = at + 0.3 + rng.random()
+    second = at + 0.3 + rng.random()
     found = [_resting_writer(rng, at, lasts), _rival(at + 0.1)]
     for step in range(6):
         size = round(rng.random(), 4)
-        found.append(Fault(later + 0.05 * step * rng.random(), kind, step, step, 0.1, size))
+        found.append(Fault(second + 0.05 * step * rng.random(), kind, step, step, 0.1, size))
     return found
 
 
@@ -186,26 +186,26 @@ def _full_while_fenced(rng: random.Random, at: float, who: int) -> list[Fault]:
 def _deleted(rng: random.Random, at: float, who: int) -> list[Fault]:
     """A ledger is deleted under a writer that rests; a bookie loses what it knew of it, too."""
     lasts = rng.choice((1.5, 4.0))
-    later = at + 0.1 + (lasts - 0.8) * rng.random()
+    second = at + 0.1 + (lasts - 0.8) * rng.random()
     found = [_resting_writer(rng, at, lasts), Fault(at + 0.05, "delete-now")]
     for step in (0, 1):
         if rng.random() < 0.5:
-            wiped = Fault(later, "replace-disk", who + step, 0, 0.05, 0.1)
-            found.append(replace(wiped, at_s=later + 0.3 * step))
+            wiped = Fault(second, "replace-disk", who + step, 0, 0.05, 0.1)
+            found.append(replace(wiped, at_s=second + 0.3 * step))
         else:
-            found.append(_forgets(rng, later + 0.3 * step, who + step))
+            found.append(_forgets(rng, second + 0.3 * step, who + step))
     return found
 
 
 def _changed_then_killed(rng: random.Random, at: float, who: int) -> list[Fault]:
     """A member is replaced; soon its successor, or somebody, forgets; then somebody asks."""
     gone = rng.choice(("clean-restart", "clean-restart", "reset", "sleep-bookie"))
-    later = at + (2.2 if gone == "sleep-bookie" else 0.3) + rng.random()
+    second = at + (2.2 if gone == "sleep-bookie" else 0.3) + rng.random()
     found = [Fault(at, gone, who, lasts_s=rng.choice((0.3, 2.5)))]
     for step in range(3):
         other = who + 1 + rng.randrange(4)
-        found.append(Fault(later + 0.9 * step, "kill", other, lasts_s=0.1))
-    return [*found, _rival(later + 2.0 + rng.random() * 2.0)]
+        found.append(Fault(second + 0.9 * step, "kill", other, lasts_s=0.1))
+    return [*found, _rival(second + 2.0 + rng.random() * 2.0)]
 
 
 def _one_left(rng: random.Random, at: float, who: int) -> list[Fault]:

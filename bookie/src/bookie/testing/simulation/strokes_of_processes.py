@@ -54,8 +54,8 @@ def _cut_off(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fa
     if lease_s > 2.0 or rng.random() < 0.3:
         return replace(scale, lease_s=lease_s), [cut, twin, *_rivals(rng, 4.5, 12.0)]
     at = 6.0 + rng.random()
-    anew = [Fault(at + 0.05 * step, "kill-client") for step in (0, 1)]
-    return replace(scale, lease_s=lease_s, recover_s=1.0), [cut, twin, *anew]
+    restarts = [Fault(at + 0.05 * step, "kill-client") for step in (0, 1)]
+    return replace(scale, lease_s=lease_s, recover_s=1.0), [cut, twin, *restarts]
 
 
 def _asleep(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, list[Fault]]:

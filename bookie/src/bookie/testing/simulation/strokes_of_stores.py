@@ -55,9 +55,9 @@ def _found_again(rng: random.Random, scale: Scale, who: int) -> tuple[Scale, lis
     found = [Fault(at, "found-again", who, lasts_s=2.8)]
     if rng.random() < 0.5:
         return scale, found
-    later = at + 2.8 + 1.0 + 0.5 * rng.random()
+    second = at + 2.8 + 1.0 + 0.5 * rng.random()
     kind = rng.choice(("clean-restart", "kill", "kill"))
-    found += [Fault(later, kind, who + step, 0, 0.05) for step in range(3)]
+    found += [Fault(second, kind, who + step, 0, 0.05) for step in range(3)]
     return replace(scale, mode=rng.choice(("sync", "journal"))), found
 
 

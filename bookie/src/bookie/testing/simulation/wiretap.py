@@ -237,19 +237,19 @@ class Wiretap:
         if add.lac > pledges.lac and not add.is_recovery:
             pledges.lac, pledges.lac_at = add.lac, self._messages
 
-    def _check_lac(self, bookie: str, asked: _Asked, told: EntryId) -> None:
+    def _check_lac(self, bookie: str, asked: _Asked, lac: EntryId) -> None:
         pledges = self._of(bookie, asked.request.ledger_id)
-        if told < pledges.lac and pledges.lac_at < asked.at:
+        if lac < pledges.lac and pledges.lac_at < asked.at:
             self._history.violate(
-                f"{bookie} told a LAC of {told} for ledger {asked.request.ledger_id} as if it "
+                f"{bookie} told a LAC of {lac} for ledger {asked.request.ledger_id} as if it "
                 f"knew, though it had acknowledged one of {pledges.lac}"
             )
 
-    def _check_learned(self, bookie: str, ledger_id: LedgerId, told: EntryId) -> None:
+    def _check_learned(self, bookie: str, ledger_id: LedgerId, lac: EntryId) -> None:
         """A recovery adds what it found with the LAC that it learned, whatever comes of it."""
-        if told > self._lacs.get(ledger_id, NO_ENTRY):
+        if lac > self._lacs.get(ledger_id, NO_ENTRY):
             self._history.violate(
-                f"{bookie} told a LAC of {told} for ledger {ledger_id}, whose writer has sent none "
+                f"{bookie} told a LAC of {lac} for ledger {ledger_id}, whose writer has sent none "
                 f"above {self._lacs.get(ledger_id, NO_ENTRY)}"
             )
 
@@ -341,9 +341,9 @@ class Wiretap:
         metadata = self._history.ledger(ledger_id).metadata
         if metadata is None or metadata.state is not LedgerState.IN_RECOVERY:
             return
-        told = self._fences.get((client, ledger_id), set())
+        known = self._fences.get((client, ledger_id), set())
         ensemble = metadata.last_fragment.ensemble
-        fenced = [place for place, bookie in enumerate(ensemble) if bookie in told]
+        fenced = [place for place, bookie in enumerate(ensemble) if bookie in known]
         if not fence_covers(
             fenced,
             ensemble_size=metadata.ensemble_size,
@@ -352,7 +352,7 @@ class Wiretap:
         ):
             self._history.violate(
                 f"{client} reads ledger {ledger_id} for its recovery though of "
-                f"{', '.join(ensemble)} only {', '.join(sorted(told)) or 'nobody'} is fenced"
+                f"{', '.join(ensemble)} only {', '.join(sorted(known)) or 'nobody'} is fenced"
             )
 
     def _check_pause(self, client: str, connection: int, ledger_id: LedgerId) -> None:

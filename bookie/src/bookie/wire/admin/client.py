@@ -158,8 +158,8 @@ class ControlPlane:
 
     async def health(self, call: Call) -> Health:
         """How the bookie is, in any phase of its boot."""
-        reply, told = await self._ask(call, pb.GetHealthRequest())
-        return _health(reply, told)
+        reply, identity = await self._ask(call, pb.GetHealthRequest())
+        return _health(reply, identity)
 
     async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> Outcome:
         """Let a bookie that waits take its replaced disks."""
@@ -255,8 +255,8 @@ class ControlPlane:
                 raise
             # Nobody cancelled the caller: the channel was closed, its bookie has another address.
             raise UnavailableError(f"the call was cut off: {type(request).__name__}") from None
-        told = _identity_of(await under_way.initial_metadata(), reply)
-        if told is None:
+        identity = _identity_of(await under_way.initial_metadata(), reply)
+        if identity is None:
             if meant is not None and isinstance(request, _SHOWN_BY_HEALTH):
                 return reply, meant
             raise UnavailableError(
@@ -264,11 +264,11 @@ class ControlPlane:
             )
         if meant is not None:
             booting = isinstance(request, _WHILE_BOOTING)
-            why = refusal(meant, told, while_booting=booting)
+            why = refusal(meant, identity, while_booting=booting)
             if why:
                 raise UnavailableError(f"another answers at the address of {meant.bookie}: {why}")
-        self._heard(told)
-        return reply, told
+        self._heard(identity)
+        return reply, identity
 
 
 @asynccontextmanager
@@ -284,19 +284,19 @@ async def control_plane(target: str) -> AsyncIterator[ControlPlane]:
 def _identity_of(metadata: Any, reply: Any) -> Identity | None:
     """Who made the reply; None = one of an older version, which says it in its health only."""
     try:
-        told = Identity.from_metadata(metadata or ())
+        identity = Identity.from_metadata(metadata or ())
     except FrameError as error:
         raise UnavailableError(f"a bookie does not say who it is: {error}") from error
-    if told is None and isinstance(reply, pb.Health):
+    if identity is None and isinstance(reply, pb.Health):
         return Identity(reply.instance_id, reply.bookie_id, reply.boot.boot_epoch)
-    return told
+    return identity
 
 
 def _ranges(ranges: Iterable[Range]) -> list[pb.EntryRange]:
     return [pb.EntryRange(first=first, last=last) for first, last in ranges]
 
 
-def _health(said: pb.Health, told: Identity) -> Health:
+def _health(said: pb.Health, identity: Identity) -> Health:
     fix = said.cookie_fix
     return Health(
         **_said(said, _HEALTH),
@@ -309,7 +309,7 @@ def _health(said: pb.Health, told: Identity) -> Health:
             else None
         ),
         ledgers_naming_it=said.ledgers_naming_it if said.ledgers_counted else None,
-        answered_by=told,
+        answered_by=identity,
     )
 
 

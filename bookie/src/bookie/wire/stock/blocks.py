@@ -171,8 +171,8 @@ def _match(rows: Octets, layout: Layout, ledgers: Ids, entry_ids: Ids) -> bool:
     if len(layout.ids) == 2:  # version 2 takes the ids from the entries
         return True
     _txn, ledger, entry = layout.ids
-    told = np.array_equal(_varints(rows, ledger), ledgers)
-    return told and np.array_equal(_varints(rows, entry), entry_ids)
+    is_same = np.array_equal(_varints(rows, ledger), ledgers)
+    return is_same and np.array_equal(_varints(rows, entry), entry_ids)
 
 
 def _varints(rows: Octets, number: Number) -> Ids:

@@ -52,7 +52,7 @@ _OUTCOMES: Final = {
     Status.UNKNOWN: Outcome.UNKNOWN_LEDGER_STATE,
     # The writer learns that it has lost its ledger, and stops.
     Status.FENCED: Outcome.FENCED,
-    # One of these ends a client's recovery, so nothing but a wrong master key is told with it.
+    # One of these ends a client's recovery, so nothing but a wrong master key is answered with it.
     Status.UNAUTHORIZED: Outcome.UNAUTHORIZED,
     # The writer takes another bookie; reads never have this status.
     Status.READ_ONLY: Outcome.READ_ONLY,
