@@ -54,7 +54,7 @@ def test_every_field_is_explained_by_a_sentence(name: str) -> None:
     wrong = [
         path
         for path, text in texts.items()
-        if len(text.split()) < 2 or not re.match(r"[A-Z0-9`]", text) or text[-1] not in ".`"
+        if len(text.split()) < 2 or not re.match(r"[A-Z0-9`]", text) or not text.endswith(".")
     ]
     assert not wrong
 

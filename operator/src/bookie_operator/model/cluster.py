@@ -130,7 +130,8 @@ class Toleration(Resource):
     value: ShortText = ""
     """Value of the taint, with operator Equal."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
-    """Effect of the taint that is borne; empty: every effect."""
+    """Effect of the taint that is borne: NoSchedule, PreferNoSchedule or NoExecute; empty: every
+    effect."""
     toleration_seconds: Annotated[int, Field(ge=0)] | None = None
     """With effect NoExecute: how long the pod stays on such a node, in seconds; absent: for
     good."""

@@ -174,7 +174,7 @@ class RepairStatus(EngineUse):
     ledgers_cleared: Count = 0
     """Of `ledgersTotal`, those without marks by now."""
     progress: ShortText = ""
-    """`37/120 ledgers (30 %)`"""
+    """`ledgersCleared` of `ledgersTotal` as people read it, such as `37/120 ledgers (30 %)`."""
     message: LongText = ""
     """What the last attempt said at its end, or why none runs."""
 

@@ -1,4 +1,9 @@
-"""What a bookie says of itself: its phase, its boot, its disks, and what waits for a person."""
+"""What a bookie says of itself: its phase, its boot, its disks, and what waits for a person.
+
+This is what a client of the control plane makes of the messages. The bookie keeps its own types
+(`server.state.Phase`, `boot.boot.BootRecord`): the two ends may be of different versions, so what
+one end adds must not change what the other understands.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
