@@ -467,6 +467,10 @@ class ClusterSpec(BookieOptions):
     """Label of nodes whose value is the rack of the bookies there: `eu-1a` makes rack `/eu-1a`,
     which they register. Copies of an entry go to several racks where there are several, and an
     audit reports those that do not. Changed, it restarts nobody. Empty: no bookie has a rack."""
+    lost_bookie_delay_seconds: Annotated[int, Field(ge=0, le=30 * 86400)] = 3600
+    """A bookie that is not registered for so long is taken for lost: its ledgers get other members,
+    and whatever keeps it away, it may come back later. At most `quorum.ack` - 1 are at once, one
+    where that is 0; with more away a person is asked. 0: never by itself."""
     quorum: Quorum = Quorum()
     """Sizes that the cluster's ledgers use."""
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())

@@ -241,6 +241,10 @@ class BookieStatus(StatusPart):
     """Since when this process has not answered; absent while it does."""
     hung_restarts: Count = 0
     """Restarts in a row that brought no answer."""
+    gone_since: AwareDatetime | None = None
+    """Since when it has not been registered with the metadata store; absent while it is."""
+    rereplicated_at: AwareDatetime | None = None
+    """When others had a copy of all that it held, since it is away; absent: they have not."""
     pod: ShortText = ""
     """Pod, node and the node's boot of the boot whose record is known."""
     node: ShortText = ""
@@ -492,7 +496,7 @@ class RereplicationStatus(AttemptStatus, EngineUse):
     """The last finished re-replication, and the attempt that runs or failed since."""
 
     bookie: ShortText = ""
-    """Gone for good, by a task's word; empty = only what marks name."""
+    """The bookie that is away, whose ledgers got other members; empty = only what marks name."""
     ledgers_moved: Count = 0
     """Ledgers that got a new member."""
     ledgers_left: Count = 0

@@ -3,7 +3,7 @@
 Every concern of the planner gets this one object, and nothing in it changes while the pass lasts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -57,10 +57,14 @@ class Pass:
     @property
     def is_settled(self) -> bool:
         """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
-        metadata = self.observed.metadata
-        if not metadata.reachable or metadata.instance_id is None:
+        return self.is_settled_without(())
+
+    def is_settled_without(self, away: Collection[str]) -> bool:
+        """As `is_settled`, but for bookies that are to be done without."""
+        if not self.observed.metadata.reachable or self.observed.metadata.instance_id is None:
             return False
-        return not self.silent and not self.marks
+        others = (one for bookie_id, one in self.judged.items() if bookie_id not in away)
+        return all(one.is_booted and not one.has_marks for one in others)
 
     @property
     def marks(self) -> int:

@@ -126,7 +126,11 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     mending = mends(pass_, auditing, gives_way_to=first)
     refusals += mending.refusals
     first = first or ("MendFirst" if mending.wants_to_run else "")
-    replicating, scrubbing = _gentle(pass_, gives_way_to=first)
+    replicating, scrubbing = _gentle(
+        pass_, gives_way_to=first, is_loss_possible=budget.is_loss_possible
+    )
+    refusals += replicating.refusals
+    events += replicating.events
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
     actions: list[Action] = [*pausing(pass_), *repairing.actions, *accepting]
     actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
@@ -169,9 +173,13 @@ def _weighed(pass_: Pass, *, incidents: Sequence[Incident]) -> tuple[Verdict, Bu
     return loss, budget
 
 
-def _gentle(pass_: Pass, *, gives_way_to: str) -> tuple[Rereplications, Scrubs]:
+def _gentle(
+    pass_: Pass, *, gives_way_to: str, is_loss_possible: bool
+) -> tuple[Rereplications, Scrubs]:
     """Work that can be stopped at any time, the more pressing first."""
-    replicating = rereplications(pass_, gives_way_to=gives_way_to)
+    replicating = rereplications(
+        pass_, gives_way_to=gives_way_to, is_loss_possible=is_loss_possible
+    )
     first = gives_way_to or ("RereplicationFirst" if replicating.wants_to_run else "")
     scrubbing = scrubs(pass_, gives_way_to=first)
     return replicating, scrubbing

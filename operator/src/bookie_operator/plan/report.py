@@ -24,6 +24,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.episodes import open_incidents
+from bookie_operator.plan.lost import gone_since, rereplicated_at
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
@@ -85,6 +86,8 @@ def bookie_status(
         control=(process.control or "") if process else "",
         silent_since=one.silent_since,
         hung_restarts=one.hung_restarts,
+        gone_since=gone_since(pass_, one.bookie.id),
+        rereplicated_at=rereplicated_at(pass_, one.bookie.id),
         pod=host.pod if host else facts.pod,
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,

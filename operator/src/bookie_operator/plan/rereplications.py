@@ -1,25 +1,27 @@
-"""Re-replications, each asked for by a task: ledgers that lost copies for good get new members.
+"""Re-replications: ledgers that lost copies for good get new members.
 
-Of a bookie that the operator does not run (another's, or one that was scaled away), or of whatever
-BookKeeper's marks name. A task is followed over its attempts: one that was stopped or cut off is
-begun again, as often as a repair in a row, and goes on where it was, since only what is left is
+Of a bookie that is away (of others, scaled away, or one of ours that is not registered), or of
+whatever BookKeeper's marks name. One of ours that stays away is taken for lost without a task
+(`lost`), when no task waits. A task is followed over its attempts: one that was stopped or cut off
+is begun again, as often as a repair in a row, and goes on where it was, since only what is left is
 done. It gives way to repairs and drains as a scrub does; scrubs give way to it. A refusal is an
 answer, not a failure: only a person can take what it names out of the way.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.reports import RereplicationReport
 from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, StartJob
+from bookie_operator.plan.actions import Action, Event, Refusal, StartJob
 from bookie_operator.plan.attempts import REREPLICATIONS, wants_to_run
+from bookie_operator.plan.lost import gone_since, lost
 from bookie_operator.plan.passes import Pass
 
 MESSAGE_MAX: Final = 1024
@@ -27,25 +29,31 @@ MESSAGE_MAX: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Rereplications:
-    """`task`: whose attempt begins in this pass; empty = none does."""
+    """The last one, what to do now, and what is in the way of a bookie's that is taken for lost."""
 
     status: RereplicationStatus
     actions: list[Action]
     task: str = ""
+    """The task whose attempt begins in this pass; empty: none does."""
+    refusals: list[Refusal] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     @property
     def wants_to_run(self) -> bool:
         return wants_to_run(self.status, self.actions)
 
 
-def rereplications(pass_: Pass, *, gives_way_to: str) -> Rereplications:
+def rereplications(pass_: Pass, *, gives_way_to: str, is_loss_possible: bool) -> Rereplications:
     """`gives_way_to`: what needs the bookies more, as the reason of a stop; empty = nothing."""
     status = REREPLICATIONS.followed(pass_)
     actions = REREPLICATIONS.stops(pass_, gives_way_to=gives_way_to)
     is_busy = bool(pass_.running(JobKind.REREPLICATE) or gives_way_to)
-    if is_busy or pass_.spec.paused or not pass_.is_settled:
+    if is_busy or pass_.spec.paused:
         return Rereplications(status, actions)
-    wish = _next(pass_, status)
+    tasks = [task for task in pass_.observed.tasks if _is_open(pass_, task)]
+    if not tasks:
+        return _of_lost(pass_, status, is_loss_possible=is_loss_possible)
+    wish = _next(pass_, status, tasks)
     if wish is None:
         return Rereplications(status, actions)
     if wish.status.phase is TaskPhase.PENDING:  # what failed before was another wish
@@ -55,14 +63,28 @@ def rereplications(pass_: Pass, *, gives_way_to: str) -> Rereplications:
     return Rereplications(status, [start], wish.metadata.name)
 
 
-def mistake(spec: ClusterSpec, task: BookieTask) -> str:
+def _of_lost(pass_: Pass, status: RereplicationStatus, *, is_loss_possible: bool) -> Rereplications:
+    """Without a task: of a bookie that is away for too long."""
+    if status.next_at is not None and pass_.now < status.next_at:
+        return Rereplications(status, [])
+    found = lost(pass_, is_loss_possible=is_loss_possible)
+    if found.bookie is None:
+        return Rereplications(status, [], refusals=found.refusals)
+    start = REREPLICATIONS.start(pass_, status, bookie_id=found.bookie)
+    return Rereplications(status, [start], events=found.events)
+
+
+def mistake(pass_: Pass, task: BookieTask) -> str:
     """Why this can never be done in this cluster; empty = it can."""
-    if task.spec.bookie not in spec.bookie_ids:
+    bookie_id = BookieId(task.spec.bookie)
+    if bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is not None:
         return ""
+    if task.status.phase is TaskPhase.RUNNING:
+        return ""  # it is back: the job itself says so
     return (
-        f"{task.spec.bookie} is one of the bookies that spec.replicas asks for, so the operator "
-        "makes it anew and repairs it; to be rid of one for good, lower spec.replicas: the bookie "
-        "with the highest number is drained and leaves"
+        f"{bookie_id} is one of the bookies that spec.replicas asks for, and not away: to be rid "
+        "of one for good, lower spec.replicas: the bookie with the highest number is drained and "
+        "leaves"
     )
 
 
@@ -100,9 +122,10 @@ def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
     return max(moments, default=None)
 
 
-def _next(pass_: Pass, status: RereplicationStatus) -> BookieTask | None:
+def _next(
+    pass_: Pass, status: RereplicationStatus, unended: Sequence[BookieTask]
+) -> BookieTask | None:
     """The task whose turn it is: one that was begun goes before one that waits."""
-    unended = [task for task in pass_.observed.tasks if _is_open(pass_, task)]
     begun = [task for task in unended if task.status.phase is TaskPhase.RUNNING]
     if not begun:
         return next(iter(unended), None)
@@ -112,12 +135,14 @@ def _next(pass_: Pass, status: RereplicationStatus) -> BookieTask | None:
 
 
 def _is_open(pass_: Pass, task: BookieTask) -> bool:
-    """It asks for work that no job has answered."""
+    """It asks for work that no job has answered, and that can be done now."""
     if task.spec.type is not TaskType.REREPLICATE or task.status.phase.is_final:
         return False
     mine = (job for job in pass_.observed.jobs if job.name == task.status.target)
     is_answered = any(job.report is not None for job in mine)
-    return not (is_answered or mistake(pass_.spec, task))
+    if is_answered or mistake(pass_, task):
+        return False
+    return pass_.is_settled_without({task.spec.bookie})
 
 
 def _answered(task: BookieTask, report: RereplicationReport, now: datetime) -> TaskStatus:

@@ -12,7 +12,6 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 
-from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
@@ -62,11 +61,7 @@ def _asked_for(pass_: Pass) -> Iterator[ReplaceVolume]:
             continue
         bookie_id = BookieId(task.spec.bookie)
         volume = pass_.observed.bookie(bookie_id).volumes.get(task.spec.disk)
-        if (
-            volume is None
-            or mistake(pass_.spec, task)
-            or task.status.target not in ("", volume.uid)
-        ):
+        if volume is None or mistake(pass_, task) or task.status.target not in ("", volume.uid):
             continue
         yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
 
@@ -96,10 +91,11 @@ def expired(pass_: Pass) -> list[DeleteTask]:
     ]
 
 
-def mistake(spec: ClusterSpec, task: BookieTask) -> str:
+def mistake(pass_: Pass, task: BookieTask) -> str:
     """Why a task can never be carried out on this cluster; empty = it can."""
+    spec = pass_.spec
     if task.spec.type is TaskType.REREPLICATE:
-        return mistaken_rereplication(spec, task)
+        return mistaken_rereplication(pass_, task)
     if task.spec.type is TaskType.INDEX_REBUILD:
         return mistaken_rebuild(spec, task)
     if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
@@ -132,7 +128,7 @@ def _follow(
 ) -> TaskStatus:
     if task.status.phase.is_final:
         return task.status
-    why_not = mistake(pass_.spec, task)
+    why_not = mistake(pass_, task)
     if why_not:
         return _ended(task, pass_.now, TaskPhase.FAILED, why_not)
     if task.spec.type is TaskType.APPROVE_COOKIE_FIX:

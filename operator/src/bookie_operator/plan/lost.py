@@ -1,0 +1,127 @@
+"""Bookies that are taken for lost: away for so long that others are to hold what they held.
+
+A bookie is away while it is not registered with the metadata store, whatever keeps it: its node,
+its disks, its image. BookKeeper's auditor and clients go by the same. After
+`spec.lostBookieDelaySeconds` its ledgers get other members (a re-replication, which looks again
+itself whether the bookie is back). An outage of many is no loss of one: then a person is asked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from bookie.ids import BookieId
+
+from bookie_operator.model.reports import RereplicationReport
+from bookie_operator.model.status import BookieState, whole_milliseconds
+from bookie_operator.observed import Job, JobKind
+from bookie_operator.plan.actions import Event, Refusal
+from bookie_operator.plan.passes import Pass
+
+REREPLICATE: Final = "Rereplicate"
+MANY_GONE: Final = "ManyBookiesGone"
+NO_SPARE: Final = "NoSpareBookie"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What becomes of bookies that are away for too long."""
+
+    bookie: BookieId | None = None
+    """Whose ledgers are to get other members now; None: nobody's."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """Why nothing is done for one that is due."""
+    events: list[Event] = field(default_factory=list)
+
+
+def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
+    """Since when it has not been registered; None: it is, or no ledger can name it."""
+    one, before = pass_.judged[bookie_id], pass_.previous.bookie(bookie_id)
+    if one.bookie.is_registered or one.state is BookieState.LEAVING:
+        return None
+    if before is None or not before.boot_epoch:
+        return None  # it never served
+    if before.gone_since is None and not pass_.observed.metadata.reachable:
+        return None  # nobody knows
+    return before.gone_since or whole_milliseconds(pass_.now)
+
+
+def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
+    """When others had all that it held, since it is away; None: not yet, or it is there."""
+    since, before = gone_since(pass_, bookie_id), pass_.previous.bookie(bookie_id)
+    if since is None:
+        return None
+    if before is not None and before.rereplicated_at is not None:
+        return before.rereplicated_at
+    done = [job.ended_at for job in _ended_since(pass_, bookie_id, since) if _is_clean(job)]
+    return min((whole_milliseconds(at) for at in done if at is not None), default=None)
+
+
+def lost(pass_: Pass, *, is_loss_possible: bool) -> Lost:
+    """The bookie whose turn it is, or why it has to wait. Call it while no re-replication runs."""
+    delay = timedelta(seconds=pass_.spec.lost_bookie_delay_seconds)
+    gone = _unreplaced(pass_)
+    due = [one for one, since in gone.items() if pass_.now - _tried(pass_, one, since) >= delay]
+    if not due or not delay:
+        return Lost()
+    first = min(due, key=gone.__getitem__)
+    away = f"not registered since {gone[first].isoformat(timespec='seconds')}"
+    why_not = _why_not(pass_, gone, is_loss_possible=is_loss_possible)
+    if why_not is not None:
+        predicate, why = why_not
+        return Lost(refusals=[Refusal(REREPLICATE, predicate, f"{away}; {why}", first)])
+    text = f"{away}: its ledgers get other members (spec.lostBookieDelaySeconds)"
+    return Lost(first, events=[Event("BookieLost", text, first, "Warning")])
+
+
+def _unreplaced(pass_: Pass) -> dict[BookieId, datetime]:
+    """Bookies that are away, and whose copies nobody else has made yet, with since when."""
+    return {
+        bookie_id: since
+        for bookie_id in pass_.judged
+        if (since := gone_since(pass_, bookie_id)) and not rereplicated_at(pass_, bookie_id)
+    }
+
+
+def _tried(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
+    """When a re-replication of it last ended with something left, else since when it is away."""
+    ends = [job.ended_at for job in _ended_since(pass_, bookie_id, since) if job.report is not None]
+    known = pass_.previous.rereplication
+    if known.bookie == bookie_id:
+        ends.append(known.finished_at)
+    return max([since, *(at for at in ends if at is not None)])
+
+
+def _why_not(
+    pass_: Pass, gone: Mapping[BookieId, datetime], *, is_loss_possible: bool
+) -> tuple[str, str] | None:
+    """Predicate and message, when nobody may be taken for lost now."""
+    limit = max(1, pass_.spec.quorum.ack - 1)
+    if len(gone) > limit:
+        why = f"{', '.join(gone)} are away, which is more an outage than a loss ({limit} may be)"
+        return MANY_GONE, f"{why}: bring one back, or ask for one by a BookieTask rereplicate"
+    if is_loss_possible:
+        why = "acknowledged entries may be lost; nothing is changed until a person has looked"
+        return "PossibleDataLoss", why
+    writable = sum(one.can_write for one in pass_.judged.values())
+    if writable < pass_.spec.quorum.ensemble:
+        why = f"{writable} bookies can take entries, ledgers are on {pass_.spec.quorum.ensemble}"
+        return NO_SPARE, f"{why}: raise spec.replicas, or bring it back"
+    if not pass_.is_settled_without({one for one in pass_.judged if gone_since(pass_, one)}):
+        return "WaitingForLimbo", "it waits until all others have booted and none is in limbo"
+    return None
+
+
+def _ended_since(pass_: Pass, bookie_id: BookieId, since: datetime) -> list[Job]:
+    return [
+        job
+        for job in pass_.observed.jobs
+        if job.kind is JobKind.REREPLICATE and job.bookie == bookie_id
+        if job.ended_at is not None and job.ended_at >= since
+    ]
+
+
+def _is_clean(job: Job) -> bool:
+    report = job.reported(RereplicationReport)
+    return report is not None and report.clean is True

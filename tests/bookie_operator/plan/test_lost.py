@@ -1,0 +1,162 @@
+"""A bookie that stays away is taken for lost once, alone, and only where that can help."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bookie.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import RereplicationReport
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import Bookie, Job, JobKind
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.planner import Plan, plan
+from operator_scenes import HEALTHY, at, bookie, cluster, observed, task
+
+DONE = RereplicationReport(ledgers_moved=7)
+LEFT = RereplicationReport(ledgers_left=2)
+REFUSED = RereplicationReport(refused="it is registered")
+HOUR = 3600
+AWAY = bookie("bookie-1", running=False)
+
+
+def look(
+    *special: Bookie,
+    seconds: float,
+    before: ClusterStatus,
+    of: BookieCluster | None = None,
+    **seen: Any,
+) -> Plan:
+    of = of or cluster()
+    return plan(of, observed(*special, of=of, seconds=seconds, **seen), before)
+
+
+def after_away(*special: Bookie, of: BookieCluster | None = None) -> ClusterStatus:
+    """A fleet that served, and then these went away, at second 10."""
+    served = look(seconds=0, before=ClusterStatus(), of=of).status
+    return look(*(special or (AWAY,)), seconds=10, before=served, of=of).status
+
+
+def taken(made: Plan) -> list[str]:
+    return [
+        one.bookie_id or ""
+        for one in made.actions
+        if isinstance(one, StartJob) and one.kind is JobKind.REREPLICATE
+    ]
+
+
+def refused(made: Plan) -> list[str]:
+    return [one.predicate for one in made.refusals if one.action == "Rereplicate"]
+
+
+def job(report: RereplicationReport | None = DONE, *, ended: float, attempt: int = 1) -> Job:
+    return Job(
+        f"demo-rereplicate-{attempt}", JobKind.REREPLICATE, attempt, running=False,
+        started_at=at(ended - 5), ended_at=at(ended), report=report, bookie=BookieId("bookie-1"),
+    )  # fmt: skip
+
+
+def test_a_bookie_that_is_away_for_the_delay_is_taken_for_lost() -> None:
+    before = after_away()
+    assert taken(look(AWAY, seconds=HOUR + 9, before=before)) == []
+    made = look(AWAY, seconds=HOUR + 10, before=before)
+    assert taken(made) == ["bookie-1"] and refused(made) == []
+    assert [one.bookie for one in made.events if one.reason == "BookieLost"] == ["bookie-1"]
+
+
+def test_a_bookie_that_runs_and_is_not_registered_is_away_as_well() -> None:
+    deaf = replace(bookie("bookie-1", phase=None), is_registered=False)
+    assert taken(look(deaf, seconds=HOUR + 10, before=after_away(deaf))) == ["bookie-1"]
+
+
+def test_the_delay_begins_again_with_every_registration() -> None:
+    back = look(seconds=HOUR, before=after_away()).status
+    assert back.bookies[1].gone_since is None
+    again = look(AWAY, seconds=HOUR + 5, before=back).status
+    assert taken(look(AWAY, seconds=2 * HOUR, before=again)) == []
+
+
+def test_zero_means_never_and_the_spec_says_how_long() -> None:
+    never, soon = cluster(lostBookieDelaySeconds=0), cluster(lostBookieDelaySeconds=60)
+    assert taken(look(AWAY, seconds=9 * HOUR, of=never, before=after_away(of=never))) == []
+    assert taken(look(AWAY, seconds=70, of=soon, before=after_away(of=soon))) == ["bookie-1"]
+
+
+def test_one_that_never_booted_holds_nothing() -> None:
+    fresh = look(AWAY, seconds=0, before=ClusterStatus()).status
+    assert taken(look(AWAY, seconds=2 * HOUR, before=fresh)) == []
+
+
+def test_a_metadata_store_that_does_not_answer_makes_nobody_lost() -> None:
+    served = look(seconds=0, before=ClusterStatus()).status
+    dark = replace(HEALTHY, reachable=False, message="no answer")
+    made = look(AWAY, seconds=10, before=served, metadata=dark)
+    assert made.status.bookies[1].gone_since is None
+    assert taken(look(AWAY, seconds=2 * HOUR, before=after_away(), metadata=dark)) == []
+
+
+def test_more_than_the_ack_quorum_leaves_over_is_an_outage_and_a_person_decides() -> None:
+    five = cluster(replicas=5)
+    both = (bookie("bookie-1", running=False), bookie("bookie-2", running=False))
+    made = look(*both, seconds=2 * HOUR, of=five, before=after_away(*both, of=five))
+    assert taken(made) == [] and refused(made) == ["ManyBookiesGone"]
+
+
+def test_without_a_spare_bookie_it_waits_and_says_so() -> None:
+    three = cluster(replicas=3)
+    made = look(AWAY, seconds=2 * HOUR, of=three, before=after_away(of=three))
+    assert taken(made) == [] and refused(made) == ["NoSpareBookie"]
+    [blocked] = [one for one in made.status.blocked if one.action == "Rereplicate"]
+    assert "2 bookies can take entries, ledgers are on 3" in blocked.message
+
+
+def test_others_in_limbo_go_first() -> None:
+    marked = bookie("bookie-3", limbo=2, reason="UncleanShutdown", epoch=2)
+    assert taken(look(AWAY, marked, seconds=2 * HOUR, before=after_away())) == []
+
+
+def test_its_own_limbo_of_before_is_no_reason_to_wait() -> None:
+    marked = bookie("bookie-1", limbo=2, reason="UncleanShutdown", epoch=2)
+    was = look(marked, seconds=5, before=ClusterStatus()).status
+    gone = look(AWAY, seconds=10, before=was).status
+    assert gone.bookies[1].limbo_ledgers == 2
+    assert taken(look(AWAY, seconds=2 * HOUR, before=gone)) == ["bookie-1"]
+
+
+def test_once_others_hold_everything_it_is_left_alone_until_it_is_back() -> None:
+    before = after_away()
+    made = look(AWAY, seconds=HOUR + 99, before=before, jobs=[job(ended=HOUR + 90)])
+    assert made.status.bookies[1].rereplicated_at == at(HOUR + 90)
+    assert taken(look(AWAY, seconds=5 * HOUR, before=made.status)) == []
+    back = look(seconds=6 * HOUR, before=made.status).status
+    assert back.bookies[1].rereplicated_at is None
+
+
+@pytest.mark.parametrize("report", [LEFT, REFUSED])
+def test_what_left_something_is_begun_again_after_the_delay(report: RereplicationReport) -> None:
+    ended = job(report, ended=HOUR + 90)
+    made = look(AWAY, seconds=HOUR + 99, before=after_away(), jobs=[ended])
+    assert made.status.bookies[1].rereplicated_at is None and taken(made) == []
+    assert taken(look(AWAY, seconds=2 * HOUR, before=made.status)) == []
+    assert taken(look(AWAY, seconds=2 * HOUR + 90, before=made.status)) == ["bookie-1"]
+
+
+def test_a_failed_attempt_is_begun_again_after_its_back_off() -> None:
+    started = look(AWAY, seconds=HOUR + 80, before=after_away()).status
+    failed = look(AWAY, seconds=HOUR + 90, before=started, jobs=[job(None, ended=HOUR + 90)])
+    assert taken(failed) == [] and failed.status.rereplication.next_at == at(HOUR + 100)
+    again = look(AWAY, seconds=HOUR + 100, before=failed.status, jobs=[job(None, ended=HOUR + 90)])
+    assert taken(again) == ["bookie-1"]
+
+
+def test_a_task_takes_one_of_ours_for_lost_at_once_while_it_is_away() -> None:
+    wish = task("rereplicate", bookie="bookie-1")
+    assert taken(look(AWAY, seconds=20, before=after_away(), tasks=[wish])) == ["bookie-1"]
+
+
+def test_a_second_one_may_be_lost_after_the_first_was_made_good() -> None:
+    of = cluster(replicas=5)
+    first = look(AWAY, seconds=HOUR + 99, of=of, before=after_away(of=of), jobs=[job(ended=HOUR)])
+    other = bookie("bookie-2", running=False)
+    both = look(AWAY, other, seconds=2 * HOUR, of=of, before=first.status).status
+    assert taken(look(AWAY, other, seconds=3 * HOUR, of=of, before=both)) == ["bookie-2"]
