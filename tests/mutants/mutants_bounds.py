@@ -13,10 +13,13 @@ LISTING: Final = "bookie/src/bookie/metadata/naming.py"
 MOVER: Final = "bookie/src/bookie/repair/mend/ledger_move.py"
 RECOVERY: Final = "bookie/src/bookie/protocol/recovery.py"
 SESSIONS: Final = "bookie/src/bookie/server/sessions.py"
+DURABLE: Final = "bookie/src/bookie/server/durable.py"
+STORAGE: Final = "bookie/src/bookie/storage/storage.py"
 SQLITE: Final = "bookie/src/bookie/storage/sqlite.py"
 MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 
 REPLIES: Final = "tests/bookie/server/test_replies.py::"
+OPERATIONS: Final = "tests/bookie/server/test_operations.py::"
 INDEXES: Final = "tests/bookie/storage/test_index.py::"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -140,5 +143,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            _write_again(self.path.with_name(self.path.name + LOG_SUFFIX))\n",
         new="",
         tests=(INDEXES + "test_b4_the_log_is_on_the_disk_before_it_is_folded_into_the_file",),
+    ),
+    planted(
+        "facts that wait for a journal that stalls are without bound",
+        stands_for=("A9 unbounded replies",),
+        file=DURABLE,
+        old="return self._waiting < self._waiting_max",
+        new="return True",
+        tests=(
+            OPERATIONS
+            + "test_while_the_journal_stalls_facts_find_no_room_and_their_askers_are_resumed",
+        ),
+    ),
+    planted(
+        "answers to entries that recovery adds again are without bound",
+        stands_for=("A9 unbounded replies",),
+        file=STORAGE,
+        old="(self._journal_acks if self._journals else self._log_acks[index]).is_full",
+        new="False",
+        tests=(
+            OPERATIONS + "test_entries_that_recovery_adds_again_find_no_room_while_too_many_wait",
+        ),
     ),
 )

@@ -89,6 +89,23 @@ async def test_of_two_writes_under_way_the_later_one_is_waited_for(bench: Bench)
     assert await first is None and await second is None
 
 
+async def test_it_is_full_of_writes_and_replies_until_some_are_durable(bench: Bench) -> None:
+    room: list[bool] = []
+    bench.facts = DurableFacts(bench.storage, on_room=lambda: room.append(True), waiting_max=4)
+    bench.storage.permits.keys[LedgerId(2)] = b"k" * 20
+    with bench.disk.held_syncs() as waiting:
+        bench.facts.persist(FENCED)
+        answers = [bench.ask(), bench.ask()]
+        assert bench.facts.has_room and bench.storage.permits.keys
+        answers.append(bench.ask())
+        await asyncio.to_thread(waiting.wait)
+        bench.facts._check()
+        assert not (bench.facts.has_room or bench.storage.permits.keys or room)
+    assert await asyncio.gather(*answers) == [None] * 3
+    bench.facts._check()
+    assert bench.facts.has_room and room == [True]
+
+
 async def test_a_write_that_found_no_space_is_repeated_before_anything_is_told(
     bench: Bench,
 ) -> None:

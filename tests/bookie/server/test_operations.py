@@ -10,7 +10,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +22,8 @@ from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.operations import Operations, Then
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
+from bookie.storage import acks
+from bookie.storage.acks import Taken
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.storage import Storage
@@ -116,6 +117,13 @@ async def test_they_hold_bulk_work_back(
     assert made[0]._added_at > 0
 
 
+class OneAsker:
+    """As much of a connection as adds and facts need."""
+
+    reads_under_way = 0
+    resume: Callable[[], None] = staticmethod(lambda: None)
+
+
 class Lab:
     """Operations on a storage, without connections."""
 
@@ -130,7 +138,7 @@ class Lab:
             pacing=Pacing(BusyRates(), clock=lambda: 1.0),
             first_fences=FirstFences(in_store(MemoryStore(MemoryCluster()))),
         )  # fmt: skip
-        self.asker: Any = SimpleNamespace(reads_under_way=0, resume=lambda: None)
+        self.asker: Any = OneAsker()
         self.entries = 0
 
     def start(self, key: bytes = KEY, *, ledger: int = 7) -> list[Status]:
@@ -146,6 +154,16 @@ class Lab:
         answers = self.start(key)
         self.kit.pump(lambda: bool(answers))
         return answers[0]
+
+    def write_lac(self, lac: int) -> bool:
+        """False: no room."""
+        request = LacRequest(LedgerId(7), KEY, EntryId(lac))
+        return self.operations.write_lac(self.asker, request, then=lambda *_answer: None)
+
+    def fence(self, *, ledger: int = 7) -> bool:
+        """False: no room."""
+        request = LacRequest(LedgerId(ledger), KEY, EntryId(-1))
+        return self.operations.read_lac(self.asker, request, fence=True, then=lambda *_answer: None)
 
     def put(self, **changes: Any) -> None:
         record = LedgerRecord(LedgerId(7), **changes)
@@ -205,13 +223,43 @@ async def test_another_key_is_ruled_on(lab: Lab) -> None:
 
 async def test_an_add_waits_for_a_fact_on_its_way_to_the_disk(lab: Lab) -> None:
     with lab.kit.sim.held_syncs():
-        lab.operations.write_lac(
-            LacRequest(LedgerId(7), KEY, EntryId(3)), then=lambda *_answer: None
-        )
+        assert lab.write_lac(3)
         waiting = [lab.start(), lab.start()]
         assert waiting == [[], []]
     lab.kit.pump(lambda: all(waiting))
     assert waiting == [[Status.OK], [Status.OK]]
+
+
+async def test_while_the_journal_stalls_facts_find_no_room_and_their_askers_are_resumed(
+    lab: Lab,
+) -> None:
+    resumed = list[bool]()
+    lab.asker.resume = lambda: resumed.append(True)
+    lab.operations._facts._waiting_max = 3
+    with lab.kit.sim.held_syncs():
+        assert [lab.write_lac(lac) for lac in range(3, 8)] == [True, True, False, False, False]
+        assert not lab.fence()
+        frame_of_next = run(7, lab.entries)
+        assert not lab.operations.add(lab.asker, frame_of_next, master_key=KEY, then=print)
+    lab.kit.pump(lambda: lab.operations._facts.has_room)
+    await asyncio.sleep(0)
+    assert resumed == [True] and lab.write_lac(9) and lab.add() is Status.OK
+
+
+async def test_entries_that_recovery_adds_again_find_no_room_while_too_many_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path, DurabilityMode.SYNC)
+    assert lab.add() is Status.OK
+    again = run(7, 0, recovery=True)
+    monkeypatch.setattr(acks, "WAITING_MAX", 2)
+    with lab.kit.sim.held_syncs():
+        taken = [lab.storage.add_run(again, done=lambda _error: None) for _ in range(3)]
+    assert taken == [Taken.PENDING, Taken.PENDING, Taken.NO_ROOM]
+    room = list[bool]()
+    lab.storage.on_room = lambda: room.append(True)
+    lab.kit.pump(lambda: bool(room))
+    lab.kit.end()
 
 
 @pytest.mark.parametrize("pattern", ["*.jnl*", "*.log*"])

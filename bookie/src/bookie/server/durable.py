@@ -8,6 +8,7 @@ disk: the facts are written again before anything else is said of that ledger.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
@@ -17,15 +18,32 @@ from bookie.storage.storage import Storage
 Done = Callable[[StorageError | None], None]
 Waiting = list[Done]
 
+WAITING_MAX: Final = 65_536
+"""Writes under way and replies that wait for them, of all ledgers; a few hundred bytes each."""
+
 
 class DurableFacts:
     """Per ledger, the writes under way in order, each with the replies that wait for it.
 
-    Bounded by the requests in flight, which the connections bound.
+    Bounded: who wants to write a fact asks `has_room` before, and comes again after `on_room`. The
+    permits end when it is full, so that every add asks as well: its reply may have to wait here.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        on_room: Callable[[], None] = lambda: None,
+        waiting_max: int = WAITING_MAX,
+    ) -> None:
         self._storage = storage
+        self._on_room = on_room
+        """Called in the middle of answers, once there is room again."""
+        self._waiting_max = waiting_max
+        self._waiting = 0
+        """Writes under way and replies that wait for them: the lengths of `_under_way`'s lists."""
+        self._was_full = False
+        """Somebody may wait for `on_room`."""
         self._under_way: dict[LedgerId, list[Waiting]] = {}
         """Of each ledger that has any, in the order in which they were begun; no list is empty."""
         self._undurable: set[LedgerId] = set()
@@ -35,6 +53,7 @@ class DurableFacts:
         """Count the record at once, write it, and make later `when_durable` calls wait for it."""
         ledger_id = record.ledger_id
         waiting: Waiting = []
+        self._count(1)
         self._under_way.setdefault(ledger_id, []).append(waiting)
         self._undurable.discard(ledger_id)
         self._storage.put_record(record, done=partial(self._written, ledger_id, waiting))
@@ -53,6 +72,7 @@ class DurableFacts:
             self.persist(self._storage.record(ledger_id) or LedgerRecord(ledger_id))
         writes = self._under_way.get(ledger_id)
         if writes:
+            self._count(1)
             writes[-1].append(then)
         else:
             then(self._storage.failure)
@@ -65,5 +85,27 @@ class DurableFacts:
             del self._under_way[ledger_id]
         if error is not None:
             self._undurable.add(ledger_id)
+        self._count(-1 - len(waiting))
         for then in waiting:
             then(error)
+        if self._was_full and self.has_room:
+            self._was_full = False
+            self._on_room()
+
+    @property
+    def has_room(self) -> bool:
+        """There is room for one more write, and for the replies to what was taken before."""
+        return self._waiting < self._waiting_max
+
+    def _count(self, more: int) -> None:
+        self._waiting += more
+        if more > 0 and not self.has_room and not self._was_full:
+            self._was_full = True
+            self._storage.permits.drop_all()
+
+    def _check(self) -> None:
+        """For tests, between two events of the loop."""
+        assert all(self._under_way.values())
+        assert self._waiting == sum(1 + len(one) for w in self._under_way.values() for one in w)
+        assert not self._undurable & self._under_way.keys()
+        assert self.has_room or self._was_full

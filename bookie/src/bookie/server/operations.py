@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from bookie.errors import DiskFullError, StorageError
 from bookie.frames.frame import RunFrame
@@ -32,8 +32,9 @@ from bookie.protocol.admission import (
 )
 from bookie.protocol.availability import GROUP, EntrySet
 from bookie.protocol.status import Status
+from bookie.server.askers import Asker, WaitingAskers
 from bookie.server.delayed_calls import DelayedCalls
-from bookie.server.disk_reads import DiskReads, Reader, expected_bytes
+from bookie.server.disk_reads import DiskReads, expected_bytes
 from bookie.server.durable import DurableFacts
 from bookie.server.first_fences import FirstFences
 from bookie.server.ledger_facts import add_facts, facts_of
@@ -53,13 +54,6 @@ _NO_ROOM: Final = Taken.NO_ROOM
 
 Then = Callable[[Status, Any, str], None]
 """Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
-
-
-class Asker(Reader, Protocol):
-    """Whose requests they are: a connection."""
-
-    def resume(self) -> None:
-        """There is room again."""
 
 
 class Operations:
@@ -86,12 +80,14 @@ class Operations:
         """Phase, lease and counters; every change of it but of counters drops all permits."""
         self._room = room or ReplyRoom(ReplyLimits(), state.traffic)
         """Bytes of replies to reads, of all connections."""
+        self._askers = WaitingAskers(before=lambda: self._reads.read_again())
+        """Connections that wait for room."""
         self._reads = DiskReads(
             storage,
             reader,
             self._room,
             in_flight_max=reads_in_flight_max,
-            on_room=self._resume_waiting,
+            on_room=self._askers.resume,
             waits=state.traffic.read_waits,
         )
         """What has left this thread to ask the disks."""
@@ -99,33 +95,26 @@ class Operations:
         """Called at every normal add; says how much later recovery adds are answered."""
         self._delayed = DelayedCalls()
         """Answers to recovery adds that were put off."""
-        self._facts = DurableFacts(storage)
+        self._facts = DurableFacts(storage, on_room=self._askers.resume_soon)
         """Records on their way to the disk, and the answers that wait for them."""
         self._waits = LacWaits(state.traffic)
         """Long polls; `traffic.long_polls` counts them."""
-        self._waiting: dict[Asker, None] = {}
-        """Connections whose next message found no room, in the order in which they came."""
-        self._loop = asyncio.get_running_loop()
-        self._is_resuming = False
-        """`_resume_waiting` will be called."""
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
         """Called when a request has met a failure of the storage, which is final."""
-        storage.on_room = self._resume_waiting
+        storage.on_room = self._askers.resume
         state.on_change = storage.permits.drop_all
 
     def forget(self, asker: Asker) -> None:
         """The connection is gone: nobody to resume or to answer."""
-        self._waiting.pop(asker, None)
+        self._askers.forget(asker)
         self._waits.forget(asker)
         self._reads.forget(asker)
 
     def replies_left(self, asker: Asker, size: int) -> None:
         """So many bytes of replies to reads have left, or are gone with their connection."""
         self._room.give_back(asker, size)
-        if (self._waiting or self._reads.are_waiting) and not self._is_resuming:
-            # Not now: whoever is resumed may write, and that may be what is just going on.
-            self._is_resuming = True
-            self._loop.call_soon(self._resume_waiting)
+        if self._askers or self._reads.are_waiting:
+            self._askers.resume_soon()
 
     def end(self) -> None:
         """Answers that were put off are given now: what they say is true, a stop does not wait."""
@@ -171,6 +160,8 @@ class Operations:
         ledger_id, size = frame.ledger_id, len(frame.buffer)
         is_recovery = bool(frame.flags and frame.is_recovery)
         if is_recovery or self._permits.get(ledger_id) != master_key:
+            if not self._facts.has_room:
+                return self._wait_for_room(asker, ledger_id)
             ruling = self._rule_add(ledger_id, master_key, is_recovery)
             if not ruling.is_ok:
                 self._refuse(then, ruling.status, ledger_id)
@@ -180,7 +171,7 @@ class Operations:
         added = partial(self._added, then, ledger_id, size if is_recovery else 0, began)
         taken = self._storage.add_run(frame, done=added)
         if taken is _NO_ROOM:
-            self._waiting[asker] = None
+            self._askers.add(asker)
             return False
         if not is_recovery:
             self._pacing.normal_add()
@@ -248,10 +239,8 @@ class Operations:
     def read(self, asker: Asker, request: ReadRequest, *, fence: bool, then: Then) -> bool:
         """Entries of a ledger; `then` is given a ReadReply."""
         reserved = expected_bytes(request)
-        if not self._reads.has_room(asker, reserved):
-            if not self._first_fences.may_pass(request.ledger_id):
-                self._waiting[asker] = None
-            return False
+        if not self._reads.has_room(asker, reserved) or (fence and not self._facts.has_room):
+            return self._wait_for_room(asker, request.ledger_id)
         facts = self.facts_of(request.ledger_id)
         if fence and self._is_first(facts, request.ledger_id):
             again = partial(self.read, asker, request, fence=True, then=then)
@@ -321,7 +310,7 @@ class Operations:
     def list_entries(self, asker: Asker, ledger_id: LedgerId, *, then: Then) -> bool:
         """The entries stored here as an EntrySet; also with a status that says none is denied."""
         if not self._reads.has_room(asker):
-            self._waiting[asker] = None
+            self._askers.add(asker)
             return False
         facts = self.facts_of(ledger_id)
         if not facts.is_here or facts.may_have_forgotten:
@@ -347,23 +336,26 @@ class Operations:
         then(Status.OK, held, "")
 
     # LAC
-    def read_lac(self, request: LacRequest, *, fence: bool, then: Then) -> None:
+    def read_lac(self, asker: Asker, request: LacRequest, *, fence: bool, then: Then) -> bool:
         """The LAC; `then` is given a LacReply, with UNKNOWN also what may be too low."""
+        if fence and not self._facts.has_room:
+            return self._wait_for_room(asker, request.ledger_id)
         facts = self.facts_of(request.ledger_id)
         if fence and self._is_first(facts, request.ledger_id):
-            again = partial(self.read_lac, request, fence=True, then=then)
+            again = partial(self.read_lac, asker, request, fence=True, then=then)
             self._first_fences.ask(request.ledger_id, again, partial(self._no_fence, then))
-            return
+            return True
         ruling = rule_read_lac(facts, master_key=request.master_key, fence=fence)
         self._apply(request.ledger_id, ruling, request.master_key)
         if not ruling.is_ok and not ruling.fence:
             self._refuse(then, ruling.status, request.ledger_id)
-            return
+            return True
         answer = partial(self._answer_lac, then, request.ledger_id, ruling.status)
         if ruling.fence:
             self._facts.when_durable(request.ledger_id, answer)
         else:
             answer(None)
+        return True
 
     def _answer_lac(
         self, then: Then, ledger_id: LedgerId, status: Status, error: StorageError | None
@@ -374,8 +366,12 @@ class Operations:
         passing("fence: durable, not answered")
         then(status, self.lac_of(ledger_id), "")
 
-    def write_lac(self, request: LacRequest, *, then: Then, body: bytes = b"") -> None:
+    def write_lac(
+        self, asker: Asker, request: LacRequest, *, then: Then, body: bytes = b""
+    ) -> bool:
         """An explicit LAC; answered when it is durable. `body`: as a stock client signed it."""
+        if not self._facts.has_room:
+            return self._wait_for_room(asker, request.ledger_id)
         ruling = rule_write_lac(
             self.facts_of(request.ledger_id),
             master_key=request.master_key,
@@ -383,14 +379,14 @@ class Operations:
         )
         if not ruling.is_ok:
             self._refuse(then, ruling.status, request.ledger_id)
-            return
+            return True
         record = self._storage.record(request.ledger_id) or LedgerRecord(request.ledger_id)
         lac = max(record.explicit_lac, request.lac)
-        self._facts.persist(
-            replace(record, explicit_lac=lac, master_key=request.master_key, lac_body=body)
-        )
+        key = request.master_key
+        self._facts.persist(replace(record, explicit_lac=lac, master_key=key, lac_body=body))
         self._facts.when_durable(request.ledger_id, partial(self._answer, then))
         self._waits.lac_moved(request.ledger_id, lac)
+        return True
 
     def lac_body(self, ledger_id: LedgerId) -> bytes:
         """The highest explicit LAC that a stock client signed; empty when there is none."""
@@ -420,7 +416,7 @@ class Operations:
             self._refuse(then, ruling.status, request.ledger_id)
             return True
         if not self._reads.has_room(asker):
-            self._waiting[asker] = None
+            self._askers.add(asker)
             return False
         self._reads.begin(asker)
         self._reads.ask(
@@ -440,7 +436,7 @@ class Operations:
     def space(self, asker: Asker, *, then: Then) -> bool:
         """The ledger disks; `then` is given a list of DirectoryUsage."""
         if not self._reads.has_room(asker):
-            self._waiting[asker] = None
+            self._askers.add(asker)
             return False
         self._reads.begin(asker)
         self._reads.ask(self._storage.maintenance.usage, then=partial(self._measured, asker, then))
@@ -477,9 +473,8 @@ class Operations:
         self.state.traffic.refused[status] += 1
         then(status, None, reason)
 
-    def _resume_waiting(self) -> None:
-        self._is_resuming = False
-        self._reads.read_again()
-        waiting, self._waiting = self._waiting, {}
-        for asker in waiting:
-            asker.resume()
+    def _wait_for_room(self, asker: Asker, ledger_id: LedgerId) -> bool:
+        """False; the asker is resumed, but where its fence was looked up: that is asked again."""
+        if not self._first_fences.may_pass(ledger_id):
+            self._askers.add(asker)
+        return False

@@ -115,13 +115,11 @@ class RunService:
         request = LacRequest.decode(envelope.body)
         fence = bool(envelope.code & FLAG_FENCE)
         then = partial(_answer_lac, connection, Op.READ_LAC, envelope.request_id)
-        self._operations.read_lac(request, fence=fence, then=then)
-        return True
+        return self._operations.read_lac(connection, request, fence=fence, then=then)
 
     def _write_lac(self, envelope: Envelope, connection: RunConnection) -> bool:
         then = partial(_answer, connection, Op.WRITE_LAC, envelope.request_id)
-        self._operations.write_lac(LacRequest.decode(envelope.body), then=then)
-        return True
+        return self._operations.write_lac(connection, LacRequest.decode(envelope.body), then=then)
 
     def _wait_lac(self, envelope: Envelope, connection: RunConnection) -> bool:
         then = partial(_answer_lac, connection, Op.WAIT_LAC, envelope.request_id)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
-from bookie.server.operations import Asker
+from bookie.server.askers import Asker
 from bookie.wire.stock.messages import (
     Add,
     BatchRead,

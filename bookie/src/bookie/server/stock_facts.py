@@ -34,8 +34,7 @@ class FactService:
         """The LAC that a client signed and the last entry; in limbo neither is an answer."""
         asked = LacRequest(request.ledger_id, NO_KEY, NO_ENTRY, 0)
         then = partial(self._read_last, origin, request)
-        self._operations.read_lac(asked, fence=False, then=then)
-        return True
+        return self._operations.read_lac(origin.client, asked, fence=False, then=then)
 
     def _read_last(
         self,
@@ -91,8 +90,7 @@ class FactService:
         """Kept as it is; answered when it is durable."""
         asked = LacRequest(request.ledger_id, request.master_key, request.lac, 0)
         then = partial(_answer_write_lac, origin, request)
-        self._operations.write_lac(asked, then=then, body=request.body)
-        return True
+        return self._operations.write_lac(origin.client, asked, then=then, body=request.body)
 
     # Force
     def force(self, origin: Origin, request: Force) -> bool:

@@ -100,8 +100,8 @@ class ReadService:
         absent = absent_status(facts)
         asked = LacRequest(request.ledger_id, request.master_key or NO_KEY, NO_ENTRY, 0)
         then = partial(self._answer_no_last, origin, request, absent)
-        self._operations.read_lac(asked, fence=request.is_fencing, then=then)
-        return True
+        client = origin.client
+        return self._operations.read_lac(client, asked, fence=request.is_fencing, then=then)
 
     def _answer_no_last(
         self,
@@ -123,9 +123,8 @@ class ReadService:
         then = partial(self._polled, origin, request)
         asked = LacRequest(request.ledger_id, NO_KEY, previous, request.timeout_ms or 0)
         if request.timeout_ms is None:
-            self._operations.read_lac(asked, fence=False, then=then)
-        else:
-            self._operations.wait_lac(origin.client, asked, then=then)
+            return self._operations.read_lac(origin.client, asked, fence=False, then=then)
+        self._operations.wait_lac(origin.client, asked, then=then)
         return True
 
     def _polled(

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from bookie.errors import StorageError
 
@@ -22,13 +22,17 @@ class Taken(Enum):
     """Nothing happened."""
 
 
+WAITING_MAX: Final = 65_536
+"""Calls for what takes no room in the ring, a hundred bytes each; the ring bounds the others."""
+
 Point = TypeVar("Point", int, tuple[int, int])
 
 
 class AckQueue(Generic[Point]):
     """In the order of rising points. Not thread-safe: the owner's lock is held.
 
-    Bounded by what fits in the ring whose sync it waits for.
+    Bounded by what fits in the ring whose sync it waits for; who adds what takes no room there asks
+    `is_full` before.
     """
 
     __slots__ = ("_waiting",)
@@ -40,6 +44,11 @@ class AckQueue(Generic[Point]):
     def add(self, point: Point, done: Done) -> None:
         assert not self._waiting or self._waiting[-1][0] <= point
         self._waiting.append((point, done))
+
+    @property
+    def is_full(self) -> bool:
+        """As many wait as ever may without room in the ring."""
+        return len(self._waiting) >= WAITING_MAX
 
     def reached(self, point: Point) -> list[Done]:
         """Takes out everything that waited for `point` or less, in order."""

@@ -263,6 +263,9 @@ class Storage:
             raise failure
         if self._acks_from_memory:
             return _DONE
+        if (self._journal_acks if self._journals else self._log_acks[index]).is_full:
+            self._starved = True
+            return _NO_ROOM
         if self._journals:
             self._journal_acks.add(self._journal.last_sequence(), done)
         else:
