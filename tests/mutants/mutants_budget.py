@@ -9,6 +9,8 @@ COPIES: Final = "operator/src/bookie_operator/plan/copies.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
 STATUS: Final = "operator/src/bookie_operator/model/status.py"
 LAST: Final = "bookie/src/bookie/repair/judge/last_copies.py"
+LOST: Final = "operator/src/bookie_operator/plan/lost.py"
+REPLACEMENTS: Final = "operator/src/bookie_operator/plan/replacements.py"
 QUORUMS: Final = "bookie/src/bookie/repair/judge/quorums.py"
 
 ROLLOUTS: Final = "tests/bookie_operator/plan/test_rollouts.py::"
@@ -134,5 +136,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
         ),
         tests=(OWN + "test_of_an_open_ledger_its_ack_quorum_counts_of_a_closed_one_its_copies",),
+    ),
+    planted(
+        "a bookie that came back still gives up its volumes",
+        stands_for=EXCEEDS,
+        file=REPLACEMENTS,
+        old="bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is None:",
+        new="bookie_id not in pass_.spec.bookie_ids:",
+        tests=(
+            "tests/bookie_operator/plan/test_replacements.py::"
+            "test_one_that_comes_back_before_keeps_its_volumes",
+        ),
+    ),
+    planted(
+        "an outage of many is taken for the loss of one",
+        stands_for=EXCEEDS,
+        file=LOST,
+        old="    if len(gone) > limit:\n",
+        new="    if False:\n",
+        tests=(
+            "tests/bookie_operator/plan/test_lost.py::"
+            "test_more_than_the_ack_quorum_leaves_over_is_an_outage_and_a_person_decides",
+        ),
     ),
 )

@@ -142,6 +142,11 @@ class SimPlatform:
         self._begin(bookie, lambda: bookie.delete_volume(disk))
         return True
 
+    async def replace_bookie(
+        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+    ) -> bool:
+        raise AssertionError("nobody asks for it here")
+
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         volumes = self._bookies[bookie_id].volumes
         if volumes[disk.name].size == disk.size:

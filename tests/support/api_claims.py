@@ -274,11 +274,17 @@ class ApiClaims:
         await self.let_go(api)
         await until_gone(api, CLAIM, "disk")
 
-    async def _delete(self, api: Api, kind: Kind, name: str) -> None:
+    async def test_a_pod_that_is_deleted_by_force_waits_for_no_node(self, api: Api) -> None:
+        [node, *_] = [one["metadata"]["name"] for one in await api.list(NODE)]
+        await created(api, POD, pod_of(node))
+        await self._delete(api, POD, "user", is_forced=True)
+        assert await api.get(POD, "user") is None, "at once, whatever the node does"
+
+    async def _delete(self, api: Api, kind: Kind, name: str, *, is_forced: bool = False) -> None:
         """Whatever controllers write into it meanwhile."""
         for _ in range(POLLS):
             with suppress(PreconditionError):
-                assert await api.delete(kind, await the(api, kind, name))
+                assert await api.delete(kind, await the(api, kind, name), is_forced=is_forced)
                 return
             await asyncio.sleep(POLL_S)
         raise AssertionError(f"{kind.name} {name} never rests")

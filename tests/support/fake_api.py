@@ -141,7 +141,7 @@ class FakeApi:
         self._touch(kind, known, before)
         return self._answer(copied(known))
 
-    async def delete(self, kind: Kind, thing: Object) -> bool:
+    async def delete(self, kind: Kind, thing: Object, *, is_forced: bool = False) -> bool:
         name = str(thing["metadata"]["name"])
         self._admit("delete", kind, name)
         known = self._objects.get((kind, name))
@@ -150,7 +150,10 @@ class FakeApi:
         for key in ("uid", "resourceVersion"):
             if thing["metadata"][key] != known["metadata"][key]:
                 raise PreconditionError(f"delete {kind.name} {name}: the {key} is another one")
-        self.begin_deletion(kind, name)
+        if is_forced and not known["metadata"].get("finalizers"):
+            self.remove(kind, name)
+        else:
+            self.begin_deletion(kind, name)
         return self._answer(True)
 
     async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:

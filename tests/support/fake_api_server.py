@@ -308,7 +308,8 @@ class FakeApiServer:
         api = self.api_of(target)
         known = await self._known(api, target)
         metadata = {key: known["metadata"][key] for key in ("name", "uid", "resourceVersion")}
-        await api.delete(target.kind, {"metadata": metadata | (options.get("preconditions") or {})})
+        thing = {"metadata": metadata | (options.get("preconditions") or {})}
+        await api.delete(target.kind, thing, is_forced=options.get("gracePeriodSeconds") == 0)
         return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
     async def _watch(self, request: web.Request, asked: Asked) -> web.StreamResponse:

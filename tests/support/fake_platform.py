@@ -86,6 +86,11 @@ class FakePlatform:
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         raise PreconditionError(f"{disk} is not {uid}")
 
+    async def replace_bookie(
+        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+    ) -> bool:
+        raise PreconditionError(f"{bookie_id} has no {volumes}")
+
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         one = self.fleet[bookie_id]
         volume = replace(one.volumes[disk.name], size=disk.size)

@@ -23,6 +23,7 @@ from bookie_operator.plan.actions import (
     InitialiseMetadata,
     PauseCollection,
     RemoveBookie,
+    ReplaceBookie,
     ReplaceVolume,
     RestartBookie,
     StartBookie,
@@ -65,6 +66,12 @@ class Applier:
             case ReplaceVolume(bookie_id, disk_name, uid):
                 begun = await self._platform.replace_volume(bookie_id, disk_name, uid=uid)
                 event = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
+                return event if begun else None
+            case ReplaceBookie(bookie_id, volumes, is_node_lost):
+                begun = await self._platform.replace_bookie(
+                    bookie_id, dict(volumes), is_node_lost=is_node_lost
+                )
+                event = Event("BookieReplacing", "all its volumes go", bookie_id, "Warning")
                 return event if begun else None
             case ExpandVolume(bookie_id, disk):
                 begun = await self._platform.expand_volume(bookie_id, disk)

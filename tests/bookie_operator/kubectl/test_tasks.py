@@ -199,6 +199,24 @@ class TestReplaceDisk:
         assert done.exit_code == 2 and "expected one of journal, ledger-0" in done.stderr
 
 
+class TestReplaceBookie:
+    def test_all_volumes_of_a_bookie_that_is_away_are_asked_for_by_name(self, lab: FakeLab) -> None:
+        tree = tree_of("healthy")
+        tree["status"]["bookies"][1]["goneSince"] = "2026-01-01T00:00:00Z"
+        lab.put("bookieclusters", tree)
+        done = lab.run("replace-bookie", "bookie-1", "--no-wait", stdin="y\n")
+        assert lab.created() == [
+            {"cluster": "demo", "type": "replace-bookie", "bookie": "bookie-1"}
+        ]
+        assert "bookie-1 is away since 2026-01-01 00:00:00 UTC" in done.stderr
+
+    def test_a_bookie_that_serves_keeps_its_volumes(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        done = lab.run("replace-bookie", "bookie-1", "--yes")
+        assert done.exit_code == 2 and "found bookie-1 Serving and not away" in done.stderr
+        assert not lab.created()
+
+
 class TestIndexRebuild:
     def test_d5_the_disk_is_handed_in(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")

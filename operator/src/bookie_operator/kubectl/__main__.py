@@ -200,6 +200,25 @@ def replace_disk(
     return task_requests.ask(kubectl, wish, **how)
 
 
+@plugin.command("replace-bookie")
+@click.argument("bookie")
+@cluster_option
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def replace_bookie(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **how: Any) -> int:
+    """Give up all volumes of BOOKIE, whose node or disks are gone for good.
+
+    It starts with empty ones; what was on the old ones comes back from its copies.
+    """
+    wish = task_requests.bookie_replacement(the_cluster(kubectl, name), bookie)
+    question = f"Delete all volumes of {bookie} with what is on them?"
+    if not screen.confirmed(question, yes=yes):
+        return Exit.FAILED
+    return task_requests.ask(kubectl, wish, **how)
+
+
 @plugin.command("index-rebuild")
 @click.argument("bookie")
 @click.argument("disk", default="")

@@ -90,6 +90,23 @@ def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
     return made
 
 
+def bookie_replacement(cluster: BookieCluster, bookie: str) -> Wish:
+    """All disks of a bookie that is away for good."""
+    made = wish(cluster, TaskType.REPLACE_BOOKIE, bookie=bookie)
+    one = cluster.status.bookie(bookie)
+    if one is None or one.gone_since is None:
+        raise ManifestError(
+            f"found {bookie} {one.state.value if one else 'unknown'} and not away, expected one "
+            "that is not registered; of one that serves use replace-disk"
+        )
+    screen.tell(f"{bookie} is away since {one.gone_since:%Y-%m-%d %H:%M:%S} UTC: {one.message}")
+    screen.tell(
+        "All its volumes are deleted, within the loss budget, and its pod with them, by force if "
+        "its node is lost; it starts with empty ones wherever there is room."
+    )
+    return made
+
+
 def rebuild(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
     made = wish(cluster, TaskType.INDEX_REBUILD, bookie=bookie)
     disks = cluster.spec.storage.disks

@@ -33,6 +33,7 @@ class TaskType(StrEnum):
     REREPLICATE = "rereplicate"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
     REPLACE_DISK = "replace-disk"
+    REPLACE_BOOKIE = "replace-bookie"
     INDEX_REBUILD = "index-rebuild"
     RESTART = "restart"
     ACCEPT_LOSS = "accept-loss"
@@ -82,8 +83,8 @@ class TaskSpec(Resource):
                     "self.type in "
                     "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
                     "self.bookie != ''",
-                    "bookie is needed by approve-cookie-fix, replace-disk, index-rebuild and "
-                    "restart",
+                    "bookie is needed by approve-cookie-fix, replace-disk, replace-bookie, "
+                    "index-rebuild and restart",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",
@@ -103,11 +104,11 @@ class TaskSpec(Resource):
     """Name of the BookieCluster, in the task's namespace."""
     type: TaskType
     """What to do: `repair`, `audit`, `scrub`, `rereplicate`, `approve-cookie-fix`, `replace-disk`,
-    `index-rebuild`, `restart` or `accept-loss`."""
+    `replace-bookie`, `index-rebuild`, `restart` or `accept-loss`."""
     bookie: BookieName = ""
     """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix, replace-disk,
-    index-rebuild and restart; without it a repair looks after every ledger, and a rereplicate after
-    what BookKeeper's marks name."""
+    replace-bookie, index-rebuild and restart; without it a repair looks after every ledger, and a
+    rereplicate after what BookKeeper's marks name."""
     disk: ShortText = ""
     """The disk of replace-disk, or of index-rebuild, where empty means all ledger disks; a name of
     `storage.disks`."""
@@ -178,7 +179,8 @@ class TaskStatus(Resource):
     finished_at: AwareDatetime | None = None
     """When it ended; absent before."""
     target: ShortText = ""
-    """What the task acts on: the job's name, or the uid of the volume that goes."""
+    """What the task acts on: the job's name, the uid of the volume that goes, or the beginnings of
+    the uids of all that go."""
 
     def begun(self, target: str, *, at: datetime) -> Self:
         """The same again once it runs; another target replaces the first."""

@@ -131,6 +131,17 @@ class ReplaceVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceBookie:
+    """Give up all volumes of a bookie that is away; new ones are created. Destructive."""
+
+    bookie_id: BookieId
+    volumes: tuple[tuple[str, str], ...]
+    """Disk and uid of each that goes."""
+    is_node_lost: bool
+    """Nobody can end its pod in good order: it goes by force."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpandVolume:
     """Let a volume grow under its bookie; what lies on it stays."""
 
@@ -206,6 +217,7 @@ Action = (
     | RestartBookie
     | ApproveCookieFix
     | ReplaceVolume
+    | ReplaceBookie
     | ExpandVolume
     | DrainBookie
     | RemoveBookie
@@ -213,11 +225,11 @@ Action = (
     | StopJob
     | DeleteTask
 )
-Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | RemoveBookie
+Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | ReplaceBookie | RemoveBookie
 
 
 def is_destructive(action: Action) -> bool:
-    return isinstance(action, RestartBookie | ApproveCookieFix | ReplaceVolume | RemoveBookie)
+    return isinstance(action, Destructive)
 
 
 def candidate_of(action: Destructive) -> BookieId:

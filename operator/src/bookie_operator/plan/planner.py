@@ -21,6 +21,7 @@ from bookie_operator.plan.actions import (
     Destructive,
     Event,
     Refusal,
+    ReplaceBookie,
     ReplaceVolume,
     RestartBookie,
     candidate_of,
@@ -52,6 +53,7 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.rebuilds import rebuilds
 from bookie_operator.plan.repair import Repairs, generation_since, repairs
+from bookie_operator.plan.replacements import replacements
 from bookie_operator.plan.report import (
     READY_STATES,
     blocked,
@@ -72,7 +74,7 @@ from bookie_operator.plan.restarts import (
 )
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, scrubs
-from bookie_operator.plan.tasks import expired, replacements, task_statuses
+from bookie_operator.plan.tasks import expired, task_statuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ def _disruptions(
 def _word(action: Destructive) -> str:
     if isinstance(action, ApproveCookieFix):
         return "CookieFix"
-    return "ReplaceDisk" if isinstance(action, ReplaceVolume) else "Restart"
+    if isinstance(action, ReplaceVolume):
+        return "ReplaceDisk"
+    return "ReplaceBookie" if isinstance(action, ReplaceBookie) else "Restart"
 
 
 def _status(found: Findings, *, budget: Budget, held: Mapping[BookieId, str]) -> ClusterStatus:

@@ -1,11 +1,10 @@
 """BookieTasks: what people ask once. A task is bound to what it started, and followed to its end.
 
-Repairs, audits, re-replications, restarts, approvals and accepted losses are carried out by the
-concern they belong to; this file replaces disks on request (a voluntary disruption: the loss budget
-decides) and follows every task.
+Each is carried out by the concern that it belongs to; this file follows every task and takes those
+away whose time is over.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,21 +14,20 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
-from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import (
     Action,
     ApproveCookieFix,
     DeleteTask,
-    Refusal,
-    ReplaceVolume,
     StartJob,
 )
-from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rebuilds import begun, follow_rebuild, rebuild_job
 from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
+from bookie_operator.plan.replacements import follow_bookie, follow_disk
+from bookie_operator.plan.replacements import mistake as mistaken_replacement
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
 from bookie_operator.plan.rereplications import mistake as mistaken_rereplication
 from bookie_operator.plan.restarts import follow_restart
@@ -40,41 +38,6 @@ _JOBS: Final = {
     TaskType.AUDIT: JobKind.AUDIT,
     TaskType.SCRUB: JobKind.SCRUB,
 }
-
-
-def replacements(pass_: Pass, budget: Budget) -> tuple[list[ReplaceVolume], list[Refusal]]:
-    """Disks to replace on request, gated like every other disruption."""
-    actions: list[ReplaceVolume] = []
-    refusals = []
-    for action in dict.fromkeys([*_asked_for(pass_), *_deleted_in_use(pass_)]):
-        refusal = budget.taking_refusal("ReplaceDisk", action.bookie_id, keeps_disks=False)
-        if refusal is None:
-            actions.append(action)
-        else:
-            refusals.append(refusal)
-    return actions, refusals
-
-
-def _asked_for(pass_: Pass) -> Iterator[ReplaceVolume]:
-    for task in pass_.observed.tasks:
-        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
-            continue
-        bookie_id = BookieId(task.spec.bookie)
-        volume = pass_.observed.bookie(bookie_id).volumes.get(task.spec.disk)
-        if volume is None or mistake(pass_, task) or task.status.target not in ("", volume.uid):
-            continue
-        yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
-
-
-def _deleted_in_use(pass_: Pass) -> Iterator[ReplaceVolume]:
-    """A volume that somebody deleted stays as long as its bookie runs: let it go in good order."""
-    for bookie_id in pass_.spec.bookie_ids:
-        bookie = pass_.observed.bookie(bookie_id)
-        if bookie.process is None:
-            continue
-        for volume in bookie.volumes.values():
-            if volume.is_terminating:
-                yield ReplaceVolume(bookie_id, volume.disk, uid=volume.uid)
 
 
 def expired(pass_: Pass) -> list[DeleteTask]:
@@ -100,10 +63,7 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
         return mistaken_rebuild(spec, task)
     if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
         return f"the cluster has no bookie {task.spec.bookie}"
-    disks = [disk.name for disk in spec.storage.disks]
-    if task.spec.type is TaskType.REPLACE_DISK and task.spec.disk not in disks:
-        return f"bookies have no disk {task.spec.disk}: expected one of {', '.join(disks)}"
-    return ""
+    return mistaken_replacement(pass_, task)
 
 
 def task_statuses(
@@ -136,7 +96,9 @@ def _follow(
     if task.spec.type is TaskType.RESTART:
         return follow_restart(pass_, task, actions)
     if task.spec.type is TaskType.REPLACE_DISK:
-        return _follow_replacement(task, pass_.observed, actions)
+        return follow_disk(pass_, task, actions)
+    if task.spec.type is TaskType.REPLACE_BOOKIE:
+        return follow_bookie(pass_, task, actions)
     if task.spec.type is TaskType.ACCEPT_LOSS:
         return follow_acceptance(task, pass_.observed)
     if task.spec.type is TaskType.INDEX_REBUILD:
@@ -167,22 +129,6 @@ def _follow_approval(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -
     if health.phase is Phase.AWAITING_APPROVAL and pending and pending != task.spec.plan_id:
         why = f"another fix is pending: {pending}"
         return _ended(task, pass_.now, TaskPhase.FAILED, why)
-    return task.status
-
-
-def _follow_replacement(
-    task: BookieTask, observed: Observed, actions: Sequence[Action]
-) -> TaskStatus:
-    for action in actions:
-        if (
-            isinstance(action, ReplaceVolume)
-            and action.bookie_id == task.spec.bookie
-            and action.disk == task.spec.disk
-        ):
-            return _started(task, observed.now, action.uid)
-    volume = observed.bookie(BookieId(task.spec.bookie)).volumes.get(task.spec.disk)
-    if task.status.target and volume is not None and volume.uid != task.status.target:
-        return _ended(task, observed.now, TaskPhase.SUCCEEDED, f"the new volume is {volume.uid}")
     return task.status
 
 

@@ -167,6 +167,19 @@ class LocalPlatform:
         )
         return True
 
+    async def replace_bookie(
+        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+    ) -> bool:
+        if bookie_id in self._stopping:
+            return False
+
+        def then() -> None:
+            for disk, uid in volumes.items():
+                delete_volume(self._folders, bookie_id, disk, uid=uid)
+
+        self._begin(bookie_id, self._kubelet.process_of(bookie_id), then)
+        return True
+
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """A folder has no bounds: only its claim grows."""
         return grow_volume(self._folders, bookie_id, disk.name, size=disk.size)

@@ -111,8 +111,11 @@ class Api(Protocol):
         would be refused whole.
         """
 
-    async def delete(self, kind: Kind, thing: Object) -> bool:
-        """False = it is not there. Only that very object, as it was when `thing` was read."""
+    async def delete(self, kind: Kind, thing: Object, *, is_forced: bool = False) -> bool:
+        """False = it is not there. Only that very object, as it was when `thing` was read.
+
+        `is_forced`: of a pod, without waiting for its node, which may run it on.
+        """
 
     async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
         """The last `lines` of a container's log, and of these the first `size` bytes.

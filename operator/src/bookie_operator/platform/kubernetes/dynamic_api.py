@@ -162,10 +162,12 @@ class DynamicApi:
         path = f"{self._path(kind, name)}/status"
         return await self._ask("put", path, f"replace the status of {kind.name} {name}", body=body)
 
-    async def delete(self, kind: Kind, thing: Object) -> bool:
+    async def delete(self, kind: Kind, thing: Object, *, is_forced: bool = False) -> bool:
         name, metadata = _name(thing), thing["metadata"]
         planned = {key: metadata[key] for key in ("uid", "resourceVersion")}
         options: Object = {"propagationPolicy": "Background", "preconditions": planned}
+        if is_forced:
+            options["gracePeriodSeconds"] = 0
         path, what = self._path(kind, name), f"delete {kind.name} {name}"
         answer = await self._ask_unless(_is_absent, "delete", path, what, body=options)
         return answer is not None

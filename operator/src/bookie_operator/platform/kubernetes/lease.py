@@ -216,8 +216,8 @@ class LeaseGuard:
             lambda: self._api.replace_status(kind, name, status, version=version)
         )
 
-    async def delete(self, kind: Kind, thing: Object) -> bool:
-        return await self._held(lambda: self._api.delete(kind, thing))
+    async def delete(self, kind: Kind, thing: Object, *, is_forced: bool = False) -> bool:
+        return await self._held(lambda: self._api.delete(kind, thing, is_forced=is_forced))
 
     async def _held(self, write: Callable[[], Awaitable[Answer]]) -> Answer:
         held_s = self._lease.held_s

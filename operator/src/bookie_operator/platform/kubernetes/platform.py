@@ -18,7 +18,7 @@ from bookie.ids import BookieId
 from pydantic import ValidationError
 
 from bookie_operator.errors import PreconditionError
-from bookie_operator.model.cluster import BookieCluster, is_smaller
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
@@ -42,6 +42,12 @@ from bookie_operator.platform.kubernetes.bookies import (
     bookie_selector,
     claim,
     pod_settings,
+)
+from bookie_operator.platform.kubernetes.claims import (
+    expand,
+    expand_zookeeper,
+    planned_claim,
+    very,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
@@ -154,7 +160,7 @@ class KubernetesPlatform:
             return  # gone again: the next pass makes it
         check_labels(CLAIM, known, self._name)
         labels = {"labels": wanted["metadata"]["labels"]}
-        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]) | labels})
+        await self._api.apply(CLAIM, {"metadata": very(known["metadata"]) | labels})
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         chosen = names.selector(self._name, names.BOOKIE)
@@ -209,7 +215,7 @@ class KubernetesPlatform:
         # Whoever made it may have given it a controller.
         owner: Object = {**names.owner(self._name, self._cluster.metadata.uid), "controller": False}
         more = {"ownerReferences": [owner]}
-        bodies = [{"metadata": _very(body["metadata"]) | more} for body in self._unbound]
+        bodies = [{"metadata": very(body["metadata"]) | more} for body in self._unbound]
         return await apply_each(self._api, TASK, bodies)
 
     # Bookies and volumes
@@ -231,7 +237,7 @@ class KubernetesPlatform:
         if "deletionTimestamp" in known["metadata"]:
             return False
         labels = names.labels(self._name, names.BOOKIE, bookie=bookie_id, disk=disk.name)
-        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]) | {"labels": labels}})
+        await self._api.apply(CLAIM, {"metadata": very(known["metadata"]) | {"labels": labels}})
         return True
 
     async def _is_fenced(self, bookie_id: BookieId) -> bool:
@@ -295,41 +301,33 @@ class KubernetesPlatform:
                 await self._api.delete(CONFIG_MAP, one)
 
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
-        name = names.claim_name(self._name, bookie_id, disk)
-        known = await self._api.get(CLAIM, name)
-        if known is None or known["metadata"]["uid"] != uid:
-            found = known["metadata"]["uid"] if known else "none"
-            raise PreconditionError(f"volume of {bookie_id} {disk} is {found}, planned for {uid}")
+        known = await self._planned(bookie_id, disk, uid)
         is_under_way = "deletionTimestamp" in known["metadata"]
         if not is_under_way:
             await self._api.delete(CLAIM, known)
         await self._is_fenced(bookie_id)  # Kubernetes keeps the volume until the pod has ended
         return not is_under_way
 
+    async def replace_bookie(
+        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+    ) -> bool:
+        claims = [await self._planned(bookie_id, disk, uid) for disk, uid in volumes.items()]
+        fresh = [claim for claim in claims if "deletionTimestamp" not in claim["metadata"]]
+        for known in fresh:
+            await self._api.delete(CLAIM, known)
+        await self._is_fenced(bookie_id)
+        if is_node_lost:
+            for pod in await self._pods(bookie_id):
+                await self._api.delete(POD, pod, is_forced=True)
+        return bool(fresh)
+
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         known = await self._api.get(CLAIM, names.claim_name(self._name, bookie_id, disk.name))
-        return known is not None and await self._expand(known, disk.size)
+        return known is not None and await expand(self._api, known, disk.size)
 
-    async def _expand(self, known: Object, size: str) -> bool:
-        if known["spec"]["resources"]["requests"]["storage"] == size:
-            return False
-        request = {"resources": {"requests": {"storage": size}}}
-        await self._api.apply(CLAIM, {"metadata": _very(known["metadata"]), "spec": request})
-        return True
-
-    async def _expand_zookeeper(self) -> dict[str, BookieError]:
-        """The metadata's volume grows with the spec as well; it serves on if that is refused."""
-        embedded = self._cluster.spec.metadata.embedded
-        if embedded is None or self._cluster.spec.paused:
-            return {}
-        for known in await self._api.list(CLAIM, names.selector(self._name, names.ZOOKEEPER)):
-            asked = known["spec"]["resources"]["requests"]["storage"]
-            try:
-                if is_smaller(asked, embedded.size):
-                    await self._expand(known, embedded.size)
-            except BookieError as error:
-                return {f"{CLAIM.name} {known['metadata']['name']}": error}
-        return {}
+    async def _planned(self, bookie_id: BookieId, disk: str, uid: str) -> Object:
+        name = names.claim_name(self._name, bookie_id, disk)
+        return await planned_claim(self._api, name, uid=uid)
 
     async def remove_bookie(
         self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
@@ -355,7 +353,7 @@ class KubernetesPlatform:
             return
         metadata = claim["metadata"]
         kept = {**metadata["labels"], names.RETAINED_LABEL: "true"}
-        await self._api.apply(CLAIM, {"metadata": _very(metadata) | {"labels": kept}})
+        await self._api.apply(CLAIM, {"metadata": very(metadata) | {"labels": kept}})
 
     async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
         """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
@@ -378,7 +376,7 @@ class KubernetesPlatform:
     async def _fence(self, known: Object) -> None:
         metadata = known["metadata"]
         version = {"resourceVersion": metadata["resourceVersion"]}
-        body: Object = {"metadata": _very(metadata) | version, "spec": {"replicas": 0}}
+        body: Object = {"metadata": very(metadata) | version, "spec": {"replicas": 0}}
         self._keeper.forget(STATEFUL_SET, str(metadata["name"]))  # the change is our own
         await self._api.apply(STATEFUL_SET, body, manager=FENCE_MANAGER)
 
@@ -437,7 +435,7 @@ class KubernetesPlatform:
                 *kept_objects(cluster, self._seen, metadata_url=self._metadata_url),
             ]
         )
-        failed |= await self._bind_tasks() | await self._expand_zookeeper()
+        failed |= await self._bind_tasks() | await expand_zookeeper(self._api, self._cluster)
         failed |= await self._name_racks()
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
@@ -482,8 +480,3 @@ class KubernetesPlatform:
                     if names.RETAINED_LABEL not in one["metadata"]["labels"]:
                         await self._api.delete(CLAIM, one)
         return is_down
-
-
-def _very(metadata: Object) -> Object:
-    """Names that very object: an apply never makes another one in its place."""
-    return {"name": metadata["name"], "uid": metadata["uid"]}

@@ -1,0 +1,137 @@
+"""Disks replaced on request: one of a bookie that serves, or all of one that is away.
+
+Both take away what the disks hold, so the loss budget decides. One disk goes in good order: its
+bookie is stopped before. A bookie whose node or whose volumes are gone for good cannot be asked to
+stop: all its volumes are given up at once, and it starts with empty ones wherever there is room,
+in limbo like after any lost disk. Nobody does that for one that is registered.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bookie.ids import BookieId
+
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.observed import Volume
+from bookie_operator.plan.actions import Action, Refusal, ReplaceBookie, ReplaceVolume
+from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.lost import gone_since
+from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.states import node_lost
+
+UID_LENGTH: Final = 6
+"""Of each volume's uid in the status of a task, which has 253 characters for up to 32 disks."""
+Replacement = ReplaceVolume | ReplaceBookie
+
+
+def replacements(pass_: Pass, budget: Budget) -> tuple[list[Replacement], list[Refusal]]:
+    """Disks and bookies to replace, gated like every other disruption."""
+    actions: list[Replacement] = []
+    refusals = []
+    wanted: list[Replacement] = [*_disks(pass_), *_deleted_in_use(pass_), *_bookies(pass_)]
+    for action in dict.fromkeys(wanted):
+        refusal = _refusal(budget, action)
+        if refusal is None:
+            actions.append(action)
+        else:
+            refusals.append(refusal)
+    return actions, refusals
+
+
+def _refusal(budget: Budget, action: Replacement) -> Refusal | None:
+    if isinstance(action, ReplaceBookie):  # it is out already
+        return budget.refusal("ReplaceBookie", action.bookie_id)
+    return budget.taking_refusal("ReplaceDisk", action.bookie_id, keeps_disks=False)
+
+
+def _disks(pass_: Pass) -> Iterator[ReplaceVolume]:
+    for task in pass_.observed.tasks:
+        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
+            continue
+        bookie_id = BookieId(task.spec.bookie)
+        volume = pass_.observed.bookie(bookie_id).volumes.get(task.spec.disk)
+        if volume is None or mistake(pass_, task) or task.status.target not in ("", volume.uid):
+            continue
+        yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
+
+
+def _deleted_in_use(pass_: Pass) -> Iterator[ReplaceVolume]:
+    """A volume that somebody deleted stays as long as its bookie runs: let it go in good order."""
+    for bookie_id in pass_.spec.bookie_ids:
+        bookie = pass_.observed.bookie(bookie_id)
+        if bookie.process is None:
+            continue
+        for volume in bookie.volumes.values():
+            if volume.is_terminating:
+                yield ReplaceVolume(bookie_id, volume.disk, uid=volume.uid)
+
+
+def _bookies(pass_: Pass) -> Iterator[ReplaceBookie]:
+    for task in pass_.unfinished(TaskType.REPLACE_BOOKIE):
+        bookie_id = BookieId(task.spec.bookie)
+        if bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is None:
+            continue
+        old = _old_volumes(pass_, task)
+        if old:
+            volumes = tuple((one.disk, one.uid) for one in old)
+            is_lost = bool(node_lost(pass_.observed.bookie(bookie_id)))
+            yield ReplaceBookie(bookie_id, volumes, is_node_lost=is_lost)
+
+
+def _old_volumes(pass_: Pass, task: BookieTask) -> list[Volume]:
+    """Those that are to go: all that there were when the task began."""
+    volumes = pass_.observed.bookie(BookieId(task.spec.bookie)).volumes.values()
+    begun = task.status.target.split(",") if task.status.target else None
+    return [one for one in volumes if begun is None or one.uid[:UID_LENGTH] in begun]
+
+
+def mistake(pass_: Pass, task: BookieTask) -> str:
+    """Why this can never be carried out on this cluster; empty = it can."""
+    disks = [disk.name for disk in pass_.spec.storage.disks]
+    if task.spec.type is TaskType.REPLACE_DISK and task.spec.disk not in disks:
+        return f"bookies have no disk {task.spec.disk}: expected one of {', '.join(disks)}"
+    if task.spec.type is not TaskType.REPLACE_BOOKIE or task.status.phase is TaskPhase.RUNNING:
+        return ""
+    if gone_since(pass_, BookieId(task.spec.bookie)) is None:
+        return (
+            f"{task.spec.bookie} is registered, or has never served: replace-bookie is for one "
+            "that is away for good; of one that serves use replace-disk"
+        )
+    return ""
+
+
+def follow_disk(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
+    """From the volume that goes to the one in its place."""
+    for action in actions:
+        if (
+            isinstance(action, ReplaceVolume)
+            and action.bookie_id == task.spec.bookie
+            and action.disk == task.spec.disk
+        ):
+            return task.status.begun(action.uid, at=pass_.now)
+    volume = pass_.observed.bookie(BookieId(task.spec.bookie)).volumes.get(task.spec.disk)
+    if task.status.target and volume is not None and volume.uid != task.status.target:
+        why = f"the new volume is {volume.uid}"
+        return task.status.ended(TaskPhase.SUCCEEDED, why, at=pass_.now)
+    return task.status
+
+
+def follow_bookie(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
+    """Until none of the old volumes is there, and every disk has a new one."""
+    bookie_id = BookieId(task.spec.bookie)
+    for action in actions:
+        if isinstance(action, ReplaceBookie) and action.bookie_id == bookie_id:
+            if task.status.target:
+                return task.status
+            uids = ",".join(uid[:UID_LENGTH] for _disk, uid in action.volumes)
+            return task.status.begun(uids, at=pass_.now)
+    if not task.status.target:
+        return task.status
+    old, volumes = _old_volumes(pass_, task), pass_.observed.bookie(bookie_id).volumes
+    if not old and len(volumes) == len(pass_.spec.storage.disks):
+        why = "it has new volumes; a repair brings its copies back"
+        return task.status.ended(TaskPhase.SUCCEEDED, why, at=pass_.now)
+    if old and gone_since(pass_, bookie_id) is None:
+        why = "it came back before its volumes were given up: nothing more is taken from it"
+        return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
+    return task.status

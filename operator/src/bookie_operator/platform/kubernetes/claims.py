@@ -1,0 +1,46 @@
+"""Claims of volumes: the very one that was planned for, and their growth."""
+
+from bookie.errors import BookieError
+
+from bookie_operator.errors import PreconditionError
+from bookie_operator.model.cluster import BookieCluster, is_smaller
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import CLAIM, Api, Object
+
+
+def very(metadata: Object) -> Object:
+    """Names that very object: an apply never makes another one in its place."""
+    return {"name": metadata["name"], "uid": metadata["uid"]}
+
+
+async def planned_claim(api: Api, name: str, *, uid: str) -> Object:
+    """The claim of this name. PreconditionError when it is another one by now, or none."""
+    known = await api.get(CLAIM, name)
+    if known is None or known["metadata"]["uid"] != uid:
+        found = known["metadata"]["uid"] if known else "none"
+        raise PreconditionError(f"claim {name} is {found}, planned for {uid}")
+    return known
+
+
+async def expand(api: Api, claim: Object, size: str) -> bool:
+    """Ask for this size; False: it was asked for already."""
+    if claim["spec"]["resources"]["requests"]["storage"] == size:
+        return False
+    request = {"resources": {"requests": {"storage": size}}}
+    await api.apply(CLAIM, {"metadata": very(claim["metadata"]), "spec": request})
+    return True
+
+
+async def expand_zookeeper(api: Api, cluster: BookieCluster) -> dict[str, BookieError]:
+    """The metadata's volume grows with the spec as well; it serves on if that is refused."""
+    embedded = cluster.spec.metadata.embedded
+    if embedded is None or cluster.spec.paused:
+        return {}
+    for claim in await api.list(CLAIM, names.selector(cluster.metadata.name, names.ZOOKEEPER)):
+        asked = claim["spec"]["resources"]["requests"]["storage"]
+        try:
+            if is_smaller(asked, embedded.size):
+                await expand(api, claim, embedded.size)
+        except BookieError as error:
+            return {f"{CLAIM.name} {claim['metadata']['name']}": error}
+    return {}

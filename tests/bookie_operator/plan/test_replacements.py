@@ -1,0 +1,100 @@
+"""All volumes of a bookie that is away for good are given up at once, and of no other one."""
+
+from dataclasses import replace
+from typing import Any
+
+from bookie.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import BookieTask, TaskPhase
+from bookie_operator.observed import Bookie, Volume
+from bookie_operator.plan.actions import ReplaceBookie
+from bookie_operator.plan.planner import Plan, plan
+from operator_scenes import bookie, cluster, observed, task
+
+AWAY = bookie("bookie-1", running=False)
+OLD = tuple((name, one.uid) for name, one in AWAY.volumes.items())
+NEW = {name: Volume(name, f"{number}fresh-uid") for number, name in enumerate(AWAY.volumes)}
+
+
+def wish(**status: Any) -> BookieTask:
+    asked = task("replace-bookie", bookie="bookie-1")
+    return asked.model_copy(update={"status": asked.status.model_copy(update=status)})
+
+
+def look(
+    *special: Bookie, asked: BookieTask, before: ClusterStatus, of: BookieCluster | None = None
+) -> Plan:
+    of = of or cluster()
+    return plan(of, observed(*special, of=of, seconds=20, tasks=[asked]), before)
+
+
+def after_away(one: Bookie = AWAY) -> ClusterStatus:
+    served = plan(cluster(), observed(), ClusterStatus()).status
+    return plan(cluster(), observed(one, seconds=10), served).status
+
+
+def replaced(made: Plan) -> list[ReplaceBookie]:
+    return [action for action in made.actions if isinstance(action, ReplaceBookie)]
+
+
+def begun(made: Plan) -> BookieTask:
+    """The task as that pass left it."""
+    return wish().model_copy(update={"status": made.tasks["task-1"]})
+
+
+def test_all_volumes_of_a_bookie_that_is_away_go_at_once() -> None:
+    made = look(AWAY, asked=wish(), before=after_away())
+    assert replaced(made) == [ReplaceBookie(BookieId("bookie-1"), OLD, is_node_lost=False)]
+    assert made.tasks["task-1"].phase is TaskPhase.RUNNING
+
+
+def test_its_pod_goes_by_force_only_when_its_node_is_lost() -> None:
+    facts = {"node": "worker-2", "node_trouble": "is not ready: no kubelet"}
+    stuck = replace(bookie("bookie-1", phase=None, process_facts=facts), is_registered=False)
+    [action] = replaced(look(stuck, asked=wish(), before=after_away(stuck)))
+    assert action.is_node_lost
+
+
+def test_one_that_serves_is_refused_with_what_to_do() -> None:
+    made = look(asked=wish(), before=after_away(bookie("bookie-1")))
+    assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.FAILED
+    assert "of one that serves use replace-disk" in made.tasks["task-1"].message
+
+
+def test_the_loss_budget_decides() -> None:
+    other = bookie("bookie-2", running=False)
+    made = look(AWAY, other, asked=wish(), before=after_away())
+    assert replaced(made) == []
+    assert [one.predicate for one in made.refusals if one.action == "ReplaceBookie"] == [
+        "LossBudgetExceeded"
+    ]
+
+
+def test_its_own_limbo_is_no_reason_to_wait() -> None:
+    marked = bookie("bookie-1", limbo=2, reason="UncleanShutdown", epoch=2)
+    was = plan(cluster(), observed(marked), ClusterStatus()).status
+    gone = plan(cluster(), observed(AWAY, seconds=10), was).status
+    assert replaced(look(AWAY, asked=wish(), before=gone))
+
+
+def test_new_volumes_are_left_alone_and_end_the_task() -> None:
+    started = look(AWAY, asked=wish(), before=after_away())
+    fresh = replace(AWAY, volumes=NEW)
+    made = look(fresh, asked=begun(started), before=started.status)
+    assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
+
+
+def test_what_is_left_of_the_old_ones_goes_on_going() -> None:
+    started = look(AWAY, asked=wish(), before=after_away())
+    half = replace(AWAY, volumes=dict(AWAY.volumes) | {"journal": NEW["journal"]})
+    made = look(half, asked=begun(started), before=started.status)
+    assert [one.volumes for one in replaced(made)] == [OLD[1:]]
+    assert "task-1" not in made.tasks
+
+
+def test_one_that_comes_back_before_keeps_its_volumes() -> None:
+    started = look(AWAY, asked=wish(), before=after_away())
+    made = look(asked=begun(started), before=started.status)
+    assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.FAILED
+    assert "it came back" in made.tasks["task-1"].message
