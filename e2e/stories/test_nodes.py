@@ -1,15 +1,18 @@
-"""Nodes: one that is stopped with bookies on it, and comes back."""
+"""Nodes: one that is stopped with bookies on it, and comes back; or never does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from harness.fleet import condition_of
+from harness.fleet import bookie_of, condition_of
 from harness.story import Story
 
 DETECT_S = 180.0
 """The node's lease runs out (40 s), and the operator asks the node once a minute."""
 BACK_S = 300.0
+LOST_DELAY_S = 60
+LOST_S = 240.0
+"""The delay, a re-replication, and the wait for a node's lease before."""
 BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
 BOOKIE = "bookkeeper.bookie-operator.dev/bookie"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -43,8 +46,8 @@ def on_node(story: Story, node: str) -> set[str]:
     return {p["metadata"]["labels"][BOOKIE] for p in pods if p["spec"]["nodeName"] == node}
 
 
-@pytest.mark.story("cc", "a node stopped with its bookies, and back")
-def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None:
+def with_the_fifth_alone(story: Story) -> str:
+    """A fleet that is written to; the node that has its fifth bookie and nothing else."""
     found = workers(story)
     if len(found) < 2:
         pytest.skip("one node: a kind cluster with two workers has one to lose")
@@ -57,6 +60,12 @@ def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None
     story.fleet.wait_whole()
     names = on_node(story, lost)
     assert names == {"bookie-4"}, "the fifth alone is on the node that goes"
+    return lost
+
+
+@pytest.mark.story("cc", "a node stopped with its bookies, and back")
+def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None:
+    lost = with_the_fifth_alone(story)
     with stopped(story, lost):
         seen = story.fleet.wait_condition("Degraded", reason="NodeLost", seconds=DETECT_S)
         message = condition_of(seen, "Degraded")["message"]
@@ -67,3 +76,25 @@ def test_a_stopped_node_is_named_and_its_bookies_come_back(story: Story) -> None
     story.fleet.wait_condition("Degraded", "False", seconds=BACK_S)
     story.load.goes_on()
     story.nothing_is_lost()
+
+
+@pytest.mark.story("ee", "a node lost for good: others get its copies, and its bookie new volumes")
+def test_a_node_that_is_lost_for_good_is_done_without(story: Story) -> None:
+    lost = with_the_fifth_alone(story)
+    story.fleet.change({"lostBookieDelaySeconds": LOST_DELAY_S})
+    with stopped(story, lost):
+        story.fleet.wait_condition("Degraded", reason="NodeLost", seconds=DETECT_S)
+        seen = story.fleet.wait(
+            "bookie-4 is rereplicated",
+            lambda found: bookie_of(found, "bookie-4").get("rereplicatedAt"),
+            seconds=LOST_S,
+        )
+        assert seen["status"]["rereplication"]["bookie"] == "bookie-4"
+        story.load.goes_on()
+        done = story.fleet.ask("gone", {"type": "replace-bookie", "bookie": "bookie-4"})
+        assert done["phase"] == "Succeeded", done
+        story.fleet.wait_whole(seconds=BACK_S)
+        assert on_node(story, lost) == set(), "it runs where there is a node"
+        story.load.goes_on()
+        story.nothing_is_lost()
+        story.every_copy_is_there()
