@@ -48,7 +48,8 @@ class RunService:
             Op.WAIT_LAC: self._wait_lac,
             Op.FORCE: self._force,
         }
-        """What takes a request of each kind; False = its connection is to end."""
+        """What takes a request of each kind; False = there is no room for it now: the message stays
+        where it is, and is taken again after `resume`."""
 
     def opened(self, connection: RunConnection) -> None:
         self._sessions.opened(connection)

@@ -203,7 +203,8 @@ class StockService:
             ListEntries: facts.list_entries,
             BookieInfo: facts.bookie_info,
         }
-        """What takes a request of each kind; False = its connection is to end."""
+        """What takes a request of each kind; False = there is no room for it now: the work stays
+        first in line, and is tried again after `resume`."""
 
     def opened(self, connection: StockConnection) -> None:
         self._sessions.opened(connection)
