@@ -1,7 +1,8 @@
 """Records of all ledgers, boundaries and losses in memory: what admission asks on every request.
 
-Lookups come from any thread without a lock (one read of a dict each); changes are made by the
-storage with its lock held.
+Lookups come from any thread without a lock (one read of a dict or a field each). While the storage
+is open, records, losses and the fence boundary are changed with its lock held; the unchecked
+boundary is one value, changed by one operation of `maintenance` at a time.
 """
 
 from collections.abc import Iterable, Mapping

@@ -67,7 +67,8 @@ class Maintenance:
     """Every ledger directory, in the order of the settings."""
     journal: Journal
     ledgers: Ledgers
-    """Changed with `lock` held, also here."""
+    """Changed with `lock` held, also here; but for the unchecked boundary, which is replaced as a
+    whole, and by turns of `_committing` alone."""
     lock: threading.Lock
     """The storage's."""
     progress: Progress
