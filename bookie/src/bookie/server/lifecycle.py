@@ -1,8 +1,8 @@
 """One bookie's life: control plane first, boot, data port, registration; and the way back.
 
 Boot: lock -> `boot.boot` -> data ports -> register. A metadata store that is away is waited for.
-Stop: unregister -> data ports closed -> flush, sync -> only then the markers go. Whatever fails on
-the way leaves the markers, and the next boot is an unclean one.
+Stop: data ports closed -> unregister -> flush, sync -> only then the markers say clean. Whatever
+fails on the way leaves them dirty, and the next boot is an unclean one.
 """
 
 import asyncio
