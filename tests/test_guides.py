@@ -1,10 +1,23 @@
 """The pages that lead a reader: whatever they name exists, and nothing is left out."""
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from pages import NAME, NO_CODE, PATH, ROOT, SOURCES, broken_links, is_code, is_there, text_of
+from pages import (
+    GUIDED,
+    NAME,
+    NO_CODE,
+    PATH,
+    ROOT,
+    SOURCES,
+    broken_links,
+    is_code,
+    is_there,
+    leads_from,
+    text_of,
+)
 
 PAGES = (
     ROOT / "README.md",
@@ -52,6 +65,22 @@ def test_every_name_with_dots_on_the_map_exists() -> None:
 @pytest.mark.parametrize("name", ["server.nowhere", "server.lifecycle.Nobody", "Boot.nothing"])
 def test_a_name_that_does_not_exist_is_found_out(name: str) -> None:
     assert not is_code(name)
+
+
+def guides() -> list[Path]:
+    """Every `__init__.py` of the product: its docstring leads through the room."""
+    return sorted(path for source in SOURCES[1:] for path in source.rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("guide", guides(), ids=lambda guide: str(guide.parent.relative_to(ROOT)))
+def test_every_module_that_a_room_s_docstring_names_exists(guide: Path) -> None:
+    said = ast.get_docstring(ast.parse(guide.read_text(encoding="utf-8"))) or ""
+    assert [name for name in GUIDED.findall(said) if not leads_from(guide.parent, name)] == []
+
+
+@pytest.mark.parametrize("name", ["engine", "marking", "storage.nowhere", "stick*", "connection"])
+def test_a_module_that_is_not_in_the_room_is_found_out(name: str) -> None:
+    assert not leads_from(SOURCES[1] / "storage", name)
 
 
 def test_the_guide_to_the_pages_leaves_none_out() -> None:

@@ -14,6 +14,8 @@ NAME: Final = re.compile(r"`((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)`")
 """`server.lifecycle.Host`, `Boot.run`: a module or a name of the code, with dots."""
 NO_CODE: Final = re.compile(r"^(status|spec)\.|\.(py|md|json|jsonl|toml|yaml|sqlite|png|csv)$")
 """Fields of the cluster's object, and files."""
+GUIDED: Final = re.compile(r"`([a-z]\w*(?:\.\w+)*\*?)`")
+"""`writer`, `frame.parse_run`, `stock*`: what the docstring of a package sends its reader to."""
 LINK: Final = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -65,6 +67,28 @@ def _files_with(name: str) -> list[Path]:
     files = [file for source in SOURCES[1:] for file in source.rglob("*.py")]
     wanted = re.compile(rf"^(class {name}\b|{name}\b)", re.MULTILINE)
     return [f for f in files if f.stem == name or wanted.search(f.read_text(encoding="utf-8"))]
+
+
+def leads_from(room: Path, name: str) -> bool:
+    """Whether a docstring of this package may name this: a module or room of it (or of one round
+    it), what such a module defines, or a function or class of any module right in it."""
+    if name.endswith("*"):
+        return any(room.glob(f"{name}.py"))
+    first, _, rest = name.partition(".")
+    for around in (room, *room.parents):
+        file = (around / first).with_suffix(".py")
+        if (around / first).is_dir() and (not rest or leads_from(around / first, rest)):
+            return True
+        if file.exists():
+            return not rest or is_defined(rest, file)
+        if not (around / "__init__.py").exists():
+            break
+    return any(_has_at_top(file, name) for file in room.glob("*.py"))
+
+
+def _has_at_top(file: Path, name: str) -> bool:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return any(name in _names_of(node) for node in tree.body)
 
 
 def is_there(path: str, name: str) -> bool:

@@ -8,7 +8,7 @@
 | consent | where disks changed, as the policy asks | `cookie_fix` | nothing |
 | doubt | then: markers of the weakest mode on what is left | `marker` | an unclean stop |
 | replay | opens the storage; logs and journal are in the indexes | `bookie.storage` | as before |
-| mark | unclean: fence boundary, limbo, unchecked in every directory | `marking` | marks |
+| mark | unclean: fence boundary, limbo, unchecked in every directory | `boundary_marks` | marks |
 | cookie | the store names these disks | `takeover` | a cookie, old stamps |
 | stamp | the disks name this bookie, place and epoch | `stamps` | stamps, old claim |
 | claim | the store names this process and epoch | `claim` | a claim that never served |

@@ -1,7 +1,7 @@
 """What the operator asks of the place where bookies run: Kubernetes, or processes and folders.
 
 The planner cannot tell platforms apart. Reads are live; changes are idempotent and name what they
-were planned for. A platform restarts dead bookies by itself (a kubelet, or `kubelet.py`).
+were planned for. A platform restarts dead bookies by itself (a kubelet, or the module `kubelet`).
 """
 
 from collections.abc import Mapping, Sequence
