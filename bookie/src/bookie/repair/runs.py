@@ -38,7 +38,7 @@ async def audit_cluster(
 ) -> Document:
     """One audit of the cluster behind this URL; the result object.
 
-    `history`: a file, or the metadata store (`history.METADATA`).
+    `history`: a file, or the metadata store (`finding_history.METADATA`).
     """
 
     async def job(cluster: Cluster) -> Document:

@@ -1,7 +1,8 @@
 """A bookie that is to leave: no normal adds, registered read-only, kept over restarts, and counted.
 
-The repair package moves its ledgers (`repair.drain`); here is the state they are moved under, and
-the bookie's own count of what still names it, by which the operator knows that it may go.
+The repair package moves its ledgers (`repair.jobs.drain_job`); here is the state they are moved
+under, and the bookie's own count of what still names it, by which the operator knows that it may
+go.
 
 The count is trusted only when it says so. It begins some time after the registration says
 read-only, so that whoever chose this bookie from an older list has written it into the metadata.

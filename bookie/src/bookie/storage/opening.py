@@ -22,7 +22,8 @@ from bookie.storage.records import LedgerRecord, union
 
 @dataclass(frozen=True, slots=True)
 class OpenReport:
-    """What an open did and found. The three findings stay over restarts until `Storage.settle`."""
+    """What an open did and found. The three findings stay over restarts, until
+    `Maintenance.settle`."""
 
     replayed_records: int = 0
     """Journal records of ledgers (fences, keys, LACs)."""

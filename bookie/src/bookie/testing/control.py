@@ -24,7 +24,7 @@ from bookie.wire.admin.limbo_marks import Cleared, Mark
 
 
 class FakeControl:
-    """Implements `repair.control.BookieControl` over a fleet in memory.
+    """Implements `repair.look.bookie_control.BookieControl` over a fleet in memory.
 
     `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
     `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync. `draining`:

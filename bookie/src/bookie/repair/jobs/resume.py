@@ -120,7 +120,7 @@ class Checkpoint:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = f"repair/checkpoint{'-deep' if digests else ''}"
-        """Of the value in the metadata store; that of a deep audit is another one."""
+        """Of the value in the metadata store; that of a deep repair is another one."""
         self._store = store
         self._instance_id = instance_id
         self._digests = digests

@@ -55,7 +55,7 @@ class _Line:
 
 
 class GrpcControl:
-    """Implements `repair.control.BookieControl` over the network."""
+    """Implements `repair.look.bookie_control.BookieControl` over the network."""
 
     def __init__(
         self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = dial

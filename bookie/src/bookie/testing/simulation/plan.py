@@ -1,6 +1,6 @@
 """What one seed means: a cluster, a load, a weather, and a list of faults. Values only.
 
-A plan is drawn whole before anything runs (`drawing`), so that it can be printed, shortened
+A plan is drawn whole before anything runs (`plan_choice`), so that it can be printed, shortened
 (`shrink`) and run again.
 """
 
