@@ -19,8 +19,8 @@ class Mark:
 class Cleared:
     """A bookie's answer to a request to clear one ledger.
 
-    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable, IoError, or
-    Unreachable when no answer came.
+    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable,
+    MetadataUnreadable, IoError, or Unreachable when no answer came.
     """
 
     ledger_id: LedgerId
