@@ -94,6 +94,11 @@ def test_the_guide_to_the_tests_leaves_no_folder_out() -> None:
     assert unnamed(folders(ROOT / "tests") - made_here, "tests/README.md") == []
 
 
+def test_the_guide_to_the_tests_leaves_no_file_beside_the_folders_out() -> None:
+    names = [path.name for path in (ROOT / "tests").glob("test_*.py")]
+    assert unnamed(names, "tests/README.md") == []
+
+
 @pytest.mark.parametrize("package", ROOMS)
 def test_the_map_has_every_room(package: str) -> None:
     assert unnamed(folders(ROOMS[package]), "ARCHITECTURE.md") == []
