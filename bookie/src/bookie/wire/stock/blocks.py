@@ -126,10 +126,6 @@ class BlockScan:
         self._layout = fresh
         return _block(wire, fresh, view)
 
-    def forget(self) -> None:
-        """The connection changes its version."""
-        self._layout = None
-
 
 def layout_of(wire: Wire, view: memoryview) -> Layout | None:
     """The layout of the add at the start of `view`; None when it is no good one."""
