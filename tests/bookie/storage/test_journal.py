@@ -73,11 +73,11 @@ def test_a_new_journal_is_fresh_and_neither_torn_nor_lost(disk: SimDisk) -> None
 
 def test_records_come_back_in_order_with_kind_and_number(journal: Journal, disk: SimDisk) -> None:
     journal.append_durably(RecordKind.LEDGER, [b"led", bytearray(b"g"), memoryview(b"er")])
-    journal.append_durably(RecordKind.BOUNDARY, [])
+    journal.append_durably(RecordKind.RUN, [])
     journal.close()
     again = open_journal(disk)
     found = [(each.sequence, each.kind, bytes(each.payload)) for each in again.replay()]
-    assert found == [(1, RecordKind.LEDGER, b"ledger"), (2, RecordKind.BOUNDARY, b"")]
+    assert found == [(1, RecordKind.LEDGER, b"ledger"), (2, RecordKind.RUN, b"")]
     again.close()
 
 

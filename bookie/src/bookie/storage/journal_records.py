@@ -34,10 +34,7 @@ class RecordKind(IntEnum):
 
     RUN = 1
     LEDGER = 2
-    BOUNDARY = 3
-    LOSS = 4
-    CHECKED = 5
-    DELETED = 6
+    # 3 to 6 had names once; no version ever wrote them.
     TRIM = 100
     """The journal's own: files before the one named here are no longer needed."""
     END = 101
