@@ -289,7 +289,9 @@ def test_a_torn_log_is_reported_until_the_boot_has_dealt_with_it(tmp_path: Path)
     kit.storage.close()
 
 
-def test_a_lost_journal_is_reported_until_the_boot_has_dealt_with_it(tmp_path: Path) -> None:
+def test_a_lost_journal_is_reported_until_the_boot_has_dealt_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     kit = StorageKit(tmp_path / "bookie")
     for number in range(3):
         kit.put(LedgerRecord(LedgerId(number), fenced=True))
@@ -299,6 +301,7 @@ def test_a_lost_journal_is_reported_until_the_boot_has_dealt_with_it(tmp_path: P
     left.damage(kit.root / "journal/journal/0000000001.jnl", 4096 + 10, b"\xff" * 8)
     kit = StorageKit(kit.root, disk=left)
     assert kit.storage.report.journal_lost
+    assert "the journal lacks what was durable" in caplog.text and "is gone" in caplog.text
     kit = kit.reopened()
     assert kit.storage.report.journal_lost
     kit.storage.close()

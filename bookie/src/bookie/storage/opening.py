@@ -6,8 +6,10 @@ the journal on, fences, keys, explicit LACs) -> one checkpoint, so that the next
 Every step may be repeated after a crash in the middle.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 
 from bookie.errors import CorruptError, FrameError
 from bookie.frames.frame import RunFrame, parse_run
@@ -18,6 +20,11 @@ from bookie.storage.journal import Journal
 from bookie.storage.journal_records import JournalRecord, RecordKind
 from bookie.storage.ledger_table import Ledgers
 from bookie.storage.records import LedgerRecord, union
+
+log = logging.getLogger(__name__)
+
+REASONS_LOGGED_MAX: Final = 10
+"""A journal of many files may be missing them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class Opening:
         ledgers.unchecked = union(directory.facts.unchecked for directory in self.directories)
 
     def _keep_suspicions(self) -> None:
+        for reason in self.journal.lost_reasons[:REASONS_LOGGED_MAX]:
+            log.error("the journal lacks what was durable: %s", reason)
         lost = {Suspicion.JOURNAL_LOST} if self.journal.lost else set()
         for directory in self.directories:
             torn = {Suspicion.TORN} if directory.log.torn else set()
