@@ -10,7 +10,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan.actions import PauseCollection, StartJob, StopJob, is_destructive
+from bookie_operator.plan.actions import Destructive, PauseCollection, StartJob, StopJob
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 
@@ -99,7 +99,7 @@ def test_a5_nothing_is_taken_away_while_the_store_looks_rolled_back(
         fleet.append(bookie(B1, of=cluster()))
     made = look(*fleet, of=of, tasks=tasks)
     jobs = [a for a in made.actions if isinstance(a, StartJob) and a.kind is not JobKind.AUDIT]
-    assert not jobs and not any(map(is_destructive, made.actions))
+    assert not jobs and not any(isinstance(action, Destructive) for action in made.actions)
     refused = [refusal for refusal in made.refusals if refusal.predicate == "MetadataRolledBack"]
     assert refused and WHY in refused[0].message
     assert made.status.disruptions_allowed == 0

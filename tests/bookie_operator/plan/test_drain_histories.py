@@ -16,12 +16,12 @@ from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
+    Destructive,
     DrainBookie,
     RemoveBookie,
     StartBookie,
     StartJob,
     StopJob,
-    is_destructive,
 )
 from bookie_operator.plan.planner import Plan, plan
 from hypothesis import HealthCheck, settings
@@ -166,7 +166,7 @@ class Replicas(RuleBasedStateMachine):
     def planned(self) -> Plan:
         world = self.world
         made = plan(world.cluster(), world.see(), world.status)
-        assert len([action for action in made.actions if is_destructive(action)]) <= 1
+        assert len([action for action in made.actions if isinstance(action, Destructive)]) <= 1
         world.status = made.status
         return made
 

@@ -9,12 +9,12 @@ from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import (
+    Destructive,
     DrainBookie,
     RemoveBookie,
     StartBookie,
     StartJob,
     StopJob,
-    is_destructive,
 )
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
@@ -215,7 +215,7 @@ class TestHolding:
     def test_a_restart_that_is_due_comes_first(self) -> None:
         made = plan(cluster(replicas=4, journalWriteData=True), seen(), SETTLED)
         assert why_not(made) == "OneActionAtATime"
-        assert len([action for action in made.actions if is_destructive(action)]) == 1
+        assert len([action for action in made.actions if isinstance(action, Destructive)]) == 1
 
 
 class TestJobs:

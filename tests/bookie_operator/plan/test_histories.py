@@ -14,11 +14,11 @@ from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, 
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import (
     ApproveCookieFix,
+    Destructive,
     RestartBookie,
     StartJob,
     StopJob,
     candidate_of,
-    is_destructive,
 )
 from bookie_operator.plan.planner import Plan, plan
 from hypothesis import HealthCheck, settings
@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
         return made
 
     def judge(self, made: Plan, out: set[BookieId]) -> None:
-        destructive = [action for action in made.actions if is_destructive(action)]
+        destructive = [action for action in made.actions if isinstance(action, Destructive)]
         assert len(destructive) <= 1
         budget = self.world.cluster().spec.quorum.ack - 1
         for action in destructive:

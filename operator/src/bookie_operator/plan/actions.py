@@ -228,10 +228,6 @@ Action = (
 Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | ReplaceBookie | RemoveBookie
 
 
-def is_destructive(action: Action) -> bool:
-    return isinstance(action, Destructive)
-
-
 def candidate_of(action: Destructive) -> BookieId:
     """The bookie that a destructive action takes out of service or changes for good."""
     return action.template.bookie_id if isinstance(action, RestartBookie) else action.bookie_id
