@@ -39,9 +39,10 @@ async def check_copies(promises: Promises, peers: Peers, metadata: LedgerMetadat
                 copies += 1
             else:
                 said = status.name if status is not None else "nothing"
+                is_corrupt = bool(member.corrupt_within(entry_id, entry_id))
                 promises.findings.add_failed(
                     f"ledger {metadata.ledger_id} entry {entry_id}: {bookie_id} owes a copy and "
-                    f"says {said}{', it is corrupt' if member.is_corrupt(entry_id) else ''}"
+                    f"says {said}{', it is corrupt' if is_corrupt else ''}"
                 )
     return copies
 

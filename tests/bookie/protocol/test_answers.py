@@ -99,7 +99,7 @@ def test_a_copy_beyond_what_was_answered_is_not_counted_yet() -> None:
 def test_a_corrupt_copy_is_neither_ok_nor_a_denial() -> None:
     bad = entry(2)[:-1] + b"?"
     answers = member(reply(run_of(2, entries=[bad])))
-    assert said(answers, 2) is Status.IO_ERROR and answers.is_corrupt(EntryId(2))
+    assert said(answers, 2) is Status.IO_ERROR and answers.corrupt_within(2, 2)
 
 
 def test_an_unreadable_frame_makes_every_absence_doubtful() -> None:
@@ -151,9 +151,8 @@ def test_a_stretch_ends_at_the_first_copy_that_is_missing_or_corrupt() -> None:
 def test_of_an_id_that_comes_twice_the_first_copy_counts() -> None:
     bad = entry(2)[:-1] + b"?"
     right_first = member(reply(run_of(2), run_of(2, 3, entries=[bad, entry(3)])))
-    assert [said(right_first, i) for i in (2, 3)] == [OK, OK] and not right_first.is_corrupt(
-        EntryId(2)
-    )
+    assert [said(right_first, i) for i in (2, 3)] == [OK, OK]
+    assert not right_first.corrupt_within(2, 2)
     wrong_first = member(reply(run_of(2, entries=[bad]), run_of(2, 3)))
     assert [said(wrong_first, i) for i in (2, 3)] == [Status.IO_ERROR, OK]
 
@@ -295,7 +294,7 @@ def test_whatever_comes_is_kept_as_one_would_keep_it_entry_by_entry(
             assert said(answers, entry_id) is dumb.answer(entry_id)
             is_right = dumb.copies.get(entry_id)
             assert (answers.copy(EntryId(entry_id)) is not None) is (is_right is True)
-            assert answers.is_corrupt(EntryId(entry_id)) is (is_right is False)
+            assert bool(answers.corrupt_within(entry_id, entry_id)) is (is_right is False)
 
 
 def test_what_comes_with_a_refusal_is_no_answer() -> None:

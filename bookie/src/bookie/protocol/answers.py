@@ -158,10 +158,6 @@ class MemberAnswers(Generic[Kept]):
         first = unsure or said
         return first[0] if first else None
 
-    def is_corrupt(self, entry_id: EntryId) -> bool:
-        """True when the member sent a copy that did not verify."""
-        return entry_id in self._corrupt
-
     def corrupt_within(self, first: int, last: int) -> list[EntryId]:
         """Ids of its corrupt copies from here to there."""
         return sorted(EntryId(i) for i in self._corrupt if first <= i <= last)
