@@ -546,11 +546,12 @@ async def test_values_are_compared_and_set_and_deleted(store: MetadataStore) -> 
 
 
 async def test_a_value_may_be_named_like_the_folder_of_another(store: MetadataStore) -> None:
-    for name in ("logs", "logs/a", "logs/a/b", "log%2F", "ärger .. /"):
+    names = ("logs", "logs/a", "logs/a/b", "log%2F", "ärger .. /")
+    for name in names:
         await store.write_value(name, name.encode(), version=None)
-    assert await store.value_names("logs/") == ["logs/a", "logs/a/b"]
-    assert await store.value_names("nothing") == []
-    assert (await store.read_value("logs/a")).value == b"logs/a"  # type: ignore[union-attr]
+    for name in names:
+        found = await store.read_value(name)
+        assert found is not None and found.value == name.encode()
 
 
 async def test_a_lost_race_for_a_list_leaves_the_winner(

@@ -8,7 +8,7 @@ refuse to end a cluster that has children they do not know.
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from bookie.errors import BadRequestError, MetadataFormatError
 from bookie.ids import LEDGER_ID_MAX, BookieId, LedgerId
@@ -210,8 +210,3 @@ def value_node(name: str) -> str:
             "such as 'logs/orders'"
         )
     return quote(name, safe="")
-
-
-def value_name(node: str) -> str:
-    """The reverse of `value_node`."""
-    return unquote(node)

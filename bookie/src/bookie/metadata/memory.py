@@ -222,9 +222,6 @@ class MemoryStore:
     async def delete_value(self, name: str, *, version: int) -> None:
         _delete(self.open_cluster().values, name, version=version, what="value")
 
-    async def value_names(self, prefix: str) -> list[str]:
-        return sorted(name for name in self.open_cluster().values if name.startswith(prefix))
-
     def open_cluster(self) -> MemoryCluster:
         """The cluster; UnavailableError once the session is closed."""
         if self._closed:

@@ -33,7 +33,6 @@ from bookie.metadata.layout import (
     bookie_node,
     is_long_layout,
     ledger_path,
-    value_name,
     value_node,
 )
 from bookie.metadata.ledger_ids import LedgerIds
@@ -282,10 +281,6 @@ class ZooKeeperStore:
             await self._znodes.delete(path, version=version)
         except (NoNodeError, BadVersionError):
             raise _conflict("value", name, version) from None
-
-    async def value_names(self, prefix: str) -> list[str]:
-        nodes = await self._znodes.children(await self._own("values"))
-        return sorted(name for name in map(value_name, nodes) if name.startswith(prefix))
 
     @property
     def underreplication(self) -> ZooKeeperUnderreplication:

@@ -245,6 +245,3 @@ class FaultyStore:
 
     async def delete_value(self, name: str, *, version: int) -> None:
         await self._write("delete_value", lambda: self.inner.delete_value(name, version=version))
-
-    async def value_names(self, prefix: str) -> list[str]:
-        return await self._read("value_names", lambda: self.inner.value_names(prefix))

@@ -366,9 +366,6 @@ class SimStore:
     async def delete_value(self, name: str, *, version: int) -> None:
         await self._call(lambda: self._inner.delete_value(name, version=version), writes=True)
 
-    async def value_names(self, prefix: str) -> list[str]:
-        return await self._call(lambda: self._inner.value_names(prefix))
-
 
 def _epoch(info: BookieInfo) -> int:
     try:
