@@ -9,7 +9,7 @@ from bookie.frames.entry import ENTRY_HEADER, Buffer
 from bookie.frames.frame import FLAG_RECOVERY, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
-from bookie.wire.native import message_bytes, parse_envelope
+from bookie.testing.native_messages import message_bytes, parse_envelope
 
 KEY: Final = b"k" * 20
 

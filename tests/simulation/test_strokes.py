@@ -11,6 +11,7 @@ from bookie.frames.build import build_run
 from bookie.frames.entry import EntryCodec, master_key
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.ledger import DigestType
+from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.families import family_of
 from bookie.testing.simulation.loop import SimLoop
 from bookie.testing.simulation.network import Network, Weather, forged
@@ -18,7 +19,7 @@ from bookie.testing.simulation.plan import Fault, Plan, Scale
 from bookie.testing.simulation.plan_choice import KINDS, SECOND_FROM, plan_of
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.world import simulate
-from bookie.wire.native import Op, envelope_header, parse_add, parse_envelope
+from bookie.wire.native import Op, envelope_header, parse_add
 
 FOUND = Path(__file__).parent / "found"
 SEEDS = range(SECOND_FROM, SECOND_FROM + 2000)

@@ -16,17 +16,9 @@ from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.answers import MemberAnswers
 from bookie.protocol.status import Status
+from bookie.testing.native_messages import message_bytes, parse_envelope
 from bookie.wire.identity import Identity
-from bookie.wire.native import (
-    ENVELOPE_BYTES,
-    Envelope,
-    Op,
-    ReadReply,
-    ReadRequest,
-    envelope_header,
-    message_bytes,
-    parse_envelope,
-)
+from bookie.wire.native import ENVELOPE_BYTES, Envelope, Op, ReadReply, ReadRequest, envelope_header
 
 PASSWORD: Final = b""
 """The soak's ledgers have none."""

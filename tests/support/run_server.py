@@ -14,15 +14,9 @@ from bookie.metadata.store import (
     MetadataStore,
 )
 from bookie.protocol.status import Status
+from bookie.testing.native_messages import message_bytes, parse_envelope
 from bookie.wire.identity import Identity
-from bookie.wire.native import (
-    ENVELOPE_BYTES,
-    Envelope,
-    Op,
-    envelope_header,
-    message_bytes,
-    parse_envelope,
-)
+from bookie.wire.native import ENVELOPE_BYTES, Envelope, Op, envelope_header
 
 Script = Callable[[Envelope], Sequence[Buffer] | None]
 """The buffers of a whole reply message, None to stay silent."""

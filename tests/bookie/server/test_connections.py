@@ -13,6 +13,7 @@ import uvloop
 from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.connections import BUFFER_BYTES, DataServer, RunConnection
+from bookie.testing.native_messages import message_bytes, parse_envelope
 from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE,
@@ -21,8 +22,6 @@ from bookie.wire.native import (
     Envelope,
     Op,
     envelope_header,
-    message_bytes,
-    parse_envelope,
 )
 from server_lab import ServerLab
 

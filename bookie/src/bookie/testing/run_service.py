@@ -14,6 +14,7 @@ from bookie.protocol.status import Status
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
 from bookie.testing.fake_bookie import FakeBookie
+from bookie.testing.native_messages import message_bytes, parse_envelope
 from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
     ENVELOPE_BYTES,
@@ -24,8 +25,6 @@ from bookie.wire.native import (
     Op,
     ReadRequest,
     envelope_header,
-    message_bytes,
-    parse_envelope,
 )
 
 Before = Callable[[], Awaitable[None]]

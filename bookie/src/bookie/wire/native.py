@@ -75,25 +75,6 @@ def envelope_header(op: Op, code: int, request_id: int, body_bytes: int) -> byte
     return ENVELOPE.pack(body_bytes, op, code, 0, request_id)
 
 
-def message_bytes(buffer: Buffer, at: int = 0) -> int:
-    """Whole length of the message whose 16 bytes start at `at`; FrameError when oversize."""
-    body_bytes = int(ENVELOPE.unpack_from(buffer, at)[0])
-    if body_bytes > MESSAGE_BYTES_MAX:
-        raise _oversize(body_bytes)
-    return ENVELOPE_BYTES + body_bytes
-
-
-def _oversize(body_bytes: int) -> FrameError:
-    return FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
-
-
-def parse_envelope(message: Buffer) -> Envelope:
-    """One whole message; FrameError when the op is unknown."""
-    _size, envelope = next_message(memoryview(message), 0, len(message))
-    assert envelope is not None
-    return envelope
-
-
 def next_message(view: memoryview, at: int, stop: int) -> tuple[int, Envelope | None]:
     """Whole length of the message that starts at `at`, and the message if it ends before `stop`.
 
@@ -105,7 +86,7 @@ def next_message(view: memoryview, at: int, stop: int) -> tuple[int, Envelope | 
         return 0, None
     body_bytes, op, code, _zero, request_id = ENVELOPE.unpack_from(view, at)
     if body_bytes > MESSAGE_BYTES_MAX:
-        raise _oversize(body_bytes)
+        raise FrameError(f"a message of {body_bytes} bytes exceeds {MESSAGE_BYTES_MAX}")
     end = start + body_bytes
     if end > stop:
         return end - at, None

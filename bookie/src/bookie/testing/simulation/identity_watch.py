@@ -6,9 +6,10 @@ process of a bookie has greeted anybody, an earlier one acknowledges no add.
 """
 
 from bookie.protocol.status import Status
+from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.history import History
 from bookie.wire.identity import Identity
-from bookie.wire.native import Op, parse_envelope
+from bookie.wire.native import Op
 
 
 class IdentityWatch:

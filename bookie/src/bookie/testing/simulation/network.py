@@ -17,10 +17,11 @@ from bookie.errors import FrameError
 from bookie.frames.build import build_run
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.identity_watch import IdentityWatch
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.transport import End, Party, Server
-from bookie.wire.native import Op, parse_add, parse_envelope
+from bookie.wire.native import Op, parse_add
 
 FIRST_PORT: Final = 4000
 ELSEWHERE: Final = "~"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from bookie.wire.native import ENVELOPE_BYTES, message_bytes
+from bookie.testing.native_messages import message_bytes
+from bookie.wire.native import ENVELOPE_BYTES
 
 IN_FLIGHT_HIGH_BYTES: Final = 256 * 1024
 """Beyond this a writer has to pause, as when the peer does not read."""

@@ -28,6 +28,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import fence_covers
 from bookie.protocol.status import Status
+from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.history import History, names
 from bookie.wire.native import (
     ENVELOPE,
@@ -39,7 +40,6 @@ from bookie.wire.native import (
     Op,
     ReadReply,
     ReadRequest,
-    parse_envelope,
 )
 
 PENDING_MAX: Final = 100_000
