@@ -30,6 +30,11 @@ def test_the_product_leaves_none() -> None:
         ("self._many = Many()", []),
         ("self._queue: deque[int] = deque()", ["_queue"]),
         ("self._other: Other = made()", []),
+        ("self._at = clock()", ["_at"]),
+        ("self._at = self._loop.time()", ["_at"]),
+        ("self._seen = EMPTY", ["_seen"]),
+        ("self.phase = Phase.OPEN", ["phase"]),
+        ("self._state = operations.state", []),
         ("self._other: Other | None = None", ["_other"]),
     ],
 )
@@ -48,6 +53,8 @@ def test_plain_values_need_a_line(body: str, expected: list[str]) -> None:
         ("@dataclass", "'Of `a` things.'\n    a: int", []),
         ("@dataclass(frozen=True)", "a: int", []),
         ("@dataclass", "a: Other", []),
+        ("@dataclass", "a: LedgerId", ["a"]),
+        ("@dataclass", "a: object", ["a"]),
     ],
 )
 def test_fields_of_changing_dataclasses_need_a_line(

@@ -21,12 +21,17 @@ from code_lines import ROOT, modules
 LEFT: Final = Path(__file__).with_name("fields_left.txt")
 PLAIN: Final = re.compile(
     r"\b(int|float|str|bool|bytes|bytearray|memoryview|dict|list|set|deque|tuple|frozenset"
-    r"|defaultdict|Counter|Mapping|Sequence|Callable|datetime|None)\b"
+    r"|defaultdict|Counter|Mapping|Sequence|Callable|datetime|None"
+    r"|object|Buffer|EntrySet|BookieId|LedgerId|EntryId)\b"
 )
-"""Types that say nothing of what their value means."""
+"""Types that say nothing of what their value means: those of Python, and ids and bytes of ours."""
 PLAIN_CALLS: Final = frozenset(
     {"dict", "list", "set", "deque", "tuple", "bytearray", "memoryview", "defaultdict", "Counter"}
 )
+CLOCKS: Final = frozenset({"clock", "monotonic", "time", "float"})
+"""Functions that give a plain number, of an object or a module."""
+CONSTANT: Final = re.compile(r"(\w+\.)*[A-Z][A-Z0-9_]*")
+"""`EMPTY`, `Phase.OPEN`: where a value begins, and not what becomes of it."""
 Statement = ast.stmt
 
 
@@ -44,8 +49,11 @@ def _is_plain(value: ast.expr | None, annotation: ast.expr | None) -> bool:
     if annotation is not None:
         return bool(PLAIN.search(ast.unparse(annotation)))
     if isinstance(value, ast.Call):
-        return ast.unparse(value.func) in PLAIN_CALLS
-    return not isinstance(value, ast.Name | ast.Attribute)
+        made = ast.unparse(value.func)
+        return made in PLAIN_CALLS or made.rpartition(".")[2] in CLOCKS
+    if isinstance(value, ast.Name | ast.Attribute):
+        return CONSTANT.fullmatch(ast.unparse(value)) is not None
+    return True
 
 
 def _pairs(body: list[Statement]) -> Iterator[tuple[Statement, str]]:

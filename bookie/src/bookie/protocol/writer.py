@@ -93,6 +93,7 @@ class _Change:
     """An ensemble change under way; `proposed` is None until replacements are known."""
 
     first_entry_id: EntryId
+    """Of the fragment that it begins, or whose ensemble it replaces."""
     proposed: LedgerMetadata | None = None
 
 
@@ -120,6 +121,7 @@ class Writer:
         self._ensemble = metadata.last_fragment.ensemble
         """Of `metadata`; positions are places in it."""
         self.phase = Phase.OPEN
+        """CLOSING from `close` on; CLOSED and STOPPED are final."""
         self.error: BookieError | None = None
         """What ended the writer; not None exactly when STOPPED."""
         self.lac = NO_ENTRY

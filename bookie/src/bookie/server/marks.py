@@ -85,6 +85,7 @@ class Marks:
     store: MetadataStore
     _: KW_ONLY
     bookie_id: BookieId
+    """The bookie's own id, as metadata names it."""
     state: BookieState
     unchecked: set[LedgerId]
     """Ledgers that name the bookie and wait for their check; those in limbo are not in it."""

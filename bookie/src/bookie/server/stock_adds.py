@@ -100,11 +100,15 @@ class _Group:
 
     def __init__(self, first: Add) -> None:
         self.requests: list[Add] = []
-        """Of one ledger, with consecutive entries; at least one."""
+        """By rising entry ids, with gaps or without; empty only until `takes` got `first`."""
         self.master_key = first.master_key
+        """Of every request in it."""
         self.is_recovery = first.is_recovery
+        """Every request is a recovery add; False: none is."""
         self.last = NO_ENTRY
+        """The entry id of the last request."""
         self.room = ENTRIES_BYTES_MAX
+        """Bytes that may still come, entries with what each takes in the frame's columns."""
 
     def takes(self, request: Add) -> bool:
         """True when the request went into this group, at its end."""

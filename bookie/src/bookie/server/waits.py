@@ -14,9 +14,14 @@ TIMEOUT_MS_MAX = 60_000
 
 @dataclass(eq=False, slots=True)
 class _Wait:
+    """One long poll."""
+
     ledger_id: LedgerId
+    """Whose LAC is waited for."""
     lac: EntryId
+    """What the asker has: only a higher one is an answer."""
     asker: object
+    """The connection that asked, by identity; when it is gone, nobody is answered."""
     then: Callable[[], None]
     """Called once: when the LAC is there, or the time is over."""
     timer: asyncio.TimerHandle | None = None

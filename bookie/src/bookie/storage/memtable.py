@@ -22,7 +22,9 @@ class LedgerRows:
     span: int = 0
     """Largest last - first of a row: how far before an id the row that holds it may begin."""
     last: EntryId = NO_ENTRY
+    """The highest entry id in `rows`."""
     lac: EntryId = NO_ENTRY
+    """The highest that a frame of `rows` carries."""
 
     def add(self, row: RunRow, lac: EntryId) -> None:
         rows = self.rows

@@ -53,7 +53,9 @@ class RangeRead:
         self._bytes = 0
         """Of `_runs`; the first one alone may be above the limit."""
         self._covered = EMPTY
+        """Ids that `_runs` answer, of rows that overlap: of others nobody asks."""
         self._bad = EMPTY
+        """Ids of which a copy could not be read; one that is in `_covered` had a better copy."""
 
     def collect(self, rows: Sequence[RunRow]) -> StoredRead:
         """`rows` must be all that may hold an id of the range. Takes at least one frame."""

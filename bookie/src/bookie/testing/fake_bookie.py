@@ -39,7 +39,9 @@ class FakeLedger:
     unchecked: bool = False
     deleted: bool = False
     explicit_lac: EntryId = NO_ENTRY
+    """The highest of WRITE_LAC."""
     frame_lac: EntryId = NO_ENTRY
+    """The highest that a run carried."""
     entries: dict[EntryId, bytes] = field(default_factory=dict)
     durable: set[EntryId] = field(default_factory=set)
     unreadable: set[EntryId] = field(default_factory=set)

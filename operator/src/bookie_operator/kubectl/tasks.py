@@ -95,6 +95,7 @@ class Reached:
         self._tell = tell
         self._clock = clock
         self._told_at = float("-inf")
+        """When something was said last, by `clock`; -inf: nothing was."""
 
     def say(self, message: str) -> None:
         if message and self._clock() - self._told_at >= PROGRESS_SECONDS:

@@ -87,6 +87,7 @@ class _Drain:
         self._leaving = request.bookie_id
         self._request = request
         self.racks = NO_RACKS
+        """Of the bookies that were registered at the last look."""
         self.silent: set[BookieId] = set()
         """Bookies that gave no answer when they were asked last."""
 

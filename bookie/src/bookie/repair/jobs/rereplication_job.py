@@ -118,6 +118,7 @@ class _Rereplication:
         self._holder = f"bookie-repair {job.started.run_id} on {socket.gethostname()}"
         """Who has reserved a ledger, for others to read in its lock."""
         self.racks = NO_RACKS
+        """Of the bookies that were registered at the last look."""
         self.silent: list[BookieId] = []
         """Writable bookies that gave no answer when they were asked last."""
         self._evacuations: list[Evacuation] = []

@@ -90,7 +90,7 @@ class Copied:
 
 @dataclass(slots=True)
 class _Copy:
-    """One ledger's copy to one bookie, while it runs."""
+    """One ledger's copy to one bookie, `target`, while it runs."""
 
     metadata: LedgerMetadata
     target: BookieId

@@ -18,7 +18,8 @@ class LedgerTask:
 
 @dataclass(slots=True)
 class Outcome:
-    """One ledger, up to but not including flush, loss records and clearing of marks."""
+    """What became of `ledger_id`, up to but not including flush, loss records and clearing of
+    marks."""
 
     ledger_id: LedgerId
     state_before: str = ""

@@ -27,7 +27,9 @@ class AuditProgress:
         self._again = again
         self._clock = clock
         self._began_at = clock()
+        """When the first ledger was begun, by `clock`: the time left is reckoned from here."""
         self._said_at = float("-inf")
+        """When the last line was said, by `clock`; -inf: none was."""
 
     def reached(self, ledgers: int) -> None:
         """See `Looked`."""

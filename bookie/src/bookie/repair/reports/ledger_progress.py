@@ -90,6 +90,7 @@ class LedgerProgress:
         self._say = say
         self._clock = clock
         self._said_at = float("-inf")
+        """When the last line was said, by `clock`; -inf: none was."""
 
     def expect(self, ledgers: int) -> None:
         """So many more than was known at first."""

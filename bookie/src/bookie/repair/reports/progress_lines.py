@@ -69,6 +69,7 @@ class LineWriter:
         self._is_live = False
         """The last line has no end yet: the next one overwrites it."""
         self._plain_at = float("-inf")
+        """When a line of progress went to a stream that is no terminal, by `clock`; -inf: never."""
 
     def __call__(self, line: str) -> None:
         if self._is_silent:

@@ -67,6 +67,7 @@ class Judge:
         self._history = shared.history
         self._faults = faults
         self._began = asyncio.get_running_loop().time()
+        """When the judge came, in seconds of the loop: its patience counts from here."""
 
     async def run(self, store: MetadataStore) -> None:
         """The demands, one after the other."""

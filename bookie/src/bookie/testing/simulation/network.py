@@ -105,6 +105,7 @@ class Network:
         self._services: dict[str, tuple[Process, Any]] = {}
         self._ends: list[End] = []
         self._ports = FIRST_PORT
+        """The last port that was given out."""
         self._connections: dict[End, int] = {}
         self.lost = self.doubled = 0
 

@@ -227,6 +227,7 @@ class _Scan:
         self.head = bytes(view[: min(size, _HEAD_BYTES_MAX)])
         self.size = size
         self.at = FRAME_LENGTH_BYTES
+        """Up to where `head` is read."""
 
     def takes(self, expected: bytes) -> bool:
         if self.head[self.at : self.at + len(expected)] != expected:

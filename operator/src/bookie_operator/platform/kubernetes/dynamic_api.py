@@ -74,6 +74,7 @@ class ApiServer:
         self._client = client
         self._load = load
         self._loaded_at = time.monotonic()
+        """When the login was read last, in seconds of the monotonic clock; -inf: read it again."""
         self.dynamic = DynamicClient(client)
         client.configuration.refresh_api_key_hook = self._refresh
 
