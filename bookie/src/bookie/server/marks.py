@@ -175,8 +175,9 @@ class Marks:
     async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
         """Judge each mark, make what is held durable, then clear those that may go.
 
-        Behind a write, as what is gone is gone: a follower of a leader that was deposed still shows
-        a ledger as deleted, or as closed without this bookie, that is not so any more.
+        The metadata is read behind a write: a server of the store may lag, and show a ledger as
+        deleted, or as closed without this bookie, which it is no longer. A mark that was cleared on
+        such a word would not come back.
         """
         try:
             await self.store.barrier()

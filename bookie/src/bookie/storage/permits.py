@@ -34,7 +34,7 @@ PERMITS_MAX: Final = 4096
 
 
 class AddPermits:
-    """See the module. Any thread."""
+    """The permits of one bookie: by ledger, the key whose adds need no ruling. Any thread."""
 
     __slots__ = ("_lock", "keys", "version")
 

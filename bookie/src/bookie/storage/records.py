@@ -168,9 +168,10 @@ class Boundary:
     def merged(self, other: "Boundary") -> "Boundary":
         """Covers what either covers, with the later epoch.
 
-        A later boot may not list an explicit id that was deleted meanwhile: it stays covered (S40).
-        What was being recovered is what the later boot saw: of the others each has ended since.
-        Both looks count of one that looked twice: what has ended in between keeps nobody waiting.
+        An id of `extra_ids` stays covered when its ledger was deleted before the later boot (S40).
+        `recovering` is what the later boot saw: a recovery that it did not see has ended. With the
+        same epoch, one boot looked twice, and what either look saw is kept. A recovery that ended
+        between the two looks may be in it: whoever waits for it asks whether it goes on.
         """
         last = max(self.last_ledger_id, other.last_ledger_id)
         extra = frozenset(i for i in self.extra_ids | other.extra_ids if i > last)

@@ -46,7 +46,7 @@ _NO_ROOM: Final = Taken.NO_ROOM
 
 
 class Storage:
-    """See the module. Made by `open`."""
+    """Journal and ledger directories of one bookie as one: adds, reads, records. Made by `open`."""
 
     def __init__(
         self,

@@ -36,7 +36,10 @@ _DURABLE: Final = frozenset({"journal", "sync"})
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`bookies`: all there are. `forgetful`: those whose stop may forget entries."""
+    """Says of one pass which bookies may be taken out, or lose what they hold, and why not.
+
+    `bookies`: all there are. `forgetful`: those whose stop may forget entries.
+    """
 
     copies: Copies
     bookies: tuple[BookieId, ...]

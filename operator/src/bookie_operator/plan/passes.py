@@ -19,7 +19,7 @@ from bookie_operator.plan.states import Judged, judge_all
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """See the module."""
+    """What one pass knows: the wanted cluster, the observed one, and the status of before."""
 
     cluster: BookieCluster
     """The object; its spec is what is wanted."""

@@ -43,7 +43,8 @@ Listener = Callable[[Event], None]
 
 
 class LocalPlatform:
-    """One cluster in one directory; the caller holds the directory's lock."""
+    """The platform of one cluster, whose processes and volumes are under one directory of this
+    machine; the caller holds the directory's lock."""
 
     def __init__(
         self,

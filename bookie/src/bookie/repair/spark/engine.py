@@ -113,8 +113,8 @@ class SparkEngine:
         found, tried_again = await self._on_parts(outcomes, worker, settings, done)
         for outcome in outcomes:
             outcome.take(found[outcome.ledger_id])
-        # One that now names whom this round had chosen was moved by a try that was cut off before
-        # it could say so: to the second it looks as if there had never been anything to do.
+        # A try may move a ledger and be cut off before it says so; the second try then finds
+        # nothing to do. Whether the ledger was moved, its metadata of before and after says.
         unsure = [one for one in outcomes if one.ledger_id in tried_again and not one.moved]
         after = await self._read((one.ledger_id for one in unsure), in_flight)
         for outcome in unsure:

@@ -41,8 +41,8 @@ _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.me
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
 """What a bookie that boots can answer, and decides nothing about anybody's entries."""
 _SHOWN_BY_HEALTH: Final = (pb.DrainRequest, pb.ApproveCookieFixRequest)
-"""What was asked for is done or not when the next health says so, whoever took it: here the word of
-an older version, which does not say who it is and yet looks at the id that is meant, is enough."""
+"""Requests whose effect the next health shows, whoever carried them out. A bookie of an older
+version does not say who it is, but checks the id that is meant: for these its reply is enough."""
 _PHASES: Final = {pb.Phase.Value(one.name): one for one in Phase if one is not Phase.UNKNOWN}
 
 
