@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import click
 from bookie.cli.audit import AuditOptions
-from bookie.cli.exit_codes import Exit
 from bookie.cli.jobs import Digests
 from bookie.cli.main import main as command_line
 from bookie.cli.option_groups import taken
 from bookie.cli.repair import RepairOptions
 from bookie.errors import BookieError, SettingsError
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.repair.jobs.audit_job import AuditRequest, audit

@@ -11,12 +11,12 @@ from typing import Final
 
 from bookie.client.bookkeeper_client import Client
 from bookie.errors import BookieError
+from bookie.exit_codes import Exit
 from bookie.ids import LedgerId
 from bookie.repair.engine.choice import INLINE
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.cluster import Cluster
-from bookie.repair.reports.result import EXIT_CLEAN
 from promises import Promises
 from soak_copies import check_copies
 from soak_readers import read_back
@@ -81,7 +81,7 @@ class JobOutput:
         await self._repair_all()
         after = await audit(self._cluster, AuditRequest(engine=INLINE))
         self._tally.audit = after["audit"]
-        if after["exit_code"] != EXIT_CLEAN:
+        if after["exit_code"] != Exit.OK:
             findings.add_failed(f"the audit at the end: {after['audit']}: {after['findings'][:3]}")
 
     async def _repair_all(self) -> None:
@@ -89,7 +89,7 @@ class JobOutput:
         for _ in range(REPAIRS_MAX):
             request = RepairRequest(every_ledger=True, engine=INLINE)
             document = await repair(self._cluster, request)
-            if document["exit_code"] == EXIT_CLEAN:
+            if document["exit_code"] == Exit.OK:
                 return
         self._promises.findings.add_failed(
             f"{REPAIRS_MAX} repairs of everything did not end clean: {document['blocked'][:3]}, "

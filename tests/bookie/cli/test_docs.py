@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 import pytest
-from bookie.cli.exit_codes import Exit
 from bookie.cli.main import main as bookie
+from bookie.exit_codes import Exit
 from bookie_operator.__main__ import main as bookie_operator
 from cli_lab import command_paths
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from bookie.cli.exit_codes import Exit
 from bookie.cli.main import main
+from bookie.exit_codes import Exit
 from bookie.metadata.session import CLOSE_WAIT_S, ZooKeeperSettings
 from cli_lab import command_paths
 from click.testing import CliRunner

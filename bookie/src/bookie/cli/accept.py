@@ -11,12 +11,12 @@ from bookie.cli.common import (
     metadata_option,
     yes_option,
 )
-from bookie.cli.exit_codes import Exit
 from bookie.cli.jobs import Answer, outcome, write_answer
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
 from bookie.cli.summary import write_summary
 from bookie.errors import BadRequestError, BookieError, SettingsError, UndecidableError
+from bookie.exit_codes import Exit
 from bookie.ids import EntryId, LedgerId
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.mend.accept_loss import accept_loss

@@ -13,9 +13,9 @@ from bookie.cli.common import (
     yes_option,
 )
 from bookie.cli.control_plane import asked, registered
-from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.user import user_name
 from bookie.wire.admin.client import Call

@@ -9,7 +9,6 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from bookie.cli.exit_codes import Exit
 from bookie.cli.output import FORMATS
 from bookie.errors import (
     BadRequestError,
@@ -18,6 +17,7 @@ from bookie.errors import (
     UnavailableError,
     UndecidableError,
 )
+from bookie.exit_codes import Exit
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 

@@ -26,10 +26,10 @@ from bookie.cli.common import (
     yes_option,
 )
 from bookie.cli.control_plane import asked
-from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
 from bookie.errors import BootRefusedError
+from bookie.exit_codes import Exit
 from bookie.metadata.store import MetadataStore
 from bookie.server.lifecycle import boot_settings
 from bookie.server.settings import load_settings

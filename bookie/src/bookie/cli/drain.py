@@ -3,10 +3,10 @@
 import click
 
 from bookie.cli.common import fail, metadata_option, run
-from bookie.cli.exit_codes import Exit
 from bookie.cli.jobs import JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.repair.jobs.drain_job import DrainRequest
 from bookie.repair.jobs.evacuation import EvacuationSettings

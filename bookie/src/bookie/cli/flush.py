@@ -9,9 +9,9 @@ from typing import Final
 import click
 
 from bookie.cli.common import fail, output_option, run
-from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
+from bookie.exit_codes import Exit
 from bookie.wire.admin.client import Call, CallError, Failure, control_plane
 
 ANSWER_S: Final = 1.5

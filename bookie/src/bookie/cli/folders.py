@@ -12,10 +12,10 @@ from bookie.boot.lock import FolderLock
 from bookie.boot.marker import MARKER_NAME, FoundMarker, read_marker
 from bookie.boot.stamps import STAMP_NAME, read_stamp
 from bookie.cli.common import Command, ask, fail, output_option, yes_option
-from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_rows
 from bookie.errors import BadRequestError, BookieError, StorageError
+from bookie.exit_codes import Exit
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
 from bookie.storage.facts import DirectoryFacts

@@ -14,12 +14,12 @@ from typing import Any, Final, NoReturn
 import click
 
 from bookie.cli.common import code_of, fail, keep_libraries_quiet
-from bookie.cli.exit_codes import Exit
 from bookie.cli.option_groups import option
 from bookie.cli.output import FORMATS, show_fields
 from bookie.cli.results import show_result
 from bookie.cli.summary import failure_of, summary_of, write_summary
 from bookie.errors import BookieError
+from bookie.exit_codes import Exit
 from bookie.repair.engine.choice import AUTO, CHOICES
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.progress_lines import LineWriter, ProgressFile, Say

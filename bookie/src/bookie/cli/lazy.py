@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from bookie.cli.exit_codes import Exit
+from bookie.exit_codes import Exit
 
 
 class LazyGroup(click.Group):

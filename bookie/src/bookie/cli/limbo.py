@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from bookie.cli.common import fail, metadata_option, output_option, run, store_at
-from bookie.cli.exit_codes import Exit
 from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.protocol.status import Status
 from bookie.repair.look.grpc_control import GrpcControl

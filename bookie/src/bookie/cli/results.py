@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from bookie.cli.exit_codes import Exit
 from bookie.cli.output import fields_text, table_text
+from bookie.exit_codes import Exit
 
 Document = Mapping[str, Any]
 

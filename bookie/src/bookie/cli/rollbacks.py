@@ -14,10 +14,10 @@ from bookie.cli.common import (
     store_at,
     yes_option,
 )
-from bookie.cli.exit_codes import Exit
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
 from bookie.errors import MetadataConflictError, UnavailableError
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.metadata.store import StoredBoot
 from bookie.user import user_name

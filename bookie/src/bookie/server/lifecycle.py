@@ -98,6 +98,8 @@ class Host:
 
 
 class ExitCode(IntEnum):
+    """Of `bookie serve`; other commands have those of `exit_codes`."""
+
     CLEAN = 0
     ERROR = 1
     SETTINGS = 2

@@ -5,12 +5,13 @@ docs/repair-result.md lists them.
 
 from collections.abc import Collection, Sequence
 
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId, LedgerId
 from bookie.repair.jobs.evacuation import Refusal
 from bookie.repair.jobs.repair_result import after_json, sums
 from bookie.repair.look.audit import Audit
 from bookie.repair.mend.outcome import Outcome
-from bookie.repair.reports.result import EXIT_CLEAN, EXIT_REFUSED, EXIT_UNKNOWN, Document, exit_code
+from bookie.repair.reports.result import Document, exit_code
 
 
 def evacuation_result(
@@ -24,7 +25,7 @@ def evacuation_result(
     """From `refused` to `exit_code`. `left`: ledgers that still name a bookie that is to go."""
     late = left - {outcome.ledger_id for outcome in outcomes}
     blocked = blocked_rows(outcomes, refusal, late)
-    code = exit_code(after.counts, blocked=len(blocked)) or (EXIT_UNKNOWN if left else EXIT_CLEAN)
+    code = exit_code(after.counts, blocked=len(blocked)) or (Exit.UNDECIDED if left else Exit.OK)
     return {
         "refused": refusal.message if refusal is not None else "",
         "ledgers_left": len(left),
@@ -37,7 +38,7 @@ def evacuation_result(
         },
         **sums(outcomes),
         **after_json(after, blocked, silent),
-        "exit_code": EXIT_REFUSED if refusal is not None else code,
+        "exit_code": Exit.REFUSED if refusal is not None else code,
     }
 
 

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bookie.exit_codes import Exit
 from bookie.repair.reports.classes import MEANINGS, OF_OTHERS
 from bookie.repair.reports.page_style import STYLE
 from bookie.repair.reports.plots import copies_plot
 
-EXIT_WORDS: Final = {
-    0: ("good", "Everything that must be there is there."),
-    3: ("bad", "Entries are missing or lost."),
-    4: ("unsure", "Nothing is known to be missing, but not everything is known yet."),
-    5: ("unsure", "Refused for safety: nothing more was changed."),
+EXIT_WORDS: Final[Mapping[int, tuple[str, str]]] = {
+    Exit.OK: ("good", "Everything that must be there is there."),
+    Exit.FINDINGS: ("bad", "Entries are missing or lost."),
+    Exit.UNDECIDED: ("unsure", "Nothing is known to be missing, but not everything is known yet."),
+    Exit.REFUSED: ("unsure", "Refused for safety: nothing more was changed."),
 }
 RANGES_SHOWN: Final = 20
 TIMES: Final = ("_at_ms", "_seen_ms")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.protocol.availability import EntrySet
 from bookie.repair.judge.counts import COUNT_NAMES, AuditCounts
@@ -26,13 +27,6 @@ from bookie.repair.reports.page import page
 SCHEMA_VERSION: Final = 1
 FINDINGS_MAX: Final = 1000
 RANGES_MAX: Final = 100
-
-EXIT_CLEAN: Final = 0
-EXIT_ERROR: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_FINDINGS: Final = 3
-EXIT_UNKNOWN: Final = 4
-EXIT_REFUSED: Final = 5
 
 Document = dict[str, Any]
 EMPTY_RACKS: Final[Mapping[BookieId, str]] = MappingProxyType({})
@@ -115,11 +109,11 @@ def _badness(verdict: Verdict) -> tuple[int, ...]:
     )
 
 
-def exit_code(counts: AuditCounts, *, blocked: int = 0) -> int:
+def exit_code(counts: AuditCounts, *, blocked: int = 0) -> Exit:
     """0 clean, 3 damage found, 4 nothing known to be wrong but not everything known."""
     if counts.missing or counts.lost:
-        return EXIT_FINDINGS
-    return EXIT_UNKNOWN if counts.unknown or blocked else EXIT_CLEAN
+        return Exit.FINDINGS
+    return Exit.UNDECIDED if counts.unknown or blocked else Exit.OK
 
 
 def write_result(document: Mapping[str, Any], path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Exit codes of the `bookie` command, in one place; docs/cli.md lists them for people."""
+"""Exit codes of the `bookie` command and of result objects; docs/cli.md lists them for people.
+
+`bookie serve` alone has others (`server.lifecycle.ExitCode`): there 3 is a boot that was refused.
+"""
 
 from enum import IntEnum
 
