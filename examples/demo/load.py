@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bookie.client.bookkeeper_client import Client
-from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import LogPosition
 from bookie.errors import BookieError, LedgerFencedError
 from bookie.metadata.store import MetadataStore
 from source import Input, Piece

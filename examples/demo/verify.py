@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bookie.client.bookkeeper_client import Client
-from bookie.client.log import LogPosition, read_log
+from bookie.client.log_reading import LogPosition, read_log
 from bookie.metadata.store import MetadataStore
 from load import Tally
 from source import Input, Piece

@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
-from bookie.client.log import LogSettings, ReplicatedLog, read_log
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import read_log
 from bookie.errors import BookieError, LedgerFencedError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned

@@ -1,8 +1,8 @@
 """Logs in the simulation: the judge reads every log back, and finds what A3 of the review did."""
 
 import pytest
-from bookie.client.log import LogEntry, LogPosition
 from bookie.client.log_chain import LedgerChain, LogWriter
+from bookie.client.log_reading import LogEntry, LogPosition
 from bookie.ids import EntryId, LedgerId
 from bookie.testing.simulation.log_history import LogAppend, log_violations
 from bookie.testing.simulation.plan import Fault, Plan, Scale

@@ -11,8 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bookie.client.log import LogEntry, LogPosition, LogSettings, ReplicatedLog, read_log
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
 from bookie.client.log_list import LedgerList
+from bookie.client.log_reading import LogEntry, LogPosition, read_log
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import yaml
 from bookie.client.bookkeeper_client import Client
-from bookie.client.log import LogSettings, ReplicatedLog
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.ids import BookieId, EntryId, LedgerId

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from bookie.client.log import LogPosition, LogSettings, ReplicatedLog, read_log
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import LogPosition, read_log
 from bookie.errors import (
     BadRequestError,
     LedgerClosedError,

@@ -9,7 +9,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from bookie.client.log import LogSettings, ReplicatedLog, read_log
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import read_log
 from bookie.errors import (
     BookieError,
     LedgerFencedError,

@@ -11,7 +11,9 @@ from typing import Any
 import grpc
 import pytest
 from bookie.client.bookkeeper_client import Client
-from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import LogPosition
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.repair.engine.opening import open_cluster

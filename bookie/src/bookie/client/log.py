@@ -37,8 +37,6 @@ from bookie.errors import (
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 
-__all__ = ["LogEntry", "LogPosition", "LogSettings", "ReplicatedLog", "read_log"]
-
 _log = logging.getLogger(__name__)
 
 

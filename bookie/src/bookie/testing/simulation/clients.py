@@ -14,7 +14,9 @@ from itertools import count
 from typing import Final
 
 from bookie.client.bookkeeper_client import Client, ClientSettings
-from bookie.client.log import LogPosition, LogSettings, ReplicatedLog
+from bookie.client.log import ReplicatedLog
+from bookie.client.log_chain import LogSettings
+from bookie.client.log_reading import LogPosition
 from bookie.client.pool import BookiePool, PoolSettings
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bookie.client.bookkeeper_client import Client
-from bookie.client.log import LogEntry, read_log
+from bookie.client.log_reading import LogEntry, read_log
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
 from bookie.errors import (

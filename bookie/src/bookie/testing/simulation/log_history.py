@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from bookie.client.log import LogEntry, LogPosition
+from bookie.client.log_reading import LogEntry, LogPosition
 from bookie.ids import LedgerId
 
 

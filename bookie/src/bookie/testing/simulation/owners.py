@@ -5,7 +5,7 @@ What a reader learns while owners compete is judged here; the whole log is judge
 
 import asyncio
 
-from bookie.client.log import LogPosition, read_log
+from bookie.client.log_reading import LogPosition, read_log
 from bookie.errors import BookieError, DataLossError, NoSuchLedgerError
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
