@@ -36,7 +36,12 @@ TASK: Final[Mapping[str, Any]] = {
     "metadata": {"name": "once", "namespace": NAMESPACE},
     "spec": {"cluster": "demo", "type": "audit"},
 }
-LOSS: Final = {"type": "accept-loss", "ledger": 7, "reason": "disks burnt", "approvedBy": "ann"}
+LOSS: Final = {
+    "type": "accept-loss",
+    "ledger": 7,
+    "reason": "disks burnt",
+    "approvedBy": "kubernetes-admin",
+}
 CONNECT: Final = "zk://zk-0.zk:2181,zk-1.zk:2181/ledgers"
 
 Change = Mapping[str, Any]

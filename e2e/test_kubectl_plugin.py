@@ -39,6 +39,9 @@ def kubectl(*words: str, stdin: object = None) -> str:
 class RealLab:
     """A namespace of a real API server."""
 
+    user = "kubernetes-admin"
+    """Of the kubeconfig that kind writes."""
+
     def run(self, *words: str, stdin: str = "") -> Result:
         return CliRunner().invoke(plugin, ["-n", NAMESPACE, *words], input=stdin)
 

@@ -181,7 +181,8 @@ def test_named_namespaces_get_roles_of_their_own() -> None:
 
 def test_named_namespaces_need_nothing_cluster_wide() -> None:
     words = ("--set=watchNamespaces={one}", "--set=rbac.nodes=false", "--set=rbac.storage=false")
-    objects = render(OPERATOR, *words, "--set=rbac.aggregate=false")
+    words += ("--set=rbac.aggregate=false", "--set=decisions.enabled=false")
+    objects = render(OPERATOR, *words)
     names = {role["metadata"]["name"] for role in of_kind(objects, "ClusterRole")}
     assert names == {"ops-demo-bookie-operator-uninstall-check"}
 
@@ -329,3 +330,40 @@ def test_every_class_of_findings_has_its_alert() -> None:
     text = (OPERATOR / "templates" / "metrics.yaml").read_text(encoding="utf-8")
     asked = re.findall(r'bookie_operator_audit_findings\{class=~?"([a-z_|]+)"\} > 0', text)
     assert sorted("|".join(asked).split("|")) == sorted([*OF_ENTRIES, *OF_OTHERS])
+
+
+def decisions(*values: str) -> Object:
+    [found] = of_kind(render(OPERATOR, *values), "ValidatingAdmissionPolicy")
+    return found
+
+
+def test_who_decides_about_loss_is_checked_by_the_api_server() -> None:
+    policy = decisions()
+    spec = policy["spec"]
+    [rule] = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["bookietasks"], ["CREATE"])
+    assert spec["failurePolicy"] == "Fail" and len(spec["validations"]) == 2
+    [binding] = of_kind(render(OPERATOR), "ValidatingAdmissionPolicyBinding")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert "matchResources" not in binding["spec"], "everywhere"
+
+
+def test_of_an_operator_of_some_namespaces_it_is_checked_there() -> None:
+    objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
+    [binding] = of_kind(objects, "ValidatingAdmissionPolicyBinding")
+    [where] = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert (where["key"], where["values"]) == ("kubernetes.io/metadata.name", ["one", "two"])
+
+
+@pytest.mark.parametrize("values", ["decisions.enabled=false", "rbac.create=false"])
+def test_the_role_of_those_who_decide_is_aggregated_to_nobody(values: str) -> None:
+    roles = [r for r in of_kind(render(OPERATOR), "ClusterRole") if "decision" in str(r["rules"])]
+    [role] = roles
+    assert not any("aggregate" in label for label in role["metadata"]["labels"])
+    without = of_kind(render(OPERATOR, f"--set={values}"), "ClusterRole")
+    assert not [r for r in without if "decision" in str(r["rules"])]
+
+
+def test_an_api_server_without_such_policies_gets_none() -> None:
+    objects = render(OPERATOR, "--kube-version=1.29.0")
+    assert not of_kind(objects, "ValidatingAdmissionPolicy")

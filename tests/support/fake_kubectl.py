@@ -33,6 +33,8 @@ def main(words: list[str]) -> None:
     if plain[0] == "config":
         context = {"namespace": "books"} if (FOLDER / "objects").exists() else {}
         answer({"contexts": [{"name": "fake", "context": context}]})
+    elif plain[0] == "auth":
+        answer({"status": {"userInfo": {"username": "ann"}}})
     elif plain[0] == "create":
         answer(create(json.loads(text)))
     elif plain[0] == "patch":

@@ -27,6 +27,8 @@ def cluster_of(name: str) -> BookieCluster:
 class FakeLab:
     """A folder that stands for an API server. Its namespace is `books`."""
 
+    user = "ann"
+
     def __init__(self, root: Path) -> None:
         self._root = root / "server"
         for plural in ("bookieclusters", "bookietasks", "events"):

@@ -21,6 +21,12 @@ class TestApprove:
         name = "approve-cookie-fix-bookie-2-x7k2p"
         assert done.stdout == f"{name} Succeeded: the fix was made\n"
 
+    def test_who_approves_is_who_the_api_server_says(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        lab.run("approve", "bookie-2", "--yes", "--no-wait")
+        lab.run("approve", "bookie-2", "--by", "jo", "--yes", "--no-wait")
+        assert [one["approvedBy"] for one in lab.created()] == ["ann", "jo"]
+
     def test_it_tells_what_the_fix_is_and_asks(self, lab: FakeLab) -> None:
         lab.put_cluster("approval")
         done = lab.run("approve", "bookie-2", stdin="n\n")

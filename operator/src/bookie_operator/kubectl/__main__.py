@@ -164,7 +164,7 @@ def approve(
     bookie: str,
     name: str | None,
     plan_id: str | None,
-    by: str,
+    by: str | None,
     yes: bool,
     **how: Any,
 ) -> int:
@@ -172,7 +172,9 @@ def approve(
 
     What was on the old ones is given up; copies on other bookies bring it back.
     """
-    wish = task_requests.approval(the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by)
+    wish = task_requests.approval(
+        the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
+    )
     if not screen.confirmed("Is the old content gone for good, and may it be given up?", yes=yes):
         return Exit.FAILED
     return task_requests.ask(kubectl, wish, **how)
@@ -252,7 +254,7 @@ def accept_loss(
     reason: str,
     name: str | None,
     entry: int | None,
-    by: str,
+    by: str | None,
     yes: bool,
     **how: Any,
 ) -> int:
@@ -262,7 +264,9 @@ def accept_loss(
     REASON is kept on record.
     """
     cluster = the_cluster(kubectl, name)
-    wish = task_requests.acceptance(cluster, ledger, entry=entry, reason=reason, by=by)
+    wish = task_requests.acceptance(
+        cluster, ledger, entry=entry, reason=reason, by=by or kubectl.user()
+    )
     if not screen.confirmed("Give up what may have been acknowledged there?", yes=yes):
         return Exit.FAILED
     return task_requests.ask(kubectl, wish, **how)

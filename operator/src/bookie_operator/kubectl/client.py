@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from bookie.errors import BookieError
+from bookie.user import user_name
 
 from bookie_operator.model.base import GROUP
 
@@ -64,6 +65,14 @@ class Kubectl:
 
     def patch(self, resource: str, name: str, *, merge: Tree) -> Tree:
         return self._json("patch", resource, name, "--type=merge", f"--patch={json.dumps(merge)}")
+
+    def user(self) -> str:
+        """Who calls, by the API server's word; the name at this machine where it does not say."""
+        try:
+            found = self._json("auth", "whoami")
+        except KubectlError:  # an API server before 1.28, or one that forbids it
+            return user_name()
+        return str(((found.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
     def namespace(self) -> str:
         """The namespace that the flags and the kubeconfig come to."""

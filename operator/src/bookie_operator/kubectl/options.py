@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 from bookie.errors import BookieError, SettingsError
-from bookie.user import user_name
 
 from bookie_operator.kubectl.client import Kubectl
 from bookie_operator.status_tree.ages import seconds_of
@@ -104,7 +103,7 @@ yes_option = click.option("--yes", is_flag=True, help="Go on without being asked
 
 
 def by_option(text: str) -> Callable[[Command], Command]:
-    return click.option("--by", default=user_name, help=f"{text} Default: your user name.")
+    return click.option("--by", help=f"{text} Default: your user name, as the API server has it.")
 
 
 def timeout_option(text: str) -> Callable[[Command], Command]:
