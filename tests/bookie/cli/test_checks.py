@@ -222,7 +222,8 @@ def test_bit_rot_is_found_named_and_repaired(cli: CliLab) -> None:
     cli.do(rot)
     assert cli.bookie("audit").exit_code == 0, "indexes alone cannot tell"
     told = cli.bookie("audit", "--verify-digests")
-    assert told.exit_code == 3 and "bookie-1" in told.stdout and "corrupt" in told.stdout
+    rows = [line.split() for line in told.stdout.split("findings:")[1].splitlines() if line]
+    assert told.exit_code == 3 and rows[1][2:] == ["corrupt", "4", "bookie-1"]
     repaired = cli.json("repair", "--engine", "inline", "--verify-digests", "--read-rate", 10**9)
     assert (repaired["corrupt_replaced"], repaired["audit_after"]["ok"]) == (1, 10)
     assert cli.bookie("audit", "--verify-digests").exit_code == 0

@@ -11,20 +11,14 @@ import click
 
 from bookie.cli.output import fields_text, table_text
 from bookie.exit_codes import Exit
+from bookie.repair.reports.classes import OF_ENTRIES
+from bookie.repair.reports.page import VERDICTS
 
 Document = Mapping[str, Any]
 
-VERDICTS: Final = {
-    Exit.OK: "everything that must be there is there",
-    Exit.FINDINGS: "entries are missing or lost",
-    Exit.UNDECIDED: "nothing is known to be missing, but not everything is known yet",
-    Exit.REFUSED: "refused for safety",
-}
 ROWS_MAX: Final = 20
 """Rows of trouble shown to a person; the rest is counted."""
 RANGES_MAX: Final = 5
-CLASSES: Final = ("lost", "no_copy", "below_ack_quorum", "corrupt", "missing", "unknown")
-"""Worst first; a finding is shown under the first that fits."""
 
 
 def show_result(document: Document) -> None:
@@ -55,7 +49,7 @@ def _verdict(document: Document) -> str:
         return f"nothing names {document['bookie_id']} any more: it may be stopped and removed"
     if document["kind"] == "rereplication" and document["exit_code"] == Exit.OK:
         return "no ledger names a bookie that is gone, and what was marked is whole"
-    return VERDICTS[Exit(document["exit_code"])]
+    return VERDICTS[document["exit_code"]]
 
 
 def _moved(document: Document) -> dict[str, Any]:
@@ -116,9 +110,8 @@ def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tup
 
 
 def _finding(found: Document) -> dict[str, Any]:
-    problem = next((name for name in CLASSES if name in found), "gone")
-    spans = found.get(problem, {})
-    ranges = [str(a) if a == b else f"{a}-{b}" for a, b in spans.get("ranges", ())]
+    problem = next(name for name in OF_ENTRIES if name in found)
+    ranges = [str(a) if a == b else f"{a}-{b}" for a, b in found[problem]["ranges"]]
     more = ["…"] if len(ranges) > RANGES_MAX else []
     return {
         "ledger_id": found["ledger_id"],

@@ -1,7 +1,8 @@
 """The classes of findings, worst first, and how many findings and entries are in each.
 
-One list for the result object, the page, the tables of Parquet files, the operator's figures and
-its alerts: docs/audit.md says what each means, in the words of MEANINGS.
+One list for the result object, the page, the command line, the tables of Parquet files, the
+operator's figures and its alerts: docs/audit.md says what each means, in the words of MEANINGS.
+A class that is part of another comes before it: corrupt copies count as missing ones, too.
 """
 
 from collections.abc import Iterable
@@ -16,9 +17,9 @@ MEANINGS: Final = {
     "lost": "no copy is left, and a durable loss record says so",
     "gone": "no copy can be read, and every bookie that should have one searched its disks",
     "below_ack_quorum": "fewer copies than the ack quorum",
-    "below_write_quorum": "fewer copies than the write quorum",
-    "missing": "a copy is definitely not there",
     "corrupt": "a copy is there and cannot be read back, or its digest is wrong",
+    "missing": "a copy is definitely not there",
+    "below_write_quorum": "fewer copies than the write quorum",
     "unknown": "no copy is known to be missing, but one is not known to be there",
 }
 OF_ENTRIES: Final = tuple(MEANINGS)

@@ -15,12 +15,15 @@ from bookie.repair.reports.classes import MEANINGS, OF_OTHERS
 from bookie.repair.reports.page_style import STYLE
 from bookie.repair.reports.plots import copies_plot
 
-EXIT_WORDS: Final[Mapping[int, tuple[str, str]]] = {
-    Exit.OK: ("good", "Everything that must be there is there."),
-    Exit.FINDINGS: ("bad", "Entries are missing or lost."),
-    Exit.UNDECIDED: ("unsure", "Nothing is known to be missing, but not everything is known yet."),
-    Exit.REFUSED: ("unsure", "Refused for safety: nothing more was changed."),
+VERDICTS: Final = {
+    Exit.OK: "everything that must be there is there",
+    Exit.FINDINGS: "entries are missing or lost",
+    Exit.UNDECIDED: "nothing is known to be missing, but not everything is known yet",
+    Exit.REFUSED: "refused for safety: nothing more was changed",
 }
+"""What a run came to, by its exit code; the command line says the same. Others: it failed."""
+TONES: Final = {Exit.OK: "good", Exit.UNDECIDED: "unsure", Exit.REFUSED: "unsure"}
+"""How a verdict looks; all others are bad."""
 RANGES_SHOWN: Final = 20
 TIMES: Final = ("_at_ms", "_seen_ms")
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -53,7 +56,8 @@ def page(document: Document) -> str:
 
 
 def _head(document: Document, kind: str) -> list[str]:
-    tone, words = EXIT_WORDS.get(int(document.get("exit_code", 1)), ("bad", "The run failed."))
+    code = int(document.get("exit_code", 1))
+    verdict = VERDICTS.get(code, "the run failed")
     began = document.get("started_at_ms")
     facts = [
         str(document.get("metadata") or ""),
@@ -64,7 +68,7 @@ def _head(document: Document, kind: str) -> list[str]:
     return [
         f"<h1>{_text(kind.capitalize())} of ledgers</h1>",
         f'<p class="facts">{line}</p>',
-        f'<p class="verdict {tone}">{words}</p>',
+        f'<p class="verdict {TONES.get(code, "bad")}">{verdict[0].upper()}{verdict[1:]}.</p>',
     ]
 
 
