@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from bookie.errors import BookieError, MetadataConflictError
+from bookie.errors import BookieError
 from bookie.ids import BookieId, LedgerId
+from bookie.metadata.rewriting import packed_to_fit, rewrite
 from bookie.metadata.store import MetadataStore
 from bookie.repair.mend.outcome import Outcome
 
@@ -38,10 +39,7 @@ SCHEMA: Final = 1
 AGE_MAX_S: Final = 7 * 24 * 3600.0
 """What was done earlier does not count: disks rot."""
 BLOCK_LEDGERS: Final = 500
-VALUE_BYTES_MAX: Final = 900_000
-"""ZooKeeper takes no value larger than 1 MiB. What does not fit is done again."""
 EVERY_S: Final = 5.0
-WRITES_MAX: Final = 3
 _DIGEST_BYTES: Final = 8
 
 
@@ -128,8 +126,6 @@ class Checkpoint:
         self._clock = clock
         self.touched: set[BookieId] = set()
         """Bookies that this run or an earlier one wrote to, and must sync."""
-        self._version: int | None = None
-        """Of the value in the store, as far as it is known; None = there is none."""
         self._wanted: Sequence[LedgerId] = ()
         """All ledgers of this run, in rising order."""
         self._unread: deque[Block] = deque()
@@ -151,7 +147,6 @@ class Checkpoint:
         found = await self._store.read_value(self.name)
         if found is None:
             return []
-        self._version = found.version
         self._unread = deque(self._read(found.value))
         return [self._within(block) for block in self._unread]
 
@@ -250,22 +245,10 @@ class Checkpoint:
         with self._lock:
             raw, self._is_dirty = self.encoded(), False
         try:
-            await self._put(raw)
+            await rewrite(self._store, self.name, lambda _found: raw, bytes)
         except BookieError as error:
             self._is_dirty = True
             log.warning("the checkpoint %s cannot be written now: %s", self.name, error)
-
-    async def _put(self, raw: bytes) -> None:
-        for _attempt in range(WRITES_MAX):
-            try:
-                written = await self._store.write_value(self.name, raw, version=self._version)
-            except MetadataConflictError:  # another run's, or a write whose answer was lost
-                found = await self._store.read_value(self.name)
-                self._version = found.version if found is not None else None
-                continue
-            self._version = written.version
-            return
-        raise MetadataConflictError(f"{self.name} changed {WRITES_MAX} times while it was written")
 
     def encoded(self) -> bytes:
         """Encodes the blocks; of more than fits, those that stand for most ledgers."""
@@ -273,9 +256,7 @@ class Checkpoint:
         blocks = [*self._blocks, *(block for found in open_chunks for block in found)]
         self._check(blocks)
         blocks.sort(key=lambda block: -block.ledgers)
-        while len(raw := self._packed(blocks)) > VALUE_BYTES_MAX:
-            blocks = blocks[: len(blocks) // 2]
-        return raw
+        return packed_to_fit(blocks, self._packed)
 
     def _check(self, blocks: Sequence[Block]) -> None:
         assert all(0 < one.ledgers <= one.last - one.first + 1 for one in blocks)

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from bookie.errors import MetadataConflictError, SettingsError
+from bookie.errors import SettingsError
+from bookie.metadata.rewriting import packed_to_fit, rewrite
 from bookie.metadata.store import MetadataStore
 
 METADATA: Final = "metadata"
 """Instead of a file's name: in the metadata store, under VALUE_NAME."""
 VALUE_NAME: Final = "audit/findings"
 FINDINGS_MAX: Final = 20_000
-VALUE_BYTES_MAX: Final = 900_000
-"""ZooKeeper takes no value larger than 1 MiB."""
-WRITES_MAX: Final = 4
 VERSION: Final = 1
 
 
@@ -134,26 +132,22 @@ class InStore:
     store: MetadataStore
 
     async def update(self, change: Callable[[History], Update]) -> Update:
-        for _attempt in range(WRITES_MAX):
-            found = await self.store.read_value(VALUE_NAME)
-            made = change(_unpacked(found.value) if found is not None else History())
-            version = found.version if found is not None else None
-            try:
-                await self.store.write_value(VALUE_NAME, _packed(made.history), version=version)
-            except MetadataConflictError:
-                continue
-            return made
-        raise MetadataConflictError(f"{VALUE_NAME} changed {WRITES_MAX} times while it was written")
+        return await rewrite(
+            self.store,
+            VALUE_NAME,
+            lambda found: change(_unpacked(found)),
+            lambda made: _packed(made.history),
+        )
 
 
 def _packed(history: History) -> bytes:
-    rows = list(history.seen.items())
-    while len(raw := zlib.compress(History(dict(rows)).encode())) > VALUE_BYTES_MAX:
-        rows = sorted(rows, key=lambda pair: pair[1])[: len(rows) // 2]
-    return raw
+    oldest = sorted(history.seen.items(), key=lambda pair: pair[1])
+    return packed_to_fit(oldest, lambda rows: zlib.compress(History(dict(rows)).encode()))
 
 
-def _unpacked(raw: bytes) -> History:
+def _unpacked(raw: bytes | None) -> History:
+    if raw is None:
+        return History()
     try:
         return History.decode(zlib.decompress(raw))
     except (zlib.error, SettingsError):
