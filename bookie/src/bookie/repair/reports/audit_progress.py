@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from bookie.progress import AuditStep
-from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, ProgressLine
+from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, LinePace, ProgressLine
 
 
 class AuditProgress:
@@ -28,16 +28,15 @@ class AuditProgress:
         self._clock = clock
         self._began_at = clock()
         """When the first ledger was begun, by `clock`: the time left is reckoned from here."""
-        self._said_at = float("-inf")
-        """When the last line was said, by `clock`; -inf: none was."""
+        self._pace = LinePace(LIVE_EVERY_S)
+        """When the next line of progress is due."""
 
     def reached(self, ledgers: int) -> None:
         """See `Looked`."""
         now, is_last = self._clock(), self.total is not None and ledgers >= self.total
         if not ledgers:
             self._began_at = now
-        if is_last or now - self._said_at >= LIVE_EVERY_S:
-            self._said_at = now
+        if self._pace.is_due(now, is_last=is_last):
             self._say(ProgressLine(self._line(ledgers, now), is_last=is_last))
 
     def _line(self, ledgers: int, now: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bookie.progress import Reached, size_text
-from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, ProgressLine
+from bookie.repair.reports.progress_lines import LIVE_EVERY_S, Clock, LinePace, ProgressLine
 
 
 class Counted(Protocol):
@@ -89,8 +89,8 @@ class LedgerProgress:
         self.progress = Progress(total, clock())
         self._say = say
         self._clock = clock
-        self._said_at = float("-inf")
-        """When the last line was said, by `clock`; -inf: none was."""
+        self._pace = LinePace(LIVE_EVERY_S)
+        """When the next line of progress is due."""
 
     def expect(self, ledgers: int) -> None:
         """So many more than was known at first."""
@@ -100,8 +100,7 @@ class LedgerProgress:
         """Add ledgers that are done, each once, in any order; in one thread at a time."""
         self.progress.add(outcomes)
         now, is_last = self._clock(), self.progress.ledgers >= self.progress.total
-        if is_last or now - self._said_at >= LIVE_EVERY_S:
-            self._said_at = now
+        if self._pace.is_due(now, is_last=is_last):
             self._say(ProgressLine(self.progress.line(now), is_last=is_last))
 
     def json(self) -> dict[str, Any]:

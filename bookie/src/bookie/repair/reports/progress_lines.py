@@ -33,6 +33,21 @@ class ProgressLine(str):
     is_last: bool
 
 
+class LinePace:
+    """Which lines of progress are due: one in so many seconds, and always the last one."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._said_at = float("-inf")
+
+    def is_due(self, now: float, *, is_last: bool) -> bool:
+        """A line that is due is taken for said."""
+        is_due = is_last or now - self._said_at >= self._every_s
+        if is_due:
+            self._said_at = now
+        return is_due
+
+
 class ProgressFile:
     """Says a line on, and keeps the last line of progress in a file, whole at any time."""
 
@@ -68,27 +83,21 @@ class LineWriter:
         self._clock = clock
         self._is_live = False
         """The last line has no end yet: the next one overwrites it."""
-        self._plain_at = float("-inf")
-        """When a line of progress went to a stream that is no terminal, by `clock`; -inf: never."""
+        self._pace = LinePace(0.0 if self._is_terminal else PLAIN_EVERY_S)
+        """When the next line of progress is due."""
 
     def __call__(self, line: str) -> None:
         if self._is_silent:
             return
         is_progress = isinstance(line, ProgressLine)
-        if is_progress and not self._is_terminal and not self._is_due(line):
+        is_last = isinstance(line, ProgressLine) and line.is_last
+        if is_progress and not self._pace.is_due(self._clock(), is_last=is_last):
             return
         text = f"{datetime.now():%H:%M:%S} {line}" if self._stamped else str(line)
         before = "\r\x1b[K" if self._is_live else ""
-        self._is_live = self._is_terminal and isinstance(line, ProgressLine) and not line.is_last
+        self._is_live = self._is_terminal and is_progress and not is_last
         self._stream.write(f"{before}{text}" + ("" if self._is_live else "\n"))
         self._stream.flush()
-
-    def _is_due(self, line: str) -> bool:
-        now = self._clock()
-        if now - self._plain_at < PLAIN_EVERY_S and not getattr(line, "is_last", False):
-            return False
-        self._plain_at = now
-        return True
 
 
 Say = Callable[[str], None]
