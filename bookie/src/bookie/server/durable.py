@@ -6,16 +6,15 @@ carries all facts there were. A write that failed (a full disk passes) leaves me
 disk: the facts are written again before anything else is said of that ledger.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
+from bookie.storage.acks import Done
 from bookie.storage.records import LedgerRecord
 from bookie.storage.storage import Storage
 
-Done = Callable[[StorageError | None], None]
 Waiting = list[Done]
 
 WAITING_MAX: Final = 65_536

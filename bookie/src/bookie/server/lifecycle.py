@@ -21,6 +21,7 @@ from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.lock import FolderInUseError, FolderLock
 from bookie.boot.takeover import BootSettings
+from bookie.clock import boot_time
 from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
@@ -45,7 +46,7 @@ from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings, Limits
-from bookie.server.state import BookieState, Phase, ReadOnlyReason, boot_time
+from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.disk import Disk, RealDisk

@@ -6,23 +6,18 @@ plane, the probes and the metrics.
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
+from bookie.clock import boot_time
 from bookie.protocol.status import Status
 from bookie.storage.durations import Durations
 from bookie.wire.identity import Identity
 
 log = logging.getLogger(__name__)
-
-
-def boot_time() -> float:
-    """Seconds since this machine booted, those included in which it slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class ReadOnlyReason(Enum):

@@ -16,7 +16,7 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Kind, Object
 from bookie_operator.platform.kubernetes.bookies import bookie_objects, pod_settings
 from bookie_operator.platform.kubernetes.nodes import Node
-from bookie_operator.platform.kubernetes.view import volume_of
+from bookie_operator.platform.kubernetes.view import bookie_of, of_bookie, volume_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ def kept_objects(
     if cluster.spec.paused or not metadata_url:
         return []
     found: list[tuple[Kind, Object]] = []
-    for bookie_id in sorted({_bookie(one) for one in (*seen.sets, *seen.pods)} - {""}):
+    for bookie_id in sorted({bookie_of(one) for one in (*seen.sets, *seen.pods)} - {""}):
         template = template_of(cluster.spec, BookieId(bookie_id))
         volumes = {
             volume.disk: volume
-            for volume in map(volume_of, _of(seen.claims, bookie_id))
+            for volume in map(volume_of, of_bookie(seen.claims, bookie_id))
             if not volume.is_terminating
         }
         is_whole = all(disk.name in volumes for disk in template.disks)
@@ -53,12 +53,12 @@ def kept_objects(
 
 def _is_running(seen: Seen, template: BookieTemplate) -> bool:
     """A set as the template says, or, where somebody took it away, a pod of it."""
-    sets = _of(seen.sets, template.bookie_id)
+    sets = of_bookie(seen.sets, template.bookie_id)
     for one in sets:
         if one["spec"].get("replicas") == 0:
             return False
         return _is_current(one["spec"]["template"], template) and _lives(one)
-    pods = [one for one in _of(seen.pods, template.bookie_id) if _lives(one)]
+    pods = [one for one in of_bookie(seen.pods, template.bookie_id) if _lives(one)]
     return any(_is_current(one, template) for one in pods)
 
 
@@ -69,11 +69,3 @@ def _is_current(pod: Object, template: BookieTemplate) -> bool:
 
 def _lives(thing: Object) -> bool:
     return "deletionTimestamp" not in thing["metadata"]
-
-
-def _of(things: Sequence[Object], bookie_id: str) -> list[Object]:
-    return [thing for thing in things if _bookie(thing) == bookie_id]
-
-
-def _bookie(thing: Object) -> str:
-    return str((thing["metadata"].get("labels") or {}).get(names.BOOKIE_LABEL, ""))

@@ -15,12 +15,12 @@ sets and that runs on while the machine sleeps. What is under way then is given 
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+from bookie.clock import boot_time
 from bookie.errors import BookieError, UnavailableError
 
 from bookie_operator.errors import PreconditionError
@@ -36,11 +36,6 @@ RENEW_S: Final = 3.0
 LOGGER: Final = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Clock = Callable[[], float]
-
-
-def boot_time() -> float:
-    """Seconds since this machine booted, those included in which it slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,13 @@ def bookies_of(
     """Every bookie that has a StatefulSet, a pod, or a volume that was not kept after it left."""
     live = [claim for claim in claims if names.RETAINED_LABEL not in claim["metadata"]["labels"]]
     by_bookie = {
-        bookie_id: [one for one in pods if _bookie(one) == bookie_id]
-        for bookie_id in {_bookie(thing) for thing in (*pods, *live, *sets)} - {""}
+        bookie_id: of_bookie(pods, bookie_id)
+        for bookie_id in {bookie_of(thing) for thing in (*pods, *live, *sets)} - {""}
     }
     return {
         BookieId(bookie_id): Bookie(
             id=BookieId(bookie_id),
-            volumes={volume.disk: volume for volume in map(volume_of, live_of(live, bookie_id))},
+            volumes={volume.disk: volume for volume in map(volume_of, of_bookie(live, bookie_id))},
             process=_process(mine, nodes),
         )
         for bookie_id, mine in by_bookie.items()
@@ -77,11 +77,11 @@ def is_known(stateful_set: Object | None) -> bool:
     return bool(seen >= stateful_set["metadata"]["generation"])
 
 
-def live_of(things: Sequence[Object], bookie_id: str) -> list[Object]:
-    return [thing for thing in things if _bookie(thing) == bookie_id]
+def of_bookie(things: Sequence[Object], bookie_id: str) -> list[Object]:
+    return [thing for thing in things if bookie_of(thing) == bookie_id]
 
 
-def _bookie(thing: Object) -> str:
+def bookie_of(thing: Object) -> str:
     return str((thing["metadata"].get("labels") or {}).get(names.BOOKIE_LABEL, ""))
 
 
@@ -162,7 +162,7 @@ def missed_object(bookie: Bookie, pods: Sequence[Object], set_name: str) -> str:
         return set_name
     if process.running or process.waiting or process.last_exit is not None:
         return ""
-    return next((str(one["metadata"]["name"]) for one in pods if _bookie(one) == bookie.id), "")
+    return next((str(one["metadata"]["name"]) for one in pods if bookie_of(one) == bookie.id), "")
 
 
 def with_word(bookie: Bookie, word: str) -> Bookie:
