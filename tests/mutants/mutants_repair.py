@@ -70,10 +70,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "repair copies what does not verify",
         stands_for=("S10 corruption copied",),
         file=COPY,
-        old="            except DigestError:\n                corrupt.append(entry_id)\n",
-        new="            except DigestError:\n"
-        "                unread = EntryHeader(codec.ledger_id, entry_id, EntryId(-1), 0)\n"
-        "                found[entry_id] = unread, entry\n",
+        old="        right = zip(checked.ids, checked.entries(), strict=True)\n",
+        new="        right = zip(run.entry_ids(), run.entries(), strict=True)\n",
         tests=(STEP + "test_a_corrupt_copy_is_not_spread",),
     ),
     planted(

@@ -42,7 +42,7 @@ GROUP: Final = np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("p
 class EntrySet:
     """An immutable set of entry ids: `starts[i]`..`ends[i]` inclusive, sorted, never touching.
 
-    Build it with `empty`, `from_ranges`, `from_bounds`, `from_runs` or `decode`.
+    Build it with `from_ranges`, `from_bounds`, `from_ids`, `from_runs` or `decode`.
     """
 
     starts: Ids = field(default_factory=lambda: np.empty(0, np.int64))
@@ -84,6 +84,12 @@ class EntrySet:
         opens = np.concatenate(([True], gap))
         closes = np.concatenate((gap, [True]))
         return cls(starts[opens], reach[closes])
+
+    @classmethod
+    def from_ids(cls, ids: Iterable[int]) -> "EntrySet":
+        """These ids, in any order."""
+        bounds = np.array(list(ids), np.int64)
+        return cls.from_bounds(bounds, bounds)
 
     @classmethod
     def from_runs(cls, runs: Iterable[tuple[int, int, Pattern]]) -> "EntrySet":

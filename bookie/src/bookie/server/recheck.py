@@ -12,20 +12,16 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from bookie.errors import (
     BadRequestError,
-    FrameError,
     MetadataFormatError,
     NoSuchLedgerError,
 )
-from bookie.frames.digests import verify_run
-from bookie.frames.entry import Buffer, EntryCodec
-from bookie.frames.frame import parse_run
+from bookie.frames.entry import EntryCodec
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.copies import verified_copies
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.storage.storage import Storage
 
@@ -79,24 +75,7 @@ def _wrong(storage: Storage, metadata: LedgerMetadata, entries: EntrySet) -> Ent
                 metadata.ledger_id, first=at, last=EntryId(last), bytes_max=READ_BYTES
             )
             through = read.answered_through
-            found |= _corrupt(read.runs, codec, first=at, last=through)
+            _right, wrong = verified_copies(read.runs, codec, first=at, last=through)
+            found |= wrong
             at = EntryId(through + 1)
     return found & entries
-
-
-def _corrupt(runs: tuple[Buffer, ...], codec: EntryCodec, *, first: int, last: int) -> EntrySet:
-    """Ids of which a copy is wrong, and none is right."""
-    right, wrong = list[int](), list[int]()
-    for buffer in runs:
-        try:
-            verified = verify_run(parse_run(buffer), codec, first=first, last=last)
-        except FrameError:
-            continue  # not readable, so there is nothing to reject
-        right += verified.ids
-        wrong += verified.corrupt
-    return _set_of(wrong) - _set_of(right)
-
-
-def _set_of(ids: list[int]) -> EntrySet:
-    bounds = np.array(ids, np.int64)
-    return EntrySet.from_bounds(bounds, bounds)

@@ -203,4 +203,4 @@ class FakeControl:
 
 
 def _entries(ledger: FakeLedger) -> EntrySet:
-    return EntrySet.from_ranges((i, i) for i in ledger.entries.keys() - ledger.rejected)
+    return EntrySet.from_ids(ledger.entries.keys() - ledger.rejected)

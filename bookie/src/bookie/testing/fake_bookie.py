@@ -304,7 +304,7 @@ class FakeBookie:
                     wrong.add(entry_id)
         ledger.unreadable |= wrong
         ledger.rejected |= wrong
-        return EntrySet.from_ranges((i, i) for i in wrong)
+        return EntrySet.from_ids(wrong)
 
     def lose(self, ledger_id: LedgerId, entry_ids: Collection[EntryId]) -> None:
         """Forget entries, whatever was flushed."""

@@ -44,11 +44,10 @@ async def copy(lab: RepairLab, ledger_id: LedgerId, settings: CopySettings | Non
 
 
 def entries_of(ids: list[int], *, size: int = 10) -> Entries:
-    found: Entries = {}
-    for entry_id in map(EntryId, ids):
-        body = CODEC.encode(entry_id, b"x" * size, lac=EntryId(-1), length=1)
-        found[entry_id] = CODEC.decode(body)[0], body
-    return found
+    return {
+        entry_id: CODEC.encode(entry_id, b"x" * size, lac=EntryId(-1), length=1)
+        for entry_id in map(EntryId, ids)
+    }
 
 
 def test_near_ranges_are_read_together() -> None:
@@ -63,7 +62,7 @@ def test_runs_carry_each_entry_once_under_its_own_id(seed: int) -> None:
     found = entries_of(ids)
     carried: list[int] = []
     for first, pattern, run_ids in runs_of(found, frame_bytes=rng.choice((100, 700, 10**6))):
-        bodies = [found[i][1] for i in run_ids]
+        bodies = [found[i] for i in run_ids]
         run = parse_run(build_run(LedgerId(1), first, bodies, lac=EntryId(-1), pattern=pattern))
         carried += run.entry_ids()
     assert sorted(carried) == ids

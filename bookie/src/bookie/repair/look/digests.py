@@ -15,12 +15,10 @@ from typing import Final
 import numpy as np
 
 from bookie.client.peers import Peers
-from bookie.errors import FrameError
-from bookie.frames.digests import verify_run
 from bookie.frames.entry import EntryCodec, master_key
-from bookie.frames.frame import parse_run
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.copies import verified_copies
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.judge.expect import Holding, judge
@@ -126,31 +124,18 @@ class DigestReader:
 
 def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesRead:
     """What a reply says of the copies asked for, none of them beyond what it speaks of."""
-    right: list[int] = []
-    wrong: list[int] = []
-    for buffer in reply.runs:
-        try:
-            run = parse_run(buffer)
-        except FrameError:
-            continue  # garbled on its way: its bookie has verified this frame
-        if asked:
-            entries = verify_run(run, codec, first=asked.first, last=asked.last)
-            right += entries.ids
-            wrong += entries.corrupt
-    good = _set_of(right) & asked
+    if not asked:
+        return CopiesRead(bytes_read=_size(reply))
+    right, wrong = verified_copies(reply.runs, codec, first=asked.first, last=asked.last)
+    good = right & asked
     # Its own word: stored, and unreadable. What came in another frame after all is readable.
     unreadable = EntrySet.from_ranges(reply.unknown) if reply.unknown else EMPTY
-    corrupt = ((_set_of(wrong) | unreadable) & asked) - good
+    corrupt = ((wrong | unreadable) & asked) - good
     return CopiesRead(good, corrupt, asked - good - corrupt, _size(reply))
 
 
 def _size(reply: ReadReply) -> int:
     return sum(map(len, reply.runs))
-
-
-def _set_of(ids: list[int]) -> EntrySet:
-    bounds = np.array(ids, np.int64)
-    return EntrySet.from_bounds(bounds, bounds)
 
 
 @dataclass(slots=True)

@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from bookie.client.peers import Peers
-from bookie.errors import DigestError, FrameError
+from bookie.errors import FrameError
 from bookie.frames.build import build_run, recovery_add
 from bookie.frames.digests import verify_run
-from bookie.frames.entry import Buffer, EntryCodec, EntryHeader, master_key
+from bookie.frames.entry import Buffer, EntryCodec, master_key, parse_header
 from bookie.frames.frame import (
     CONSECUTIVE,
     FLAG_RECOVERY,
@@ -44,7 +42,7 @@ WINDOWS_AHEAD_MAX: Final = 8
 WHOLE_BYTES_MIN: Final = 64 * 1024
 """Smaller frames are joined with their neighbours rather than passed on."""
 
-Entries = dict[int, tuple[EntryHeader, Buffer]]
+Entries = dict[int, Buffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +233,9 @@ class Copier:
 
     async def _store_found(self, job: _Copy, found: Entries) -> None:
         for first, pattern, entry_ids in runs_of(found, frame_bytes=self._settings.frame_bytes):
-            bodies = [found[entry_id][1] for entry_id in entry_ids]
+            bodies = [found[entry_id] for entry_id in entry_ids]
             # The LAC of a copy never exceeds what its own entries carry (R16).
-            lac = max(found[entry_id][0].lac for entry_id in entry_ids)
+            lac = max(parse_header(body).lac for body in bodies)
             frame = build_run(
                 job.metadata.ledger_id, first, bodies, lac=lac, pattern=pattern, flags=FLAG_RECOVERY
             )
@@ -292,15 +290,12 @@ def verified(
     corrupt: list[EntryId] = []
     for run in frames:
         asked = _asked_of(run, wanted)
-        for entry_id, entry in zip(run.entry_ids(), run.entries(), strict=True):
-            if entry_id in found or entry_id not in asked:
-                continue
-            try:
-                header, _payload = codec.decode(entry, entry_id=entry_id)
-            except DigestError:
-                corrupt.append(entry_id)
-            else:
-                found[entry_id] = header, entry
+        if not asked:
+            continue
+        checked = verify_run(run, codec, first=min(asked), last=max(asked))
+        right = zip(checked.ids, checked.entries(), strict=True)
+        found |= {entry_id: entry for entry_id, entry in right if entry_id in asked}
+        corrupt += [EntryId(entry_id) for entry_id in checked.corrupt if entry_id in asked]
     return found, [entry_id for entry_id in corrupt if entry_id not in found]
 
 
@@ -328,8 +323,7 @@ def runs_of(
     found: Entries, *, frame_bytes: int
 ) -> Iterator[tuple[EntryId, Pattern, list[EntryId]]]:
     """The entries as runs of at most about `frame_bytes`: first id, pattern, ids in order."""
-    ids = np.fromiter(found, np.int64, len(found))
-    for first, count, pattern in EntrySet.from_bounds(ids, ids).runs():
+    for first, count, pattern in EntrySet.from_ids(found).runs():
         ids_of_run = [EntryId(pattern.id_at(first, index)) for index in range(count)]
         yield from _pieces(found, ids_of_run, pattern, frame_bytes=frame_bytes)
 
@@ -344,7 +338,7 @@ def _pieces(
     size = 0
     for start in range(0, len(ids), unit):
         sequence = ids[start : start + unit]
-        added = sum(4 + len(found[entry_id][1]) for entry_id in sequence)
+        added = sum(4 + len(found[entry_id]) for entry_id in sequence)
         if piece and (size + added > limit or len(piece) + unit > RUN_ENTRIES_MAX):
             yield piece[0], pattern, piece
             piece, size = [], 0

@@ -414,7 +414,7 @@ class Wiretap:
         """What it has acknowledged of the ledger, and is to hold by its metadata of now."""
         acked = self._of(bookie, ledger_id).acked
         owed = [i for i in sorted(acked) if self._owes(bookie, ledger_id, i)]
-        return EntrySet.from_ranges([(i, i) for i in owed])
+        return EntrySet.from_ids(owed)
 
     def has_acked(self, bookie: str, ledger_id: LedgerId) -> bool:
         return bool(self._of(bookie, ledger_id).acked)
