@@ -4,6 +4,7 @@ import pytest
 from bookie.boot.boot import Booted
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.clearing import ClearReason
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.marks import LossRequest, Marks
@@ -65,7 +66,7 @@ async def test_a_mark_that_is_left_holds_the_boundary(lab: BootLab) -> None:
     marks = await unclean(lab)
     assert not await marks.finish_unchecked()
     await close(lab, ledger, -1)
-    assert (await marks.clear([ledger]))[0].cleared
+    assert (await marks.clear([ledger]))[0].may_clear
     assert await marks.finish_unchecked()
 
 
@@ -79,7 +80,7 @@ async def test_s38_no_mark_goes_and_no_loss_is_taken_by_what_a_lagging_follower_
     await store.delete_ledger(anew)
     await store.freeze_ledgers()
     await lab.ledger(ledger_id=anew, closed_at=0)
-    assert (await marks.clear([anew]))[0].reason == "EntriesMissing"
+    assert (await marks.clear([anew]))[0].reason is ClearReason.ENTRIES_MISSING
     await store.freeze_ledgers()
     await store.delete_ledger(anew)
     everybody = frozenset[str](ENSEMBLE)
@@ -126,7 +127,7 @@ async def test_a_recovery_may_wait_for_a_bookie_whose_check_does_not_wait_for_it
     await change_ensemble(lab, ledger, 5)
     await begin_recovery(lab, ledger)
     assert not await marks.finish_unchecked()
-    assert (await marks.clear([ledger]))[0].cleared
+    assert (await marks.clear([ledger]))[0].may_clear
     assert lab.now is not None and not lab.now.storage.is_unchecked(ledger)
     assert await marks.finish_unchecked()
 
@@ -141,7 +142,7 @@ async def test_s37_a_recovery_that_was_under_way_is_waited_for_over_a_clean_rest
     await lab.stop()
     marks = judge(lab, await lab.boot())
     await lab.add(ledger, 0, 2, recovery=True)
-    assert (await marks.clear([ledger]))[0].reason == "NotClosed"
+    assert (await marks.clear([ledger]))[0].reason is ClearReason.NOT_CLOSED
     assert not await marks.finish_unchecked()
 
 
@@ -153,7 +154,7 @@ async def test_what_a_clean_boot_sees_being_recovered_holds_nothing(lab: BootLab
     await begin_recovery(lab, ledger)
     await lab.stop()
     marks = judge(lab, await lab.boot())
-    assert (await marks.clear([ledger]))[0].cleared
+    assert (await marks.clear([ledger]))[0].may_clear
     assert await marks.finish_unchecked()
 
 
@@ -176,10 +177,10 @@ async def test_a7_a_ledger_that_cannot_be_read_keeps_its_mark_and_holds_the_boun
     lab.cluster.garbled.add(ledger)
     marks = await unclean(lab)
     (kept,) = await marks.clear([ledger])
-    assert (kept.cleared, kept.reason) == (False, "MetadataUnreadable")
+    assert kept.reason is ClearReason.METADATA_UNREADABLE
     assert not await marks.finish_unchecked()
     lab.cluster.garbled.clear()
-    assert (await marks.clear([ledger]))[0].cleared and await marks.finish_unchecked()
+    assert (await marks.clear([ledger]))[0].may_clear and await marks.finish_unchecked()
 
 
 async def test_a7_the_end_of_the_check_waits_for_what_cannot_be_read_and_says_so_once(

@@ -11,11 +11,11 @@ from bookie.repair.jobs.audit_job import AuditRequest
 from bookie.repair.jobs.drain_job import DrainRequest
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.jobs.rereplication_job import RereplicateRequest
-from bookie.repair.look.bookie_control import DrainAnswer
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.reports.finding_history import METADATA, InFile, InStore, Keeper, NoHistory
 from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import Document, write_whole
+from bookie.wire.admin.request_answer import RequestAnswer
 
 
 async def _run(
@@ -71,7 +71,7 @@ async def rereplicate_cluster(
     )
 
 
-async def cancel_drain(metadata_url: str, bookie_id: BookieId) -> DrainAnswer:
+async def cancel_drain(metadata_url: str, bookie_id: BookieId) -> RequestAnswer:
     """Let the bookie take new ledgers again; what was moved away stays where it is."""
     async with open_cluster(metadata_url) as cluster:
         return await cluster.control.drain(bookie_id, cancel=True)

@@ -21,8 +21,9 @@ from bookie.errors import (
 )
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.protocol.clearing import ClearVerdict
 from bookie.server.control import Control, DiskFacts, Health
-from bookie.server.marks import Availability, ClearResult, LossRequest
+from bookie.server.marks import Availability, LossRequest
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
@@ -80,8 +81,9 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     @_answering
     async def ClearLimbo(self, request: Any) -> pb.ClearLimboReply:
-        results = await self._bookie.serving.marks.clear(_ledger_ids(request.ledger_ids))
-        return pb.ClearLimboReply(results=[_clear_result(item) for item in results])
+        ledger_ids = _ledger_ids(request.ledger_ids)
+        verdicts = await self._bookie.serving.marks.clear(ledger_ids)
+        return pb.ClearLimboReply(results=map(_clear_result, ledger_ids, verdicts))
 
     @_answering
     async def RecordLoss(self, request: Any) -> pb.RecordLossReply:
@@ -299,13 +301,13 @@ def _availability(item: Availability) -> pb.LedgerAvailability:
     )
 
 
-def _clear_result(item: ClearResult) -> pb.ClearLimboResult:
+def _clear_result(ledger_id: LedgerId, verdict: ClearVerdict) -> pb.ClearLimboResult:
     return pb.ClearLimboResult(
-        ledger_id=item.ledger_id,
-        cleared=item.cleared,
-        reason=item.reason,
-        message=item.message,
-        entries_missing=item.entries_missing,
+        ledger_id=ledger_id,
+        cleared=verdict.may_clear,
+        reason=verdict.reason.value,
+        message=verdict.message,
+        entries_missing=verdict.missing,
     )
 
 

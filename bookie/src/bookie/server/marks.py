@@ -50,17 +50,6 @@ class Availability:
 
 
 @dataclass(frozen=True, slots=True)
-class ClearResult:
-    """The bookie's decision about one mark; `reason` is a word of the proto's list."""
-
-    ledger_id: LedgerId
-    cleared: bool
-    reason: str
-    message: str = ""
-    entries_missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class LossRequest:
     """Entries said to be lost, by whom, and which members answered definitely."""
 
@@ -69,12 +58,6 @@ class LossRequest:
     by_person: bool
     reason: str
     answered_by: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    ledger_id: LedgerId
-    verdict: ClearVerdict
 
 
 @dataclass(eq=False)
@@ -172,8 +155,10 @@ class Marks:
         return Status.NO_SUCH_LEDGER if gone and held.is_empty else Status.OK
 
     # Clearing
-    async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearResult]:
+    async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearVerdict]:
         """Judge each mark, make what is held durable, then clear those that may go.
+
+        One verdict for each ledger, in their order: the mark is gone if it says that it may go.
 
         The metadata is read behind a write: a server of the store may lag, and show a ledger as
         deleted, or as closed without this bookie, which it is no longer. A mark that was cleared on
@@ -182,34 +167,33 @@ class Marks:
         try:
             await self.store.barrier()
         except UnavailableError as error:
-            unknown = ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))
-            return [_result(_Judged(ledger_id, unknown)) for ledger_id in ledger_ids]
-        judged: list[_Judged] = []
+            return [ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))] * len(ledger_ids)
+        verdicts: list[ClearVerdict] = []
         for start in range(0, len(ledger_ids), CLEARS_AT_ONCE_MAX):
             batch = ledger_ids[start : start + CLEARS_AT_ONCE_MAX]
-            judged += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
-        going = [item.ledger_id for item in judged if item.verdict.may_clear]
+            verdicts += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
+        going = [i for i, found in zip(ledger_ids, verdicts, strict=True) if found.may_clear]
         if going:
             await asyncio.to_thread(self._maintenance.checkpoint)
             passing("clear: copies synced, mark not cleared")
             await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
             log.info("cleared the marks of %d ledgers", len(going))
-        return [_result(item) for item in judged]
+        return verdicts
 
-    async def _judge(self, ledger_id: LedgerId) -> _Judged:
+    async def _judge(self, ledger_id: LedgerId) -> ClearVerdict:
         record = self._record(ledger_id)
         if not record.limbo and ledger_id not in self.unchecked:
-            return _Judged(ledger_id, ClearVerdict(ClearReason.NOT_MARKED))
+            return ClearVerdict(ClearReason.NOT_MARKED)
         try:
             metadata = await self._read(ledger_id)
             held = await asyncio.to_thread(self.storage.held, ledger_id)
         except UnavailableError as error:
-            return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error)))
+            return ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))
         except MetadataFormatError as error:
-            return _Judged(ledger_id, ClearVerdict(ClearReason.METADATA_UNREADABLE, str(error)))
+            return ClearVerdict(ClearReason.METADATA_UNREADABLE, str(error))
         except StorageError as error:
-            return _Judged(ledger_id, ClearVerdict(ClearReason.IO_ERROR, str(error)))
-        verdict = judge_clear(
+            return ClearVerdict(ClearReason.IO_ERROR, str(error))
+        return judge_clear(
             metadata,
             self.bookie_id,
             held=held,
@@ -217,7 +201,6 @@ class Marks:
             in_limbo=record.limbo,
             was_recovering=self._was_recovering(ledger_id),
         )
-        return _Judged(ledger_id, verdict)
 
     def _was_recovering(self, ledger_id: LedgerId) -> bool:
         """A recoverer may have made this bookie a replacement before it stopped uncleanly."""
@@ -333,14 +316,3 @@ class Marks:
                 named_ids(waited_for),
             )
         self._logged_unreadable = frozenset(waited_for)
-
-
-def _result(item: _Judged) -> ClearResult:
-    verdict = item.verdict
-    return ClearResult(
-        item.ledger_id,
-        cleared=verdict.may_clear,
-        reason=verdict.reason.value,
-        message=verdict.message,
-        entries_missing=verdict.missing,
-    )

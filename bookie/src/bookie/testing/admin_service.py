@@ -83,7 +83,7 @@ class FakeAdminService(BookieAdminServicer):
             by_person=request.by_person,
             answered_by=[BookieId(b) for b in request.answered_by],
         )
-        return pb.RecordLossReply(recorded=answer.recorded, message=answer.message)
+        return pb.RecordLossReply(recorded=answer.accepted, message=answer.message)
 
     async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
         rejected = await self._control.recheck(

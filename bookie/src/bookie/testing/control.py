@@ -12,15 +12,16 @@ from bookie.frames.entry import EntryCodec
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.clearing import judge_clear, refuse_loss
+from bookie.protocol.clearing import ClearReason, judge_clear, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer, answer_of
 from bookie.repair.judge.expect import Holding, no_answer
-from bookie.repair.look.bookie_control import DrainAnswer, LossAnswer, Marks
+from bookie.repair.look.bookie_control import Marks
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
 from bookie.wire.admin.limbo_marks import Cleared, Mark
+from bookie.wire.admin.request_answer import RequestAnswer
 
 
 class FakeControl:
@@ -103,7 +104,7 @@ class FakeControl:
     async def _clear(self, bookie: FakeBookie, ledger_id: LedgerId) -> Cleared:
         ledger = bookie.ledgers.get(ledger_id)
         if ledger is None or not (ledger.limbo or ledger.unchecked):
-            return Cleared(ledger_id, False, "NotMarked")
+            return Cleared(ledger_id, False, ClearReason.NOT_MARKED.value)
         # Stricter than a real bookie, which syncs on its own before it clears: what was not
         # flushed does not count.
         verdict = judge_clear(
@@ -134,16 +135,16 @@ class FakeControl:
         reason: str,
         by_person: bool,
         answered_by: Sequence[BookieId],
-    ) -> LossAnswer:
+    ) -> RequestAnswer:
         bookie = self._bookie("record_loss", bookie_id)
         if bookie is None:
-            return LossAnswer(False, f"{bookie_id} is down")
+            return RequestAnswer(False, f"{bookie_id} is down")
         if bookie_id in self.refuse_loss:
-            return LossAnswer(False, "a member of the write set has not answered definitely")
+            return RequestAnswer(False, "a member of the write set has not answered definitely")
         metadata = await self._metadata(ledger_id)
         ledger = bookie.ledgers.get(ledger_id)
         if metadata is None:
-            return LossAnswer(False, f"ledger {ledger_id} does not exist")
+            return RequestAnswer(False, f"ledger {ledger_id} does not exist")
         refusal = refuse_loss(
             metadata,
             lost,
@@ -153,12 +154,12 @@ class FakeControl:
             by_person=by_person,
         )
         if refusal:
-            return LossAnswer(False, refusal)
+            return RequestAnswer(False, refusal)
         key = (bookie_id, ledger_id)
         self.lost[key] = self.lost.get(key, EMPTY) | lost
         if by_person:
             self.by_person.add(key)
-        return LossAnswer(True)
+        return RequestAnswer(True)
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
@@ -181,18 +182,18 @@ class FakeControl:
         bookie.flush()
         return Status.OK
 
-    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> RequestAnswer:
         bookie = self._bookie("drain", bookie_id)
         if bookie is None:
-            return DrainAnswer(False, f"{bookie_id} is down")
+            return RequestAnswer(False, f"{bookie_id} is down")
         if not cancel and any(led.limbo or led.unchecked for led in bookie.ledgers.values()):
-            return DrainAnswer(False, f"{bookie_id} has marks")
+            return RequestAnswer(False, f"{bookie_id} has marks")
         (self.draining.discard if cancel else self.draining.add)(bookie_id)
         bookie.read_only = not cancel
         info = (await self.store.bookies()).get(bookie_id)
         if info is not None:
             await self.store.register(replace(info, read_only=not cancel))
-        return DrainAnswer(True)
+        return RequestAnswer(True)
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:
         bookie = self._bookie("is_draining", bookie_id)

@@ -15,7 +15,7 @@ from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, Metadata
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.look.bookie_control import BookieControl, DrainAnswer
+from bookie.repair.look.bookie_control import BookieControl
 from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.testing.admin_service import served_control
 from bookie.testing.control import FakeControl
@@ -26,6 +26,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
+from bookie.wire.admin.request_answer import RequestAnswer
 from bookie.wire.identity import Identity
 
 SETTINGS = AdminSettings(deadline_s=5.0, slow_deadline_s=5.0)
@@ -155,7 +156,7 @@ async def test_a_recorded_loss_is_shown_with_the_availability(
     answer = await control.record_loss(
         fleet.ids[0], LEDGER, lost, reason="test", by_person=False, answered_by=fleet.ids
     )
-    assert answer.recorded
+    assert answer.accepted
     holding = (await control.availability(fleet.ids[0], [LEDGER]))[LEDGER]
     assert holding.lost == lost
     assert (await control.availability(fleet.ids[0], [LedgerId(8)]))[LedgerId(8)].lost == EMPTY
@@ -273,7 +274,7 @@ async def test_a_bookie_with_marks_refuses_to_drain_and_a_silent_one_is_unknown(
     control: BookieControl, fleet: FakeFleet
 ) -> None:
     fleet[1].mark(LEDGER, limbo=True)
-    assert await control.drain(fleet.ids[1]) == DrainAnswer(False, "bookie-1 has marks")
+    assert await control.drain(fleet.ids[1]) == RequestAnswer(False, "bookie-1 has marks")
     fleet[1].down = True
     assert await control.is_draining(fleet.ids[1]) is None
     assert not (await control.drain(fleet.ids[1])).accepted

@@ -16,6 +16,7 @@ from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer
 from bookie.repair.judge.expect import Holding
 from bookie.wire.admin.limbo_marks import Cleared, Mark
+from bookie.wire.admin.request_answer import RequestAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +26,6 @@ class Marks:
     bookie_id: BookieId
     status: Status
     marks: tuple[Mark, ...] = ()
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LossAnswer:
-    """A bookie's answer to a request to record a loss."""
-
-    recorded: bool
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainAnswer:
-    """A bookie's answer to a request to drain, or to end a drain."""
-
-    accepted: bool
     message: str = ""
 
 
@@ -74,8 +59,8 @@ class BookieControl(Protocol):
         reason: str,
         by_person: bool,
         answered_by: Sequence[BookieId],
-    ) -> LossAnswer:
-        """Durable when it says recorded."""
+    ) -> RequestAnswer:
+        """Durable when it accepts."""
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
@@ -87,7 +72,7 @@ class BookieControl(Protocol):
     async def flush(self, bookie_id: BookieId) -> Status:
         """OK when all the bookie has accepted is durable."""
 
-    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> RequestAnswer:
         """Refuse normal adds from now on, over restarts; or take them again."""
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:

@@ -20,9 +20,10 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.judge.expect import Holding
-from bookie.repair.look.bookie_control import DrainAnswer, LossAnswer, Marks
+from bookie.repair.look.bookie_control import Marks
 from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, dial
 from bookie.wire.admin.limbo_marks import Cleared, Mark
+from bookie.wire.admin.request_answer import RequestAnswer
 
 Reply = TypeVar("Reply")
 
@@ -143,7 +144,7 @@ class GrpcControl:
         reason: str,
         by_person: bool,
         answered_by: Sequence[BookieId],
-    ) -> LossAnswer:
+    ) -> RequestAnswer:
         status, reply, message = await self._call(
             bookie_id,
             lambda plane, call: plane.record_loss(
@@ -157,8 +158,8 @@ class GrpcControl:
             slow=True,
         )
         if reply is None:
-            return LossAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
-        return LossAnswer(*reply)
+            return RequestAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
+        return reply
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet
@@ -174,13 +175,13 @@ class GrpcControl:
         status, _reply, _message = await self._call(bookie_id, ControlPlane.flush, slow=True)
         return status
 
-    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> DrainAnswer:
+    async def drain(self, bookie_id: BookieId, *, cancel: bool = False) -> RequestAnswer:
         status, _reply, message = await self._call(
             bookie_id, lambda plane, call: plane.drain(call, cancel=cancel), slow=True
         )
         if status is not Status.OK:
-            return DrainAnswer(False, message or f"no answer from {bookie_id}: {status.name}")
-        return DrainAnswer(True)
+            return RequestAnswer(False, message or f"no answer from {bookie_id}: {status.name}")
+        return RequestAnswer(True)
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:
         _status, health, _message = await self._call(bookie_id, ControlPlane.health)

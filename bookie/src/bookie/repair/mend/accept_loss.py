@@ -153,7 +153,7 @@ async def _record(
             by_person=True,
             answered_by=list(holdings),
         )
-        if not answer.recorded:
+        if not answer.accepted:
             raise UndecidableError(
                 f"ledger {metadata.ledger_id}: {bookie_id} did not record the loss "
                 f"({answer.message}); nothing was closed"

@@ -91,6 +91,6 @@ async def record_on_each(
         answer = await control.record_loss(
             bookie_id, ledger_id, lost, reason=reason, by_person=False, answered_by=answered_by
         )
-        if not answer.recorded:
+        if not answer.accepted:
             refused[bookie_id] = answer.message
     return refused

@@ -42,7 +42,7 @@ async def claim_loss(shared: Shared, store: MetadataStore, name: str) -> None:
                 answered_by=bookies,
             )
             after = shared.history.ledger(ledger_id).metadata
-            if answer.recorded and after is not None and after.state is metadata.state:
+            if answer.accepted and after is not None and after.state is metadata.state:
                 shared.history.violate(
                     f"{bookie_id} recorded a loss of {claimed} of ledger {ledger_id}, which is "
                     f"{after.state.value} and owes that bookie no such entry"

@@ -1,4 +1,4 @@
-"""The control plane: its proto and generated code, `health` and `limbo_marks` as values.
+"""The control plane: its proto and generated code, `health`, `limbo_marks` and answers as values.
 
 `client` is the one client that repair, command line and operator ask bookies with.
 """

@@ -21,6 +21,7 @@ from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
 from bookie.wire.admin.limbo_marks import Cleared, Mark
+from bookie.wire.admin.request_answer import RequestAnswer
 from bookie.wire.identity import Identity, refusal
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -122,13 +123,6 @@ class Held(NamedTuple):
     lost: bytes
 
 
-class Outcome(NamedTuple):
-    """Whether a bookie did what was asked, and why not."""
-
-    accepted: bool
-    message: str
-
-
 def dial(target: str) -> tuple[Any, Any]:
     """See `Dial`: over gRPC, without TLS."""
     channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
@@ -161,17 +155,17 @@ class ControlPlane:
         reply, identity = await self._ask(call, pb.GetHealthRequest())
         return _health(reply, identity)
 
-    async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> Outcome:
+    async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> RequestAnswer:
         """Let a bookie that waits take its replaced disks."""
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
         reply, _identity = await self._ask(call, request)
-        return Outcome(reply.accepted, reply.message)
+        return RequestAnswer(reply.accepted, reply.message)
 
-    async def approve_collection(self, call: Call, *, plan_id: str, by: str) -> Outcome:
+    async def approve_collection(self, call: Call, *, plan_id: str, by: str) -> RequestAnswer:
         """Let a bookie collect the ledgers that its brake holds back."""
         request = pb.ApproveCollectionRequest(plan_id=plan_id, approved_by=by)
         reply, _identity = await self._ask(call, request)
-        return Outcome(reply.accepted, reply.message)
+        return RequestAnswer(reply.accepted, reply.message)
 
     async def drain(self, call: Call, *, cancel: bool) -> None:
         """Have it take no new entries, over restarts; or take them again."""
@@ -219,7 +213,7 @@ class ControlPlane:
         reason: str,
         by_person: bool,
         answered_by: Sequence[BookieId],
-    ) -> Outcome:
+    ) -> RequestAnswer:
         """Have entries on record as lost for good; durable when it accepts."""
         request = pb.RecordLossRequest(
             ledger_id=ledger_id,
@@ -229,7 +223,7 @@ class ControlPlane:
             answered_by=answered_by,
         )
         reply, _identity = await self._ask(call, request)
-        return Outcome(reply.recorded, reply.message)
+        return RequestAnswer(reply.recorded, reply.message)
 
     async def recheck(
         self, call: Call, ledger_id: LedgerId, entries: Iterable[Range]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bookie.ids import LedgerId
+from bookie.protocol.clearing import ClearReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,7 @@ class Mark:
 class Cleared:
     """A bookie's answer to a request to clear one ledger.
 
-    `reason`: Cleared, NotMarked, NotClosed, EntriesMissing, MetadataUnavailable,
-    MetadataUnreadable, IoError, or Unreachable when no answer came.
+    `reason`: a word of `ClearReason`, or of a newer bookie; Unreachable when no answer came.
     """
 
     ledger_id: LedgerId
@@ -31,4 +31,4 @@ class Cleared:
     @property
     def is_done(self) -> bool:
         """True when no mark is left on that bookie."""
-        return self.cleared or self.reason == "NotMarked"
+        return self.cleared or self.reason == ClearReason.NOT_MARKED.value
