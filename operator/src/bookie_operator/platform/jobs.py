@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.ids import BookieId
 from bookie.progress import last_progress
 
 from bookie_operator.model.reports import message_of
@@ -23,6 +22,7 @@ from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.job_command import job_words, rebuild_words, reports_progress
+from bookie_operator.platform.job_facts import facts_of, job_of_facts, started_job
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
 from bookie_operator.reports import with_report
 
@@ -92,16 +92,7 @@ class JobProcesses:
         result = folder / "result.json"
         command = self._rebuild(wanted) or self._command(wanted, metadata_url, result)
         process = self._children.spawn(command, log=folder / "log.txt", folder=folder)
-        job = Job(
-            name=wanted.name,
-            kind=wanted.kind,
-            attempt=wanted.attempt,
-            running=True,
-            started_at=self._clock(),
-            bookie=wanted.bookie_id,
-            boot_epoch=wanted.boot_epoch,
-        )
-        self._save(_Record(job, process))
+        self._save(_Record(started_job(wanted, at=self._clock()), process))
         return True
 
     def _rebuild(self, wanted: StartJob) -> list[str]:
@@ -184,12 +175,8 @@ def _tree_of(record: _Record) -> dict[str, Any]:
     job = record.job
     return {
         "name": job.name,
-        "kind": job.kind.value,
-        "attempt": job.attempt,
-        "bookie": job.bookie,
-        "bootEpoch": job.boot_epoch,
+        **facts_of(job),
         "process": record.process.as_dict(),
-        "startedAt": job.started_at.isoformat(),
         "endedAt": job.ended_at.isoformat() if job.ended_at else None,
         "exitCode": job.exit_code,
     }
@@ -197,14 +184,9 @@ def _tree_of(record: _Record) -> dict[str, Any]:
 
 def _record_of(tree: Mapping[str, Any]) -> _Record:
     ended = tree["endedAt"]
-    job = Job(
-        name=tree["name"],
-        kind=JobKind(tree["kind"]),
-        attempt=tree["attempt"],
+    job = replace(
+        job_of_facts(tree["name"], tree),
         running=ended is None,
-        started_at=datetime.fromisoformat(tree["startedAt"]),
-        bookie=BookieId(tree["bookie"]) if tree["bookie"] else None,
-        boot_epoch=tree["bootEpoch"],
         ended_at=datetime.fromisoformat(ended) if ended else None,
         exit_code=tree["exitCode"],
     )

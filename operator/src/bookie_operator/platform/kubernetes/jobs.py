@@ -12,14 +12,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from bookie.ids import BookieId
-
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.deadlines import deadline_s
 from bookie_operator.platform.job_command import job_words, rebuild_words, reports_progress
+from bookie_operator.platform.job_facts import facts_of, job_of_facts, started_job
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
@@ -83,14 +82,9 @@ def job_manifest(
 
 
 def _facts(job: StartJob, now: datetime) -> str:
-    facts = {
-        "kind": job.kind.value,
-        "attempt": job.attempt,
-        "bookie": job.bookie_id,
-        "bootEpoch": job.boot_epoch,
-        "startedAt": now.isoformat(timespec="milliseconds"),
-    }
-    return json.dumps(facts, sort_keys=True)
+    facts = facts_of(started_job(job, at=now))
+    at = now.isoformat(timespec="milliseconds")
+    return json.dumps(facts | {"startedAt": at}, sort_keys=True)
 
 
 def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
@@ -200,20 +194,10 @@ def _plain(metadata: Object) -> Job | None:
     """What was started, as the annotation tells."""
     try:
         facts = json.loads(metadata["annotations"][names.JOB_FACTS])
-        started_at = datetime.fromisoformat(facts["startedAt"])
-        if started_at.tzinfo is None:
-            return None
-        return Job(
-            name=metadata["name"],
-            kind=JobKind(facts["kind"]),
-            attempt=int(facts["attempt"]),
-            running=True,
-            started_at=started_at,
-            bookie=BookieId(facts["bookie"]) if facts["bookie"] else None,
-            boot_epoch=int(facts["bootEpoch"]),
-        )
+        job = job_of_facts(metadata["name"], facts)
     except (KeyError, TypeError, ValueError):
         return None
+    return job if job.started_at.tzinfo is not None else None
 
 
 def running_pod(job: Object, pods: Sequence[Object]) -> str:
