@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -28,6 +28,7 @@ from pydantic.alias_generators import to_camel
 from bookie.boot.claim import outlasts_s
 from bookie.errors import SettingsError
 from bookie.metadata.opening import check_url
+from bookie.pods import RACK_FILE
 from bookie.server.rack import RACK, RACK_BYTES_MAX
 from bookie.storage.modes import DurabilityMode
 
@@ -177,8 +178,6 @@ BookieName = Annotated[
 RackName = Annotated[
     str, StringConstraints(pattern=rf"^{RACK.pattern}$", max_length=RACK_BYTES_MAX)
 ]
-RACK_FILE: Final = Path("/etc/bookie-node/rack")
-"""Where the operator's pods have it."""
 
 
 class BookieSettings(_Section):
@@ -200,7 +199,7 @@ class BookieSettings(_Section):
     lease: Lease = Lease()
     tls: Tls | None = None
     rack: RackName | None = None
-    rack_file: Path = RACK_FILE
+    rack_file: Path = Path(RACK_FILE)
     runtime_file: Path | None = None
 
     @model_validator(mode="after")

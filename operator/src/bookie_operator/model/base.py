@@ -19,7 +19,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-GROUP: Final = "bookkeeper.bookie-operator.dev"
+from bookie import pods
+
+GROUP: Final = pods.GROUP
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = "bookkeeper.bookie-operator.dev/v1alpha1"
 CATEGORY: Final = "bookkeeper"

@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from bookie.errors import SettingsError
+from bookie.pods import BLOCKS_PORT, DRIVER_PORT, GROUP, container_security, pod_security
 
 REQUIRED: Final = (
     "KUBERNETES_SERVICE_HOST", "POD_IP", "POD_NAME", "POD_NAMESPACE", "REPAIR_IMAGE",
 )  # fmt: skip
-DRIVER_PORT, BLOCKS_PORT = 7078, 7079
-"""Fixed, so that network policies can name them."""
 EXECUTORS, EXECUTORS_MAX = 2, 64
 START_DEADLINE_S: Final = 120.0
 POD_NAME_PREFIX_MAX: Final = 47
-UID: Final = 10001
 JVM_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A quick start and a small heap rather than peak speed: a JVM that lives for seconds."""
 TASK_FAILURES_MAX: Final = 8
 """An eviction counts as a failure of the task that ran; Spark's own limit is 4."""
 EXECUTOR_CONTAINER: Final = "executor"
-LABELS: Final = "bookkeeper.bookie-operator.dev"
-DRIVER_LABEL: Final = f"{LABELS}/driver"
+DRIVER_LABEL: Final = f"{GROUP}/driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +141,15 @@ def executor_template(pod: DriverPod) -> dict[str, Any]:
     """
     labels = {
         "app.kubernetes.io/name": "repair",
-        f"{LABELS}/component": "executor",
+        f"{GROUP}/component": "executor",
         DRIVER_LABEL: pod.name,
     }
     if pod.cluster:
-        labels |= {"app.kubernetes.io/instance": pod.cluster, f"{LABELS}/cluster": pod.cluster}
+        labels |= {"app.kubernetes.io/instance": pod.cluster, f"{GROUP}/cluster": pod.cluster}
         labels["app.kubernetes.io/managed-by"] = "bookie-operator"
     container = {
         "name": EXECUTOR_CONTAINER,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     return {
@@ -167,13 +160,7 @@ def executor_template(pod: DriverPod) -> dict[str, Any]:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 10,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": UID,
-                "runAsGroup": UID,
-                "fsGroup": UID,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": pod_security(),
             "containers": [container],
             "volumes": [{"name": "tmp", "emptyDir": {}}],
         },

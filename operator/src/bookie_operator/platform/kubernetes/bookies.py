@@ -5,10 +5,10 @@ that a container that restarts by itself keeps the settings it had: only the pla
 """
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from bookie.ids import BookieId
+from bookie.pods import RACK_FILE, container_security
 
 from bookie_operator.model.cluster import BookieCluster, Scheduling
 from bookie_operator.observed import Volume
@@ -19,7 +19,6 @@ from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Ki
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
-    container_security,
     image_of,
     pod_security,
     pull_secrets,
@@ -32,8 +31,6 @@ CONTAINER: Final = "bookie"
 SETTINGS_FILE: Final = "bookie.yaml"
 SETTINGS_FOLDER: Final = "/etc/bookie"
 DATA: Final = "/data"
-RACK_FILE: Final = PurePosixPath("/etc/bookie-node/rack")
-"""The default of a bookie's setting `rackFile`; one of an older version does not look there."""
 STOCK_PORT: Final = 3181
 RUN_PORT: Final = 3182
 ADMIN_PORT: Final = 3183

@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security
+
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
@@ -25,7 +27,6 @@ from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
-    container_security,
     field_env,
     image_of,
     pod_security,
@@ -43,7 +44,6 @@ MESSAGE_MAX: Final = 1024
 TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
-DRIVER_PORT, BLOCK_PORT = 7078, 7079
 
 
 def command(job: StartJob, metadata_url: str) -> list[str]:
@@ -118,7 +118,7 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
         ],
         "ports": [
             {"name": "driver", "containerPort": DRIVER_PORT},
-            {"name": "blocks", "containerPort": BLOCK_PORT},
+            {"name": "blocks", "containerPort": BLOCKS_PORT},
         ],
         "resources": resources(spec.repair.resources),
         "securityContext": container_security(),

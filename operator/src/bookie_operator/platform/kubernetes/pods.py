@@ -4,33 +4,17 @@ Used by `bookies`, `surroundings` and `jobs`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from bookie import pods
 from bookie_operator.model.cluster import ClusterSpec, PodResources
 
-USER: Final = 10001
-"""uid and gid of the images' user."""
 Part = dict[str, Any]
 
 
 def pod_security() -> Part:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
-        # A large volume is not walked at every start.
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def container_security() -> Part:
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    # A large volume is not walked at every start.
+    return pods.pod_security() | {"fsGroupChangePolicy": "OnRootMismatch"}
 
 
 def resources(wanted: PodResources) -> Part:

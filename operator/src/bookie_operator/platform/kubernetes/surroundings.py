@@ -6,6 +6,8 @@ node drain takes a bookie away while entries are in limbo.
 
 from typing import Final
 
+from bookie.pods import container_security
+
 from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
@@ -22,7 +24,6 @@ from bookie_operator.platform.kubernetes.bookies import PORTS
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
-    container_security,
     image_of,
     pod_security,
     pull_secrets,

@@ -1,0 +1,35 @@
+"""What the operator's pods and those that a repair makes have in common, so far as both must agree.
+
+The operator may import nothing of a bookie's server or of repair, and these nothing of it.
+"""
+
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+GROUP: Final = "bookkeeper.bookie-operator.dev"
+"""Of the custom resources, and before the slash of labels and annotations."""
+USER: Final = 10001
+"""uid and gid of the images' user."""
+DRIVER_PORT, BLOCKS_PORT = 7078, 7079
+"""Of a Spark driver; fixed, so that network policies can name them."""
+RACK_FILE: Final = PurePosixPath("/etc/bookie-node/rack")
+"""Where a pod has its rack: the default of a bookie's setting `rackFile`. One of an older version
+does not look there."""
+
+
+def pod_security() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
