@@ -14,12 +14,12 @@ from bookie.client.recovery import RecoveryResult, accepted_loss, recover
 from bookie.errors import BadRequestError, UndecidableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.answers import UndecidedError
-from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.recovery_effects import AcceptedLoss
 from bookie.repair.judge.expect import Holding
 from bookie.repair.look.cluster import Cluster
+from bookie.repair.mend.losses import shares_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,8 @@ async def _record(
     """Write the durable record on every member before the close; UndecidableError if one refuses.
 
     It names what no member lists, up to the highest id one holds; those beyond the end are cut off.
-    Each member takes its own share; those that have one are returned.
+    Each member takes its own share; those that have one are returned. Asked no further after a
+    refusal: nothing is closed then, and what is not lost should have few such records.
     """
     last = max([first, *(holding.entries.last for holding in holdings.values() if holding.entries)])
     lost = EntrySet.from_ranges([(first, last)])
@@ -139,11 +140,7 @@ async def _record(
                 "return it; repair its disk or replace it, then decide"
             )
         lost -= holding.entries
-    shares = {
-        bookie_id: share
-        for bookie_id in holdings
-        if (share := assigned(metadata, bookie_id, through=last) & lost)
-    }
+    shares = shares_of(metadata, holdings, lost)
     for bookie_id, share in shares.items():
         answer = await cluster.control.record_loss(
             bookie_id,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
-from bookie.protocol.ledger import LedgerState
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.judge.expect import Verdict
 from bookie.repair.look.audit import Auditor, Look
 from bookie.repair.look.bookie_control import BookieControl
@@ -65,16 +65,23 @@ async def _record(control: BookieControl, look: Look, gone: EntrySet) -> Loss:
     metadata = look.metadata.value
     # On all that owe them, also where it stands already: a bookie whose disk is a new one could
     # never be cleared without a record of its own.
-    owed = {
-        bookie_id: part
-        for bookie_id in look.verdict.shares
-        if (part := assigned(metadata, bookie_id, through=gone.last) & gone)
-    }
+    owed = shares_of(metadata, look.verdict.shares, gone)
     refused = await record_on_each(
         control, look.ledger_id, owed, reason=LOSS_REASON, answered_by=list(owed)
     )
     recorded = tuple(bookie_id for bookie_id in owed if bookie_id not in refused)
     return Loss(look.ledger_id, gone, recorded, tuple(refused.items()))
+
+
+def shares_of(
+    metadata: LedgerMetadata, bookies: Iterable[BookieId], lost: EntrySet
+) -> dict[BookieId, EntrySet]:
+    """What each of these bookies owes of `lost`, which is not empty; those without any left out."""
+    return {
+        bookie_id: share
+        for bookie_id in bookies
+        if (share := assigned(metadata, bookie_id, through=lost.last) & lost)
+    }
 
 
 async def record_on_each(
@@ -85,7 +92,11 @@ async def record_on_each(
     reason: str,
     answered_by: Sequence[BookieId],
 ) -> dict[BookieId, str]:
-    """Have each bookie record its share as lost, durably; the words of those that refused."""
+    """Have each bookie record its share as lost, durably; the words of those that refused.
+
+    Goes on after a refusal: each record is true by itself. A person's decision (`accept_loss`)
+    needs all members, and stops.
+    """
     refused: dict[BookieId, str] = {}
     for bookie_id, lost in shares.items():
         answer = await control.record_loss(
