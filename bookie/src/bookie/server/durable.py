@@ -6,6 +6,7 @@ carries all facts there were. A write that failed (a full disk passes) leaves me
 disk: the facts are written again before anything else is said of that ledger.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 

@@ -15,14 +15,18 @@ from bookie.repair.reports.classes import MEANINGS, OF_OTHERS
 from bookie.repair.reports.page_style import STYLE
 from bookie.repair.reports.plots import copies_plot
 
-VERDICTS: Final = {
+VERDICTS: Final[Mapping[int, str]] = {
     Exit.OK: "everything that must be there is there",
     Exit.FINDINGS: "entries are missing or lost",
     Exit.UNDECIDED: "nothing is known to be missing, but not everything is known yet",
     Exit.REFUSED: "refused for safety: nothing more was changed",
 }
 """What a run came to, by its exit code; the command line says the same. Others: it failed."""
-TONES: Final = {Exit.OK: "good", Exit.UNDECIDED: "unsure", Exit.REFUSED: "unsure"}
+TONES: Final[Mapping[int, str]] = {
+    Exit.OK: "good",
+    Exit.UNDECIDED: "unsure",
+    Exit.REFUSED: "unsure",
+}
 """How a verdict looks; all others are bad."""
 RANGES_SHOWN: Final = 20
 TIMES: Final = ("_at_ms", "_seen_ms")

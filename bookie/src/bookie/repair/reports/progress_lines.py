@@ -39,6 +39,7 @@ class LinePace:
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._said_at = float("-inf")
+        """When the last line was said, by the caller's clock; -inf: none was."""
 
     def is_due(self, now: float, *, is_last: bool) -> bool:
         """A line that is due is taken for said."""
