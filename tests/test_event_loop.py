@@ -19,6 +19,7 @@ HOLDERS: Final = {
     "storage": ("storage/storage.py", "Storage"),
     "maintenance": ("storage/maintenance.py", "Maintenance"),
     "disk": ("storage/disk.py", "Disk"),
+    "lock": ("boot/lock.py", "FolderLock"),
     "markers": ("boot/marker.py", "BootMarkers"),
     "runtime": ("server/runtime_file.py", "RuntimeFile"),
 }
@@ -114,6 +115,8 @@ def test_no_disk_is_asked_in_the_event_loops_thread(room: str) -> None:
         "booted.storage.held(7)",
         "self._disk.space(path)",
         "finish_clean_stop(storage, markers)",
+        "lock.acquire()",
+        "self._lock.holders()",
     ],
 )
 def test_such_a_call_is_found(line: str) -> None:

@@ -95,7 +95,7 @@ def test_a_mend_that_copies_beyond_what_is_acknowledged_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(audit, "must_exist_through", lambda _ledger, *, lac: EntryId(lac + 1))
-    (first, *_others) = simulate(plan_of(MENDS_FROM + 8)).violations
+    (first, *_others) = simulate(plan_of(MENDS_FROM + 16)).violations
     assert "which is open and whose writer has sent no LAC above" in first
 
 

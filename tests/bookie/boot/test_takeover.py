@@ -493,3 +493,21 @@ async def test_work_that_fails_after_its_boot_was_stopped_is_told(
         await task
     assert isinstance(ended.value.__cause__, StorageError)
     assert "failed after the stop: no space" in caplog.text
+
+
+async def test_work_comes_to_its_end_however_often_its_boot_is_cancelled() -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        may_end.wait()
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(began.wait)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.wait([task], timeout=0)
+        assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task

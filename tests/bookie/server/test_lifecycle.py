@@ -4,6 +4,8 @@ import asyncio
 import errno
 import json
 import os
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +17,11 @@ from bookie.errors import UnavailableError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import StoredBoot
 from bookie.protocol.status import Status
-from bookie.server.lifecycle import Bookie, ExitCode
+from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.state import Phase
 from bookie.storage.disk import RealDisk
 from bookie.testing.disk import SimDisk
-from server_lab import KIB, ME, ServerLab
+from server_lab import KIB, ME, UNTIL_SECONDS_MAX, ServerLab
 
 
 def markers(lab: ServerLab) -> list[bool]:
@@ -191,6 +193,38 @@ async def test_a_second_bookie_boots_once_the_first_has_ended(idle_server: Serve
         bookie = idle_server.begin()
         await idle_server.until(lambda: bookie.state.phase is Phase.REFUSED)
     await idle_server.until(lambda: bookie.state.phase is Phase.SERVING)
+
+
+class SlowLock(FolderLock):
+    """Its folders are on a disk that answers when the test lets it."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        super().__init__(directories)
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        self.was_acquired = False
+
+    def acquire(self) -> None:
+        self.began.set()
+        assert self.may_go_on.wait(UNTIL_SECONDS_MAX), "the event loop waits for this disk"
+        super().acquire()
+        self.was_acquired = True
+
+
+async def test_a_lock_that_is_acquired_after_its_bookie_was_cancelled_is_given_up(
+    idle_server: ServerLab,
+) -> None:
+    lock = SlowLock(idle_server.directories)
+    bookie = Bookie(idle_server.settings, host=Host(lock=lambda _directories: lock))
+    life = asyncio.create_task(bookie.run())
+    await asyncio.to_thread(lock.began.wait)
+    life.cancel()
+    await asyncio.wait([life], timeout=0)
+    assert not life.done(), "it waits for what its thread may still acquire"
+    lock.may_go_on.set()
+    await asyncio.wait([life])
+    assert life.cancelled() and lock.was_acquired
+    with FolderLock(idle_server.directories):
+        """Nobody has it any more."""
 
 
 async def test_a_stamp_of_another_bookie_is_refused(server: ServerLab) -> None:

@@ -46,7 +46,7 @@ class FolderLock:
         """Of the lock files that are held; empty before `acquire` and after the end."""
 
     def acquire(self) -> None:
-        """Lock all, or FolderInUseError that names the process which holds one."""
+        """Lock all, or FolderInUseError that names the process which holds one. Blocking."""
         try:
             for directory in self._directories:
                 self._lock(directory / LOCK_NAME)
@@ -79,6 +79,7 @@ class FolderLock:
         knows that it is gone.
 
         Empty where the machine's boot cannot be named: a copy of the folder could be anywhere.
+        Blocking.
         """
         try:
             boot = _MACHINE_BOOT.read_text(encoding="ascii").strip()
@@ -87,6 +88,7 @@ class FolderLock:
         return tuple(f"{boot} {_file_of(descriptor)}" for descriptor in self._descriptors)
 
     def release(self) -> None:
+        """Give up what is held, if anything is. It only closes files, which waits for no disk."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 

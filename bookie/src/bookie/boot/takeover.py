@@ -5,6 +5,7 @@ leaves what the next boot judges at least as carefully.
 """
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
@@ -238,14 +239,16 @@ def is_same_volume(disk: DiskInspection) -> bool:
 async def in_thread(work: Callable[[], Result]) -> Result:
     """Blocking work, to its end also when the boot is stopped: the folders stay locked for it.
 
-    What the work raises after the stop is logged, and the cause of the CancelledError: nobody waits
-    for it any more.
+    However often it is cancelled, the work has ended when this returns. What it raises after the
+    stop is logged, and the cause of the CancelledError: nobody waits for it any more.
     """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError as stopped:
-        await asyncio.wait([task])
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         if (error := task.exception()) is not None:
             log.warning("failed after the stop: %s", error)
         raise stopped from error

@@ -20,7 +20,7 @@ from bookie.boot.boot import Boot, Booted, finish_clean_stop
 from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.lock import FolderInUseError, FolderLock
-from bookie.boot.takeover import BootSettings
+from bookie.boot.takeover import BootSettings, in_thread
 from bookie.clock import boot_time
 from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
 from bookie.ids import BookieId
@@ -222,7 +222,7 @@ class Bookie:
             if store is None:
                 return ExitCode.CLEAN
             try:
-                holders = lock.holders()
+                holders = await in_thread(lock.holders)
                 booted = await self._patiently(lambda: self._boot(store, holders))
                 return ExitCode.CLEAN if booted is None else await self._live(store, booted)
             finally:
@@ -237,23 +237,27 @@ class Bookie:
         it lives, and no longer.
         """
         lock = self._host.lock(directories)
+        try:
+            yield lock if await self._acquire(lock) else None
+        finally:
+            # Also what a thread acquired while this was cancelled, and without an await to cancel.
+            lock.release()
+
+    async def _acquire(self, lock: HeldLock) -> bool:
+        """Try until nobody else holds the folders; False when a stop came first."""
         while not self._stop.is_set():
             try:
-                lock.acquire()
-                break
+                # When this returns or is cancelled, no thread works on the lock any more.
+                await in_thread(lock.acquire)
             except FolderInUseError as error:
                 if self.state.phase is not Phase.REFUSED:
                     log.critical("boot refused: %s", error)
                 self.state.phase, self.state.message = Phase.REFUSED, str(error)
+            else:
+                self.state.phase, self.state.message = Phase.BOOTING, ""
+                return True
             await self._unless_stopped(asyncio.sleep(LOCK_RETRY_S))
-        else:
-            yield None
-            return
-        self.state.phase, self.state.message = Phase.BOOTING, ""
-        try:
-            yield lock
-        finally:
-            lock.release()
+        return False
 
     async def _boot(self, store: MetadataStore, holders: Sequence[str]) -> Booted:
         before = self.control.boot
