@@ -49,6 +49,8 @@ class StockTls:
         return self._context
 
     def _read_again(self) -> None:
+        # No thread: it happens once for each renewal, at a cost of milliseconds, and `ssl` parses
+        # authorities under the interpreter's lock, so that the event loop would wait all the same.
         try:
             self._context = _context(self._settings)
             log.info("certificates were read again: the next handshakes have them")
