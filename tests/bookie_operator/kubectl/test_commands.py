@@ -1,11 +1,14 @@
 """`kubectl bookie` as people call it: what it reads, what it says, its exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from bookie_operator.kubectl import client
 from kubectl_lab import FakeLab, tree_of
 
 
@@ -53,6 +56,20 @@ class TestTheWayToTheServer:
         lab.env["PATH"] = "/nowhere"
         done = lab.run("status")
         assert done.exit_code == 1 and "found no kubectl on PATH" in done.stderr
+
+    def test_a_server_that_never_answers_is_told_with_what_to_check(
+        self, lab: FakeLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        silent = tmp_path / "silent" / "kubectl"
+        silent.parent.mkdir()
+        silent.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+        silent.chmod(0o755)
+        lab.env["PATH"] = f"{silent.parent}:{os.defpath}"
+        monkeypatch.setattr(client, "ANSWER_S", 0.01)
+        done = lab.run("status")
+        assert done.exit_code == 1
+        assert "kubectl get: found no answer after 0.01 s, expected one within" in done.stderr
+        assert "check the API server" in done.stderr
 
     def test_missing_definitions_are_told_with_how_to_install_them(self, lab: FakeLab) -> None:
         lab.forget("bookieclusters")

@@ -24,6 +24,9 @@ CLUSTERS: Final = f"bookieclusters.{GROUP}"
 TASKS: Final = f"bookietasks.{GROUP}"
 """Full names: a short one may belong to somebody else's resource."""
 NAMESPACE_FLAG: Final = "--namespace="
+ANSWER_S: Final = 300.0
+"""How long one call may take: kubectl has no limit of its own, and a login in a browser, which its
+plugins wait for, takes a person minutes."""
 _PREFIX: Final = re.compile(r"^(error: |Error from server( \(\w+\))?: )")
 Tree = dict[str, Any]
 
@@ -116,7 +119,16 @@ class Kubectl:
 
     def _run(self, *words: str, text: str = "") -> str:
         command = self._command(*words)
-        done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                command, input=text, capture_output=True, encoding="utf-8", timeout=ANSWER_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KubectlError(
+                f"kubectl {words[0]}: found no answer after {ANSWER_S:g} s, expected one within "
+                "them: finish a login that waits for you, or check the API server and the way to "
+                "it (kubectl version), and --context"
+            ) from error
         if done.returncode != 0:
             raise _error_of(done.stderr, command)
         return done.stdout
