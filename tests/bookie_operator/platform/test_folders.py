@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from bookie.ids import BookieId
 from bookie_operator.errors import DirectoryInUseError, LocalError
 from bookie_operator.platform import folders as module
 from bookie_operator.platform.folders import (
     LocalFolders,
+    bookie_held,
     held,
     operator_lock,
     operator_pid,
@@ -50,10 +52,24 @@ def test_two_operators_cannot_share_a_directory(tmp_path: Path) -> None:
 
 
 def test_a_held_lock_refuses_without_waiting(tmp_path: Path) -> None:
-    with held(tmp_path / "lock", wait=False) as mine:
+    with held(tmp_path / "lock") as mine:
         assert mine
-        with held(tmp_path / "lock", wait=False) as theirs:
+        with held(tmp_path / "lock") as theirs:
             assert not theirs
+
+
+def test_a_lock_that_is_never_given_up_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BOOKIE_LOCK_WAIT_S", 0.0)
+    folders, bookie_id = LocalFolders(tmp_path), BookieId("bookie-0")
+    found = f"found {folders.bookie(bookie_id)}/lock held by another process for 0 s"
+    with (
+        held(folders.bookie(bookie_id) / "lock"),
+        pytest.raises(LocalError, match=rf"{found}, expected .*: end it \(`fuser"),
+        bookie_held(folders, bookie_id, grace_s=0),
+    ):
+        pass
 
 
 def test_full_events_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

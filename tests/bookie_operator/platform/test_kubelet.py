@@ -171,7 +171,7 @@ def test_a_record_is_read_though_a_bound_is_narrower_since() -> None:
 
 
 async def test_nothing_starts_while_another_holds_the_bookie(node: Node) -> None:
-    with held(node.folders.bookie(B0) / "lock", wait=True):
+    with held(node.folders.bookie(B0) / "lock"):
         node.kubelet.ensure(node.template)
         assert not node.process().running
     assert node.process().running

@@ -1,6 +1,9 @@
 """The local platform as a whole: bookies that leave, and events that are told once."""
 
-from collections.abc import AsyncIterator
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, StartJob, template_of
+from bookie_operator.platform import folders
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
 from fake_processes import bookie_like
@@ -22,6 +26,7 @@ kind: BookieTask
 metadata: {name: look}
 spec: {cluster: demo, type: audit}
 """
+REBUILD = StartJob("j", JobKind.INDEX_REBUILD, "", 1, bookie_id=B0, disks=("ledger-0",))
 LATER = cluster(metadata={"connect": "zk://127.0.0.1:1/ledgers"})
 
 
@@ -62,6 +67,16 @@ async def test_one_that_is_held_back_keeps_the_settings_on_record(
         await platform.wait(0.1)
         after = (await platform.bookies())[B0].process
     assert after.revision == before.revision != new.revision
+
+
+@contextmanager
+def busy(platform: LocalPlatform, folder: Path, patches: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another has the bookie, and nobody has the patience to wait for that."""
+    lock = LocalFolders(folder).bookie(B0) / "lock"
+    with patches.context() as hurry, folders.held(lock):
+        hurry.setattr(folders, "BOOKIE_LOCK_WAIT_S", 0.0)
+        hurry.setattr(platform, "grace_s", 0.0)
+        yield
 
 
 async def remove(platform: LocalPlatform, *, delete_volumes: bool) -> None:
@@ -136,12 +151,11 @@ async def test_volumes_grow(platform: LocalPlatform) -> None:
     await remove(platform, delete_volumes=True)
 
 
-async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(
-    platform: LocalPlatform, tmp_path: Path
-) -> None:
-    before = await start(platform)
-    wish = StartJob("j", JobKind.INDEX_REBUILD, "", 1, bookie_id=B0, disks=("ledger-0",))
-    assert await platform.start_job(wish) and not await platform.start_job(wish)
+async def rebuild(platform: LocalPlatform, before: Process) -> None:
+    """To its end, and until the bookie runs again."""
+    while not await platform.start_job(REBUILD):
+        await platform.wait(0.1)
+    assert not await platform.start_job(REBUILD), "only once"
     while not await platform.jobs():
         await platform.wait(0.1)
     process = (await platform.bookies())[B0].process
@@ -154,6 +168,50 @@ async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(
     assert process.instance != before.instance and not job.running
     assert process.last_exit is not None and process.last_exit.is_planned
     assert "is no ledger directory" in job.message, "the bookie of this test stores nothing"
+
+
+async def test_d5_a_bookie_is_away_while_its_index_is_built_anew(platform: LocalPlatform) -> None:
+    await rebuild(platform, await start(platform))
+    await remove(platform, delete_volumes=True)
+
+
+async def failed_once(platform: LocalPlatform, folder: Path, before: Process) -> None:
+    """It is told, and the bookie runs on."""
+    while not (events := list(LocalFolders(folder).events())):
+        await platform.wait(0.1)
+    assert [event["reason"] for event in events] == ["ActionFailed"]
+    assert "held by another process" in events[0]["message"]
+    process = (await platform.bookies())[B0].process
+    assert process is not None and process.running and process.instance == before.instance
+
+
+async def started_again(platform: LocalPlatform, before: Process) -> None:
+    os.kill(int(before.instance.partition("-")[0]), signal.SIGKILL)
+    process: Process | None = before
+    while process is None or process.instance in ("", before.instance):
+        await platform.wait(0.1)
+        process = (await platform.bookies())[B0].process
+
+
+async def test_a_bookie_that_another_holds_for_too_long_is_kept_until_it_is_tried_again(
+    platform: LocalPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await start(platform)
+    with busy(platform, tmp_path, monkeypatch):
+        assert await platform.remove_bookie(B0, instance=before.instance, delete_volumes=True)
+        await failed_once(platform, tmp_path, before)
+    await started_again(platform, before)
+    await remove(platform, delete_volumes=True)
+
+
+async def test_an_index_whose_bookie_another_holds_for_too_long_is_built_when_tried_again(
+    platform: LocalPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await start(platform)
+    with busy(platform, tmp_path, monkeypatch):
+        assert await platform.start_job(REBUILD)
+        await failed_once(platform, tmp_path, before)
+    await rebuild(platform, before)
     await remove(platform, delete_volumes=True)
 
 

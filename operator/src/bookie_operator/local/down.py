@@ -19,7 +19,7 @@ from bookie_operator.model.status import BookieState, ConditionType, whole_milli
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import (
     LocalFolders,
-    held,
+    bookie_held,
     operator_lock,
     operator_pid,
     read_json,
@@ -117,7 +117,7 @@ def _stop_operator(folders: LocalFolders, report: Report) -> None:
 def _stop_bookie(
     folders: LocalFolders, bookie_id: BookieId, process: ProcessId, grace_s: float
 ) -> bool:
-    with held(folders.bookie(bookie_id) / "lock", wait=True):
+    with bookie_held(folders, bookie_id, grace_s=grace_s):
         return stop(process, grace_s=grace_s)
 
 

@@ -13,7 +13,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import running_bookies
-from bookie_operator.platform.folders import LocalFolders, held, operator_pid, read_json
+from bookie_operator.platform.folders import LocalFolders, bookie_held, operator_pid, read_json
 from bookie_operator.platform.processes import send, stop, wait_gone
 from bookie_operator.platform.volumes import (
     create_volume,
@@ -81,7 +81,7 @@ def _while_stopped(
     """Locks in order, so that two commands never wait for each other."""
     with ExitStack() as locks:
         for bookie_id in bookies:
-            locks.enter_context(held(folders.bookie(bookie_id) / "lock", wait=True))
+            locks.enter_context(bookie_held(folders, bookie_id, grace_s=grace_s))
         running = running_bookies(folders)
         for bookie_id in bookies:
             if bookie_id in running:

@@ -16,14 +16,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from bookie.ids import BookieId
 
 from bookie_operator.errors import DirectoryInUseError, LocalError
 
-LOCK_TRIES: Final = 10
 LOCK_RETRY_S: Final = 0.05
+OPERATOR_LOCK_WAIT_S: Final = 0.5
+"""Whoever only asks who has the operator's lock has it for a moment, too."""
+BOOKIE_LOCK_WAIT_S: Final = 60.0
+"""How long a holder of a bookie's lock may do more than stop it, such as delete its volume."""
 EVENTS_BYTES_MAX: Final = 1024 * 1024
 """A full events file becomes `events.old.jsonl`; the one before that is dropped."""
 
@@ -136,31 +139,50 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def held(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold a lock file; yields False when another holds it and `wait` is false.
+def held(path: Path, *, wait_s: float = 0.0) -> Iterator[bool]:
+    """Hold a lock file; yields False when others held it all the time. Blocking for `wait_s`.
 
     The lock ends with its holder's process, however that ends.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield _is_locked(file, wait_s=wait_s)
+
+
+def _is_locked(file: IO[str], *, wait_s: float) -> bool:
+    end = time.monotonic() + wait_s
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(LOCK_RETRY_S)
+
+
+@contextmanager
+def bookie_held(folders: LocalFolders, bookie_id: BookieId, *, grace_s: float) -> Iterator[None]:
+    """Hold a bookie's lock once who has it must be through; LocalError after that. Blocking."""
+    path = folders.bookie(bookie_id) / "lock"
+    # Twice the grace period: a command that swaps disks stops two bookies, one after the other.
+    wait_s = 2 * grace_s + BOOKIE_LOCK_WAIT_S
+    with held(path, wait_s=wait_s) as is_mine:
+        if not is_mine:
+            raise LocalError(
+                f"found {path} held by another process for {wait_s:g} s, expected one that stops "
+                f"{bookie_id} to be through by then: end it (`fuser {path}` names it) and try again"
+            )
+        yield
 
 
 @contextmanager
 def operator_lock(folders: LocalFolders) -> Iterator[None]:
     """One operator per directory; DirectoryInUseError names the one that has it."""
-    for _ in range(LOCK_TRIES):  # who only asks for the holder has the lock for a moment, too
-        with held(folders.lock_file, wait=False) as is_mine:
-            if is_mine:
-                folders.lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
-                yield
-                return
-        time.sleep(LOCK_RETRY_S)
+    with held(folders.lock_file, wait_s=OPERATOR_LOCK_WAIT_S) as is_mine:
+        if is_mine:
+            folders.lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
+            yield
+            return
     raise DirectoryInUseError(
         f"an operator (process {operator_pid(folders)}) already runs on {folders.root}: "
         "`bookie-operator local down` stops it, or choose another --dir"
@@ -171,7 +193,7 @@ def operator_pid(folders: LocalFolders) -> int | None:
     """The process that holds the operator's lock; None = nobody does."""
     if not folders.lock_file.exists():
         return None
-    with held(folders.lock_file, wait=False) as is_free:
+    with held(folders.lock_file) as is_free:
         if is_free:
             return None
     text = folders.lock_file.read_text(encoding="utf-8").strip()

@@ -209,7 +209,7 @@ class Kubelet:
         volumes = volumes_of(self._folders, bookie_id)
         if any(disk.name not in volumes for disk in record.template.disks):
             return
-        with held(self._folders.bookie(bookie_id) / "lock", wait=False) as is_mine:
+        with held(self._folders.bookie(bookie_id) / "lock") as is_mine:
             if is_mine:
                 self._start(record, volumes, self.metadata_url)
 

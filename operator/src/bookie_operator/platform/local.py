@@ -21,8 +21,15 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.platform.embedded import EmbeddedStore
-from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
+from bookie_operator.platform.folders import (
+    LocalFolders,
+    bookie_held,
+    held,
+    read_json,
+    write_json,
+)
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
 from bookie_operator.platform.processes import Children, ProcessId, stop
@@ -132,7 +139,7 @@ class LocalPlatform:
     # Changes
 
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
-        with held(self._folders.bookie(bookie_id) / "lock", wait=False) as is_mine:
+        with held(self._folders.bookie(bookie_id) / "lock") as is_mine:
             if is_mine:
                 create_volume(self._folders, bookie_id, disk.name, size=disk.size)
             return is_mine
@@ -202,7 +209,13 @@ class LocalPlatform:
                     retain_volume(self._folders, bookie_id, volume.disk)
 
         self._kubelet.hold(bookie_id)
-        self._begin(bookie_id, process, then, done=lambda: self._kubelet.forget(bookie_id))
+        self._begin(
+            bookie_id,
+            process,
+            then,
+            done=lambda: self._kubelet.forget(bookie_id),
+            undo=lambda: self._kubelet.release(bookie_id),
+        )
         return True
 
     def _begin(
@@ -212,14 +225,17 @@ class LocalPlatform:
         then: Callable[[], None],
         *,
         done: Callable[[], None] = lambda: None,
+        undo: Callable[[], None] = lambda: None,
     ) -> None:
-        """Stop gracefully in the background, under the bookie's lock, then do `then`."""
-        if process is not None:
-            self._kubelet.expect_end(bookie_id)
+        """Stop gracefully in the background, under the bookie's lock, then do `then`.
+
+        `done` after that; `undo` when it failed, so that the next pass finds it as it was.
+        """
 
         def work() -> None:
-            with held(self._folders.bookie(bookie_id) / "lock", wait=True):
+            with bookie_held(self._folders, bookie_id, grace_s=self.grace_s):
                 if process is not None:
+                    self._kubelet.expect_end(bookie_id)
                     stop(process, grace_s=self.grace_s)
                 then()
 
@@ -229,6 +245,9 @@ class LocalPlatform:
                 done()
             except PreconditionError as error:
                 await self.record(Event("PlannedAnew", str(error), bookie_id))
+            except (BookieError, OSError) as error:
+                undo()
+                await self.record(Event(ACTION_FAILED, str(error), bookie_id, "Warning"))
             finally:
                 del self._stopping[bookie_id]
                 self._woken.set()
@@ -253,7 +272,11 @@ class LocalPlatform:
         def start() -> None:
             self._jobs.start(job, metadata_url=metadata_url)
 
-        self._begin(bookie_id, self._kubelet.process_of(bookie_id), lambda: None, done=start)
+        def undo() -> None:
+            self._kubelet.release(self._rebuilt.pop(job.name))
+
+        process = self._kubelet.process_of(bookie_id)
+        self._begin(bookie_id, process, lambda: None, done=start, undo=undo)
         return True
 
     async def stop_job(self, name: str) -> None:
