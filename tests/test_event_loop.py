@@ -1,4 +1,4 @@
-"""Nothing asks a disk in the event loop's thread: read from the source of server and boot.
+"""Nothing asks a disk in the event loop's thread: read from the source of three rooms.
 
 What blocks says so in its docstring ("Blocking"); every method of a Disk does. Such a call may
 stand only in a function that is handed to a thread, or that says so of itself.
@@ -13,19 +13,28 @@ from typing import Final
 import pytest
 from code_lines import ROOT
 
-SOURCE: Final = ROOT / "bookie/src/bookie"
-ROOMS: Final = ("server", "boot")
+ROOMS: Final = {
+    "server": ROOT / "bookie/src/bookie/server",
+    "boot": ROOT / "bookie/src/bookie/boot",
+    "platform": ROOT / "operator/src/bookie_operator/platform",
+}
+"""Of the platform only the local one: what asks an API server is in a package of its own."""
 HOLDERS: Final = {
-    "storage": ("storage/storage.py", "Storage"),
-    "maintenance": ("storage/maintenance.py", "Maintenance"),
-    "disk": ("storage/disk.py", "Disk"),
-    "lock": ("boot/lock.py", "FolderLock"),
-    "markers": ("boot/marker.py", "BootMarkers"),
-    "runtime": ("server/runtime_file.py", "RuntimeFile"),
+    "storage": ("bookie/src/bookie/storage/storage.py", "Storage"),
+    "maintenance": ("bookie/src/bookie/storage/maintenance.py", "Maintenance"),
+    "disk": ("bookie/src/bookie/storage/disk.py", "Disk"),
+    "lock": ("bookie/src/bookie/boot/lock.py", "FolderLock"),
+    "markers": ("bookie/src/bookie/boot/marker.py", "BootMarkers"),
+    "runtime": ("bookie/src/bookie/server/runtime_file.py", "RuntimeFile"),
+    "children": ("operator/src/bookie_operator/platform/processes.py", "Children"),
+    "folders": ("operator/src/bookie_operator/platform/folders.py", "LocalFolders"),
+    "jobs": ("operator/src/bookie_operator/platform/jobs.py", "JobProcesses"),
+    "kubelet": ("operator/src/bookie_operator/platform/kubelet.py", "Kubelet"),
 }
 """What a name holds, wherever it stands: `self._storage`, `booted.storage`, `storage`."""
-THREADS: Final = ("to_thread", "in_thread", "run_in_executor", "submit", "ask")
-"""What runs the function that it is given in another thread; `ask` is `DiskReads.ask`."""
+THREADS: Final = ("to_thread", "in_thread", "run_in_executor", "submit", "ask", "_in_turn")
+"""What runs the function that it is given in another thread; `ask` is `DiskReads.ask`, `_in_turn`
+the local platform's."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Blocking = dict[str, frozenset[str]]
@@ -44,14 +53,16 @@ def functions_of(body: list[ast.stmt]) -> list[Function]:
     return [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def what_blocks() -> Blocking:
+def what_blocks(room: str) -> Blocking:
+    """As the room sees it: a plain name is a function of its own package."""
     found: Blocking = {}
     for holder, (path, name) in HOLDERS.items():
-        classes = (node for node in parsed(SOURCE / path).body if isinstance(node, ast.ClassDef))
+        classes = (node for node in parsed(ROOT / path).body if isinstance(node, ast.ClassDef))
         (kept,) = (node for node in classes if node.name == name)
         own = functions_of(kept.body)
         found[holder] = frozenset(f.name for f in own if name == "Disk" or blocks(f))
-    rooms = [path for room in ROOMS for path in (SOURCE / room).glob("*.py")]
+    near = [folder for folder in ROOMS.values() if folder.parent == ROOMS[room].parent]
+    rooms = [path for folder in near for path in folder.glob("*.py")]
     found[""] = frozenset(f.name for p in rooms for f in functions_of(parsed(p).body) if blocks(f))
     return found
 
@@ -99,30 +110,34 @@ def blocking_calls(tree: ast.Module, blocking: Blocking) -> list[str]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_disk_is_asked_in_the_event_loops_thread(room: str) -> None:
-    blocking = what_blocks()
+    blocking = what_blocks(room)
     found = {
         path.name: calls
-        for path in sorted((SOURCE / room).glob("*.py"))
+        for path in sorted(ROOMS[room].glob("*.py"))
         if (calls := blocking_calls(parsed(path), blocking))
     }
     assert found == {}
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("room", "line"),
     [
-        "self._storage.maintenance.usage()",
-        "booted.storage.held(7)",
-        "self._disk.space(path)",
-        "finish_clean_stop(storage, markers)",
-        "lock.acquire()",
-        "self._lock.holders()",
+        ("server", "self._storage.maintenance.usage()"),
+        ("server", "booted.storage.held(7)"),
+        ("server", "self._disk.space(path)"),
+        ("server", "finish_clean_stop(storage, markers)"),
+        ("server", "lock.acquire()"),
+        ("server", "self._lock.holders()"),
+        ("platform", "self._kubelet.ensure(template)"),
+        ("platform", "self._jobs.start(job, metadata_url=url)"),
+        ("platform", "self._children.spawn(argv, log=log, folder=folder)"),
+        ("platform", "write_json(path, tree)"),
     ],
 )
-def test_such_a_call_is_found(line: str) -> None:
+def test_such_a_call_is_found(room: str, line: str) -> None:
     for begin in ("async def health(self)", "def health(self)"):
         tree = ast.parse(f"{begin}:\n    return {line}")
-        assert len(blocking_calls(tree, what_blocks())) == 1
+        assert len(blocking_calls(tree, what_blocks(room))) == 1
 
 
 def test_a_call_in_another_thread_is_none() -> None:
@@ -134,4 +149,4 @@ async def flush(self):
     await asyncio.to_thread(self._maintenance.checkpoint)
     await in_thread(lambda: self._markers.begin(confirmed=1))
 """
-    assert blocking_calls(ast.parse(text), what_blocks()) == []
+    assert blocking_calls(ast.parse(text), what_blocks("server")) == []

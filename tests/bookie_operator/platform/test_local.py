@@ -1,7 +1,9 @@
 """The local platform as a whole: bookies that leave, and events that are told once."""
 
+import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,12 +12,14 @@ from pathlib import Path
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
+from bookie_operator.local.down import running_bookies
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, StartJob, template_of
 from bookie_operator.platform import folders
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
-from fake_processes import bookie_like
+from bookie_operator.platform.processes import stop
+from fake_processes import PATIENCE_S, bookie_like
 from operator_scenes import cluster
 
 pytestmark = pytest.mark.process
@@ -52,6 +56,64 @@ async def start(platform: LocalPlatform) -> Process:
     process = (await platform.bookies())[B0].process
     assert process is not None
     return process
+
+
+class SlowDisk:
+    """Where a bookie's command line is made when the test lets it, in the midst of its start."""
+
+    def __init__(self) -> None:
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        self.starts = 0
+
+    def command(self, settings: Path) -> list[str]:
+        self.starts += 1
+        self.began.set()
+        assert self.may_go_on.wait(PATIENCE_S), "the event loop waits for this disk"
+        return bookie_like(settings)
+
+
+@pytest.fixture
+async def slow(tmp_path: Path) -> AsyncIterator[tuple[SlowDisk, LocalPlatform, asyncio.Task[bool]]]:
+    """A bookie is being started."""
+    disk = SlowDisk()
+    platform = LocalPlatform(LocalFolders(tmp_path), grace_s=10, bookie=disk.command)
+    platform.adopt()
+    await platform.metadata_url(LATER)
+    template = template_of(LATER.spec, B0)
+    for one in template.disks:
+        await platform.create_volume(B0, one)
+    starting = asyncio.create_task(platform.start_bookie(template))
+    await asyncio.to_thread(disk.began.wait)
+    yield disk, platform, starting
+    for process in running_bookies(LocalFolders(tmp_path)).values():
+        stop(process, grace_s=10)
+
+
+async def test_two_calls_at_once_start_one_process(
+    slow: tuple[SlowDisk, LocalPlatform, asyncio.Task[bool]],
+) -> None:
+    disk, platform, starting = slow
+    looking = asyncio.create_task(platform.bookies())
+    await asyncio.wait([looking], timeout=0)
+    disk.may_go_on.set()
+    process = (await looking)[B0].process
+    assert starting.done() and disk.starts == 1
+    assert process is not None and process.running
+    await remove(platform, delete_volumes=True)
+    await platform.close()
+
+
+async def test_an_operator_leaves_when_a_start_of_a_cancelled_pass_is_on_record(
+    slow: tuple[SlowDisk, LocalPlatform, asyncio.Task[bool]], tmp_path: Path
+) -> None:
+    disk, platform, starting = slow
+    starting.cancel()
+    leaving = asyncio.create_task(platform.close())
+    await asyncio.wait([starting], timeout=PATIENCE_S)
+    assert starting.cancelled() and not leaving.done()
+    disk.may_go_on.set()
+    await leaving
+    assert list(running_bookies(LocalFolders(tmp_path))) == [B0]
 
 
 async def test_one_that_is_held_back_keeps_the_settings_on_record(

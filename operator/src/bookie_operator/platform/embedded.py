@@ -30,7 +30,7 @@ class EmbeddedStore:
 
     async def url(self) -> str:
         """Where it listens; starts it unless it runs. UnavailableError while it comes up."""
-        found = self._running()
+        found = await asyncio.to_thread(self._running)
         if found is not None:
             return found
         if self._starting is None:
@@ -70,6 +70,7 @@ class EmbeddedStore:
         return None
 
     def _start(self) -> str:
+        """Its address once it listens. Blocking."""
         _, port = self._recorded()
         server = EmbeddedZooKeeper.start(self._folders.zookeeper, port=port)
         process = identify(server.pid)
@@ -82,6 +83,6 @@ class EmbeddedStore:
         return server.url
 
     def _recorded(self) -> tuple[ProcessId | None, int]:
-        """The process and port on record; port 0 = none yet."""
+        """The process and port on record; port 0 = none yet. Blocking."""
         tree = read_json(self._folders.zookeeper_file)
         return (ProcessId.of(tree), int(tree["port"])) if tree else (None, 0)

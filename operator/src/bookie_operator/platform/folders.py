@@ -62,6 +62,7 @@ class LocalFolders:
         """Which process it is, and its port."""
 
     def make(self) -> None:
+        """LocalError where that cannot be. Blocking."""
         folders = (self.claims, self.volumes, self.bookies, self.jobs, self.tasks)
         try:
             for folder in folders:
@@ -83,6 +84,7 @@ class LocalFolders:
         return self.volumes / bookie_id / disk
 
     def append_event(self, event: Mapping[str, Any]) -> None:
+        """The event as one more line. Blocking."""
         with suppress(FileNotFoundError):
             if self.events_file.stat().st_size > EVENTS_BYTES_MAX:
                 self.events_file.replace(self.root / "events.old.jsonl")
@@ -90,7 +92,7 @@ class LocalFolders:
             events.write(json.dumps(event) + "\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Those still kept, oldest first; a line that a crash cut short is left out."""
+        """Those still kept, oldest first, without a line that a crash cut short. Blocking."""
         for path in (self.events_file.with_name("events.old.jsonl"), self.events_file):
             if not path.exists():
                 continue
@@ -100,7 +102,7 @@ class LocalFolders:
 
 
 def replace_file(path: Path, text: str, *, durable: bool = True) -> None:
-    """The file has the old text or the new one, whoever reads and whatever dies."""
+    """The file has the old text or the new one, whoever reads and whatever dies. Blocking."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with fresh.open("w", encoding="utf-8") as file:
@@ -114,11 +116,12 @@ def replace_file(path: Path, text: str, *, durable: bool = True) -> None:
 
 
 def write_json(path: Path, tree: Mapping[str, Any], *, durable: bool = True) -> None:
+    """As `replace_file` does. Blocking."""
     replace_file(path, json.dumps(tree, indent=2) + "\n", durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """None when there is no such file. LocalError when it is not what we write."""
+    """None when there is no such file. LocalError when it is not what we write. Blocking."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -131,6 +134,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def sync_folder(folder: Path) -> None:
+    """Which names are in it is durable. Blocking."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -177,7 +181,7 @@ def bookie_held(folders: LocalFolders, bookie_id: BookieId, *, grace_s: float) -
 
 @contextmanager
 def operator_lock(folders: LocalFolders) -> Iterator[None]:
-    """One operator per directory; DirectoryInUseError names the one that has it."""
+    """One operator per directory; DirectoryInUseError names the one that has it. Blocking."""
     with held(folders.lock_file, wait_s=OPERATOR_LOCK_WAIT_S) as is_mine:
         if is_mine:
             folders.lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
@@ -190,7 +194,7 @@ def operator_lock(folders: LocalFolders) -> Iterator[None]:
 
 
 def operator_pid(folders: LocalFolders) -> int | None:
-    """The process that holds the operator's lock; None = nobody does."""
+    """The process that holds the operator's lock; None = nobody does. Blocking."""
     if not folders.lock_file.exists():
         return None
     with held(folders.lock_file) as is_free:

@@ -53,7 +53,7 @@ class _Record:
 
 
 class JobProcesses:
-    """All jobs of one directory."""
+    """All jobs of one directory; for one thread at a time."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class JobProcesses:
         """By name, jobs that run or ended not long ago; as on the disk."""
 
     def adopt(self) -> None:
+        """Take over what a former operator left. Blocking."""
         for path in sorted(self._folders.jobs.glob("*/job.json")):
             tree = read_json(path)
             if tree is None:
@@ -83,7 +84,7 @@ class JobProcesses:
             self._records[record.job.name] = record
 
     def start(self, wanted: StartJob, *, metadata_url: str) -> bool:
-        """Create-only; False = a job of this name exists."""
+        """Create-only; False = a job of this name exists. Blocking."""
         if wanted.name in self._records:
             return False
         self._prune()
@@ -103,7 +104,7 @@ class JobProcesses:
         return [*BOOKIE, *rebuild_words(folders)]
 
     def stop(self, name: str) -> None:
-        """End it with all it started; its end shows in the next look at jobs."""
+        """End it with all it started; its end shows in the next look at jobs. Blocking."""
         record = self._records.get(name)
         if record is not None and record.job.running:
             send(record.process, signal.SIGKILL, group=True)
@@ -112,6 +113,7 @@ class JobProcesses:
         return [record.process for record in self._records.values() if record.job.running]
 
     def jobs(self) -> Sequence[Job]:
+        """All that are known, with the reports of those that have ended. Blocking."""
         for record in list(self._records.values()):
             if record.job.running and not self._children.is_alive(record.process):
                 self._note_end(record)
@@ -134,6 +136,7 @@ class JobProcesses:
         self._save(replace(record, job=self._with_report(job)))
 
     def _with_report(self, job: Job) -> Job:
+        """With what it left behind: a report, or its last words. Blocking."""
         tree = _result(self._folders.jobs / job.name / "result.json")
         if tree is None:
             return replace(job, message=job.message or self._last_words(job))
@@ -150,6 +153,7 @@ class JobProcesses:
         return f"{ended}: {lines[-1][:500]}" if lines else ended
 
     def _save(self, record: _Record) -> None:
+        """On the disk before anybody acts on it. Blocking."""
         write_json(self._folders.jobs / record.job.name / "job.json", _tree_of(record))
         self._records[record.job.name] = record
 
@@ -162,6 +166,8 @@ class JobProcesses:
 
 
 def _result(path: Path) -> dict[str, Any] | None:
+    """The report that a job left. Blocking, and parsed under the interpreter's lock: one of the
+    largest size stops every other thread for seconds, once, while the usual few KB stop nobody."""
     try:
         if path.stat().st_size > RESULT_BYTES_MAX:
             return None

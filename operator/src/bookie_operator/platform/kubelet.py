@@ -67,7 +67,11 @@ class Record:
 
 
 class Kubelet:
-    """All bookies of one directory."""
+    """All bookies of one directory.
+
+    What says "Blocking" is for one thread at a time; the rest only notes, and may be called beside
+    it.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class Kubelet:
         """None until the metadata store has an address: nothing starts before."""
 
     def adopt(self) -> None:
-        """Take over what a former operator left; running bookies run on."""
+        """Take over what a former operator left; running bookies run on. Blocking."""
         for path in sorted(self._folders.bookies.glob("*/process.json")):
             tree = read_json(path)
             if tree is not None:
@@ -101,7 +105,7 @@ class Kubelet:
                     self._children.watch(record.process)
 
     def ensure(self, template: BookieTemplate) -> None:
-        """From now on this bookie is to run so; a running process is left alone."""
+        """From now on this bookie is to run so; a running process is left alone. Blocking."""
         record = self._records.get(template.bookie_id)
         self._save(replace(record, template=template) if record else Record(template))
         self.tick()
@@ -127,7 +131,7 @@ class Kubelet:
         self._held.discard(bookie_id)
 
     def forget(self, bookie_id: BookieId) -> None:
-        """It is not to run any more, and does not; its volumes are left."""
+        """It is not to run any more, and does not; its volumes are left. Blocking."""
         record = self._records.pop(bookie_id, None)
         if record is not None and record.process is not None:
             self._children.forget(record.process)
@@ -135,13 +139,13 @@ class Kubelet:
         self._held.discard(bookie_id)
 
     def tick(self) -> None:
-        """Note what ended, start what is due."""
+        """Note what ended, start what is due. Blocking."""
         for bookie_id in list(self._records):
             self._note_end(bookie_id)
             self._start_if_due(bookie_id)
 
     def bookies(self) -> Mapping[BookieId, Bookie]:
-        """Live: every claimed or known bookie, with volumes and process."""
+        """Live: every claimed or known bookie, with volumes and process. Blocking."""
         self.tick()
         claimed = {path.name.split(".", 1)[0] for path in self._folders.claims.glob("*.json")}
         names = {BookieId(name) for name in claimed} | set(self._records)
@@ -199,6 +203,7 @@ class Kubelet:
         self._save(replace(record, process=None, last_exit=ended, row=row))
 
     def _start_if_due(self, bookie_id: BookieId) -> None:
+        """Unless it runs, is held or has to wait. Blocking."""
         record = self._records[bookie_id]
         due = record.next_start_at
         is_held = bookie_id in self._held
@@ -214,6 +219,7 @@ class Kubelet:
                 self._start(record, volumes, self.metadata_url)
 
     def _start(self, record: Record, volumes: Mapping[str, Volume], metadata_url: str) -> None:
+        """Settings first, then the process, then its record. Blocking."""
         template = record.template
         folder = self._folders.bookie(template.bookie_id)
         log = folder / "log.txt"
@@ -236,6 +242,7 @@ class Kubelet:
         )
 
     def _save(self, record: Record) -> None:
+        """On the disk before anybody acts on it. Blocking."""
         bookie_id = record.template.bookie_id
         write_json(self._folders.bookie(bookie_id) / "process.json", record_tree(record))
         self._records[bookie_id] = record

@@ -3,13 +3,18 @@
 Composes kubelet, jobs, embedded ZooKeeper and claims under one directory, and keeps the same
 promises as Kubernetes: reads are live, changes name what they were planned for, what it started
 runs on when the operator dies.
+
+Disks are asked, and processes started, in one thread, one call after the other: the loop runs on
+meanwhile, and no two calls work on one bookie at once, also when a pass was cancelled in one.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
@@ -47,6 +52,7 @@ REPEAT_AFTER_S: Final = 60.0
 """An event is not published twice within this time."""
 
 Listener = Callable[[Event], None]
+Result = TypeVar("Result")
 
 
 class LocalPlatform:
@@ -70,6 +76,8 @@ class LocalPlatform:
         self._kubelet = Kubelet(folders, self._children, command=bookie)
         self._jobs = JobProcesses(folders, self._children, command=engine)
         self._embedded = EmbeddedStore(folders)
+        self._disks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="platform")
+        """Where kubelet, jobs and files are worked on, in the order of the calls."""
         self._on_event = on_event
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}
@@ -82,7 +90,8 @@ class LocalPlatform:
         """Keys of events that are written once, ever; as in the events file."""
 
     def adopt(self) -> None:
-        """Take over what a former operator of this directory left running."""
+        """Take over what a former operator of this directory left running. Blocking: it comes
+        before the loop has anything else to do."""
         self._folders.make()
         self._events_once = {
             str(event["once"]) for event in self._folders.events() if "once" in event
@@ -99,7 +108,12 @@ class LocalPlatform:
         for task in list(self._stopping.values()):
             await asyncio.wait([task])
         await self._embedded.close()
+        await asyncio.to_thread(self._disks.shutdown)
         self._children.close()
+
+    async def _in_turn(self, work: Callable[[], Result]) -> Result:
+        """Blocking work, after all that was asked for before it."""
+        return await asyncio.get_running_loop().run_in_executor(self._disks, work)
 
     # What is there
 
@@ -110,44 +124,54 @@ class LocalPlatform:
         return url
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
-        return self._kubelet.bookies()
+        return await self._in_turn(self._kubelet.bookies)
 
     async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
-        return kept_claims(self._folders)
+        return await self._in_turn(partial(kept_claims, self._folders))
 
     async def jobs(self) -> Sequence[Job]:
-        jobs = self._jobs.jobs()
+        jobs = await self._in_turn(self._jobs.jobs)
         for job in jobs:
             if job.name in self._rebuilt and not job.running:
                 self._kubelet.release(self._rebuilt.pop(job.name))
         return jobs
 
     async def tasks(self) -> Sequence[BookieTask]:
-        tasks = []
+        tasks, mistakes = await self._in_turn(self._read_tasks)
+        for mistake in mistakes:
+            await self.record(Event("TaskInvalid", str(mistake), type="Warning"))
+        return tasks
+
+    def _read_tasks(self) -> tuple[list[BookieTask], list[ManifestError]]:
+        """Blocking. One person's mistake stops nobody else's work."""
+        tasks, mistakes = [], []
         for path in sorted(self._folders.tasks.glob("*.yaml")):
             try:
                 task = load_task(path)
-            except ManifestError as error:  # one person's mistake stops nobody else's work
-                await self.record(Event("TaskInvalid", str(error), type="Warning"))
+            except ManifestError as error:
+                mistakes.append(error)
                 continue
             status = read_json(self._folders.tasks / f"{task.metadata.name}.status.json")
             if status is not None:
                 task = task.model_copy(update={"status": TaskStatus.model_validate(status)})
             tasks.append(task)
-        return tasks
+        return tasks, mistakes
 
     # Changes
 
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
-        with held(self._folders.bookie(bookie_id) / "lock") as is_mine:
-            if is_mine:
-                create_volume(self._folders, bookie_id, disk.name, size=disk.size)
-            return is_mine
+        def work() -> bool:
+            with held(self._folders.bookie(bookie_id) / "lock") as is_mine:
+                if is_mine:
+                    create_volume(self._folders, bookie_id, disk.name, size=disk.size)
+                return is_mine
+
+        return await self._in_turn(work)
 
     async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
         if keeps_settings and self._kubelet.knows(template.bookie_id):
             return False
-        self._kubelet.ensure(template)
+        await self._in_turn(partial(self._kubelet.ensure, template))
         return True
 
     async def restart_bookie(
@@ -160,7 +184,7 @@ class LocalPlatform:
         if process is None or str(process) != instance:
             raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
         if not keeps_settings:
-            self._kubelet.ensure(template)
+            await self._in_turn(partial(self._kubelet.ensure, template))
         self._begin(bookie_id, process, lambda: None)
         return True
 
@@ -190,7 +214,9 @@ class LocalPlatform:
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """A folder has no bounds: only its claim grows."""
-        return grow_volume(self._folders, bookie_id, disk.name, size=disk.size)
+        return await self._in_turn(
+            partial(grow_volume, self._folders, bookie_id, disk.name, size=disk.size)
+        )
 
     async def remove_bookie(
         self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
@@ -202,6 +228,7 @@ class LocalPlatform:
             raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
 
         def then() -> None:
+            """Blocking."""
             for volume in volumes_of(self._folders, bookie_id).values():
                 if delete_volumes:
                     delete_volume(self._folders, bookie_id, volume.disk, uid=volume.uid)
@@ -213,8 +240,8 @@ class LocalPlatform:
             bookie_id,
             process,
             then,
-            done=lambda: self._kubelet.forget(bookie_id),
-            undo=lambda: self._kubelet.release(bookie_id),
+            done=partial(self._kubelet.forget, bookie_id),
+            undo=partial(self._kubelet.release, bookie_id),
         )
         return True
 
@@ -229,7 +256,7 @@ class LocalPlatform:
     ) -> None:
         """Stop gracefully in the background, under the bookie's lock, then do `then`.
 
-        `done` after that; `undo` when it failed, so that the next pass finds it as it was.
+        `done` after that, in turn; `undo` when it failed, so that the next pass finds it as it was.
         """
 
         def work() -> None:
@@ -241,8 +268,9 @@ class LocalPlatform:
 
         async def run() -> None:
             try:
+                # Not in turn: it lasts for as long as a bookie takes to stop.
                 await asyncio.to_thread(work)
-                done()
+                await self._in_turn(done)
             except PreconditionError as error:
                 await self.record(Event("PlannedAnew", str(error), bookie_id))
             except (BookieError, OSError) as error:
@@ -260,7 +288,7 @@ class LocalPlatform:
         url = self._kubelet.metadata_url
         if job.kind is JobKind.INDEX_REBUILD and job.bookie_id is not None:
             return self._start_without(job.bookie_id, job, metadata_url=url)
-        return self._jobs.start(job, metadata_url=url)
+        return await self._in_turn(partial(self._jobs.start, job, metadata_url=url))
 
     def _start_without(self, bookie_id: BookieId, job: StartJob, *, metadata_url: str) -> bool:
         """Start the job once this bookie has stopped; it is held until the job has ended."""
@@ -270,6 +298,7 @@ class LocalPlatform:
         self._kubelet.hold(bookie_id)
 
         def start() -> None:
+            """Blocking."""
             self._jobs.start(job, metadata_url=metadata_url)
 
         def undo() -> None:
@@ -280,7 +309,7 @@ class LocalPlatform:
         return True
 
     async def stop_job(self, name: str) -> None:
-        self._jobs.stop(name)
+        await self._in_turn(partial(self._jobs.stop, name))
 
     # What people see
 
@@ -295,22 +324,22 @@ class LocalPlatform:
         if len(self._told) >= REPEATED_MAX:
             self._told.pop(next(iter(self._told)))
         self._told[key] = now
-        self._folders.append_event(
-            {
-                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "type": event.type,
-                "reason": event.reason,
-                "bookie": event.bookie,
-                "message": event.message,
-                **({"once": event.once} if event.once else {}),
-            }
-        )
+        tree = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "type": event.type,
+            "reason": event.reason,
+            "bookie": event.bookie,
+            "message": event.message,
+            **({"once": event.once} if event.once else {}),
+        }
+        await self._in_turn(partial(self._folders.append_event, tree))
         if event.once:
             self._events_once.add(event.once)
         self._on_event(event)
 
     async def publish(self, cluster: BookieCluster) -> None:
-        write_json(self._folders.status_file, cluster.as_dict(), durable=False)
+        tree = cluster.as_dict()
+        await self._in_turn(partial(write_json, self._folders.status_file, tree, durable=False))
         self._on_publish(cluster)
 
     async def settle(
@@ -320,18 +349,19 @@ class LocalPlatform:
         return {}
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
-        write_json(
-            self._folders.tasks / f"{name}.status.json",
-            status.as_dict(),
-            durable=status.phase is not TaskPhase.PENDING,
-        )
+        path = self._folders.tasks / f"{name}.status.json"
+        is_durable = status.phase is not TaskPhase.PENDING
+        await self._in_turn(partial(write_json, path, status.as_dict(), durable=is_durable))
 
     async def delete_task(self, name: str, *, uid: str) -> None:
-        for path in self._folders.tasks.glob("*.yaml"):
-            with contextlib.suppress(ManifestError):  # reported where tasks are read
-                if load_task(path).metadata.name == name:
-                    path.unlink(missing_ok=True)
-        (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)
+        def work() -> None:
+            for path in self._folders.tasks.glob("*.yaml"):
+                with contextlib.suppress(ManifestError):  # reported where tasks are read
+                    if load_task(path).metadata.name == name:
+                        path.unlink(missing_ok=True)
+            (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)
+
+        await self._in_turn(work)
 
     async def wait(self, timeout_s: float) -> None:
         try:

@@ -71,7 +71,7 @@ def send(process: ProcessId, number: signal.Signals, *, group: bool = False) -> 
 
 
 def wait_gone(process: ProcessId, timeout_s: float) -> bool:
-    """Block until it has ended; False when it still runs after the timeout."""
+    """True once it has ended; False when it still runs after the timeout. Blocking."""
     if hasattr(os, "pidfd_open"):
         try:
             descriptor = os.pidfd_open(process.pid)
@@ -120,19 +120,26 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Children:
-    """The processes this operator watches: started here, or adopted."""
+    """The processes this operator watches: started here, or adopted.
+
+    Watching belongs to the loop that this is made in; all but `close` is for any one thread, which
+    may be another than the loop's.
+    """
 
     def __init__(self, on_exit: Callable[[], None]) -> None:
         self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
         self._started: dict[ProcessId, subprocess.Popen[bytes]] = {}
         """Processes that this one started, which it has to collect."""
         self._watched: dict[ProcessId, int] = {}
-        """Descriptors of others' processes, by which their end is seen."""
+        """Descriptors by which the end of processes is seen; the loop's own."""
+        self._is_closed = False
+        """Nothing is watched any more; the loop's own."""
 
     def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
         """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone.
 
-        What it says is appended to `log`.
+        What it says is appended to `log`. Blocking.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as said:
@@ -152,12 +159,8 @@ class Children:
 
     def watch(self, process: ProcessId) -> None:
         """Call `on_exit` once it ends (where the system can tell; else the tick finds out)."""
-        if process in self._watched or not hasattr(os, "pidfd_open"):
-            return
-        with suppress(ProcessLookupError):
-            descriptor = os.pidfd_open(process.pid)
-            self._watched[process] = descriptor
-            asyncio.get_running_loop().add_reader(descriptor, self._ended, process)
+        if hasattr(os, "pidfd_open"):
+            self._loop.call_soon_threadsafe(self._watch, process)
 
     def is_alive(self, process: ProcessId) -> bool:
         child = self._started.get(process)
@@ -172,12 +175,13 @@ class Children:
 
     def forget(self, process: ProcessId) -> None:
         """It has ended and its exit code is on record."""
-        self._unwatch(process)
+        self._loop.call_soon_threadsafe(self._unwatch, process)
         child = self._started.pop(process, None)
         assert child is None or child.poll() is not None
 
     def close(self) -> None:
         """Stop watching; what runs goes on without us."""
+        self._is_closed = True
         for process in list(self._watched):
             self._unwatch(process)
         for child in self._started.values():
@@ -186,6 +190,14 @@ class Children:
                 child.returncode = 0
         self._started.clear()
 
+    def _watch(self, process: ProcessId) -> None:
+        if self._is_closed or process in self._watched:
+            return
+        with suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            self._watched[process] = descriptor
+            self._loop.add_reader(descriptor, self._ended, process)
+
     def _ended(self, process: ProcessId) -> None:
         self._unwatch(process)
         self._on_exit()
@@ -193,5 +205,5 @@ class Children:
     def _unwatch(self, process: ProcessId) -> None:
         descriptor = self._watched.pop(process, None)
         if descriptor is not None:
-            asyncio.get_running_loop().remove_reader(descriptor)
+            self._loop.remove_reader(descriptor)
             os.close(descriptor)

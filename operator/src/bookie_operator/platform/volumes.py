@@ -2,7 +2,7 @@
 
 A claim's uid is what a PersistentVolumeClaim's uid is on Kubernetes: it changes when the volume is
 replaced and stays when its folder is merely wiped. Callers hold the bookie's lock while its process
-is stopped; nothing here looks at processes.
+is stopped; nothing here looks at processes, and everything asks the disk.
 """
 
 import shutil
@@ -19,7 +19,8 @@ from bookie_operator.platform.folders import LocalFolders, read_json, sync_folde
 
 
 def volumes_of(folders: LocalFolders, bookie_id: BookieId) -> Mapping[str, Volume]:
-    """The bookie's volumes by disk name; those that it left behind are not its own any more."""
+    """The bookie's volumes by disk name; those that it left behind are not its own any more.
+    Blocking."""
     found = {}
     for path in sorted(folders.claims.glob(f"{bookie_id}.*.json")):
         tree = read_json(path)
@@ -30,7 +31,7 @@ def volumes_of(folders: LocalFolders, bookie_id: BookieId) -> Mapping[str, Volum
 
 
 def kept_claims(folders: LocalFolders) -> Mapping[BookieId, tuple[str, ...]]:
-    """Claims of volumes that bookies left behind, as `BOOKIE.DISK`."""
+    """Claims of volumes that bookies left behind, as `BOOKIE.DISK`. Blocking."""
     found: dict[BookieId, tuple[str, ...]] = {}
     for path in sorted(folders.claims.glob("*.json")):
         tree = read_json(path)
@@ -42,7 +43,7 @@ def kept_claims(folders: LocalFolders) -> Mapping[BookieId, tuple[str, ...]]:
 
 def create_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: str) -> str:
     """An empty folder and then its claim; the new uid. An existing volume is left as it is, and
-    one that was left behind is taken up again."""
+    one that was left behind is taken up again. Blocking."""
     claim = read_json(folders.claim(bookie_id, disk))
     if claim is not None:
         if claim.pop("retained", False):
@@ -60,7 +61,7 @@ def create_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size
 
 
 def grow_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: str) -> bool:
-    """The claim of this size; False when it has it already, or there is none."""
+    """The claim of this size; False when it has it already, or there is none. Blocking."""
     claim = read_json(folders.claim(bookie_id, disk))
     if claim is None or claim["size"] == size:
         return False
@@ -69,14 +70,15 @@ def grow_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, size: 
 
 
 def retain_volume(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
-    """Keep the volume of a bookie that leaves, for the day it comes back."""
+    """Keep the volume of a bookie that leaves, for the day it comes back. Blocking."""
     claim = read_json(folders.claim(bookie_id, disk))
     if claim is not None:
         write_json(folders.claim(bookie_id, disk), claim | {"retained": True})
 
 
 def delete_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, uid: str) -> None:
-    """Claim first: a folder without a claim is nobody's. PreconditionError for another uid."""
+    """Claim first: a folder without a claim is nobody's. PreconditionError for another uid.
+    Blocking."""
     path = folders.claim(bookie_id, disk)
     claim = read_json(path)
     if claim is None or claim["uid"] != uid:
@@ -88,7 +90,7 @@ def delete_volume(folders: LocalFolders, bookie_id: BookieId, disk: str, *, uid:
 
 
 def wipe_volume(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
-    """Empty the folder under the claim it keeps, as an ephemeral disk comes back."""
+    """Empty the folder under the claim it keeps, as an ephemeral disk comes back. Blocking."""
     _require(folders, bookie_id, disk)
     folder = folders.volume(bookie_id, disk)
     _remove(folder)
@@ -98,7 +100,8 @@ def wipe_volume(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
 def swap_volumes(
     folders: LocalFolders, first: tuple[BookieId, str], second: tuple[BookieId, str]
 ) -> None:
-    """Exchange two volumes' contents, as mixed-up mounts do; the claims stay where they are."""
+    """Exchange two volumes' contents, as mixed-up mounts do; the claims stay where they are.
+    Blocking."""
     for bookie_id, disk in (first, second):
         _require(folders, bookie_id, disk)
     one, other = folders.volume(*first), folders.volume(*second)
@@ -109,11 +112,13 @@ def swap_volumes(
 
 
 def _require(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
+    """LocalError unless there is such a volume. Blocking."""
     if read_json(folders.claim(bookie_id, disk)) is None:
         known = ", ".join(sorted(path.stem for path in folders.claims.glob("*.json")))
         raise LocalError(f"no volume {bookie_id}.{disk}; there are {known or 'none'}")
 
 
 def _remove(folder: Path) -> None:
+    """With all that is in it, if it is there. Blocking."""
     if folder.exists():
         shutil.rmtree(folder)
