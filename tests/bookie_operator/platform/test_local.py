@@ -129,6 +129,7 @@ async def test_one_that_is_held_back_keeps_the_settings_on_record(
         await platform.wait(0.1)
         after = (await platform.bookies())[B0].process
     assert after.revision == before.revision != new.revision
+    await remove(platform, delete_volumes=True)
 
 
 @contextmanager
