@@ -1,4 +1,4 @@
-"""What people add to pods: bookies, ZooKeeper and jobs; what is the operator's own is refused."""
+"""What people add to pods: bookies, ZooKeeper, jobs, executors; what is the operator's is refused."""
 
 from typing import Any
 
@@ -54,7 +54,8 @@ def has_part(pod: Object) -> bool:
 
 @pytest.mark.story("dd", "what is added to every kind of pod, and what is refused")
 def test_what_is_added_to_pods_is_there_and_ours_stays(story: Story) -> None:
-    story.up({"zookeeperPod": PART, "jobPod": PART})
+    parts = {"zookeeperPod": PART, "jobPod": PART, "executorPod": PART}
+    story.up(parts | {"audit": {"engine": "spark-kubernetes"}})
     story.write()
     before = {pod["metadata"]["uid"] for pod in pods(story, "bookie")}
     story.fleet.change({"bookiePod": PART | {"sidecars": [UNRESTRICTED]}})
@@ -70,7 +71,11 @@ def test_what_is_added_to_pods_is_there_and_ours_stays(story: Story) -> None:
     assert all(len(pod["spec"]["containers"]) == 2 for pod in pods(story, "bookie"))
     assert not before & {pod["metadata"]["uid"] for pod in pods(story, "bookie")}
     assert [has_part(pod) for pod in pods(story, "zookeeper")] == [True]
-    assert story.fleet.ask("audit", {"cluster": CLUSTER, "type": "audit"})["phase"] == "Succeeded"
+    with story.executors() as executors:
+        done = story.fleet.ask("audit", {"cluster": CLUSTER, "type": "audit"})
+    assert done["phase"] == "Succeeded"
+    made = [version.object for version in executors.versions()]
+    assert made and all(has_part(pod) for pod in made)
     assert pods(story, "job") and all(has_part(pod) for pod in pods(story, "job"))
     for part, why in MISTAKES:
         with pytest.raises(CommandError) as mistake:

@@ -49,6 +49,11 @@ def test_what_is_the_operators_own_is_refused(part: dict[str, Any], found: str) 
 
 def test_only_what_is_added_to_bookies_restarts_bookies() -> None:
     plain = template_of(cluster().spec, cluster().spec.bookie_ids[0]).revision
-    for field, changes in (("bookiePod", True), ("zookeeperPod", False), ("jobPod", False)):
+    for field, changes in (
+        ("bookiePod", True),
+        ("zookeeperPod", False),
+        ("jobPod", False),
+        ("executorPod", False),
+    ):
         made = cluster(**{field: {"labels": {"a": "b"}}})
         assert (template_of(made.spec, made.spec.bookie_ids[0]).revision != plain) is changes

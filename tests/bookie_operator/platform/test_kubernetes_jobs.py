@@ -18,7 +18,7 @@ from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD
-from bookie_operator.platform.kubernetes.jobs import job_of
+from bookie_operator.platform.kubernetes.jobs import job_of, spark_size
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
 from kubernetes_lab import POD_0, Lab, repair_job
@@ -205,6 +205,14 @@ async def test_spark_is_told_by_its_pod_what_the_spec_says(kind: JobKind) -> Non
     assert (driver.image, driver.executors) == (repair.image, repair.executors)
     assert (driver.start_deadline_s, driver.cluster) == (repair.start_deadline_seconds, "demo")
     assert driver.service_account == "demo-repair"
+    assert (driver.cpu, driver.memory, driver.overhead) == ("100m", "512m", "384m")
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [("512Mi", "512m"), ("2Gi", "2048m"), ("1", "1m"), ("1048577", "2m")]
+)
+def test_sparks_sizes_are_no_less_than_what_was_asked_for(size: str, told: str) -> None:
+    assert spark_size(size) == told
 
 
 # An index is built anew on the bookie's own volumes, which one pod at a time may mount

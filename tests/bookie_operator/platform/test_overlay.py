@@ -1,5 +1,6 @@
 """What people add to pods stands beside what the operator needs."""
 
+import json
 from typing import Any
 
 import pytest
@@ -95,11 +96,15 @@ async def test_every_kind_of_pod_has_its_own() -> None:
         bookiePod={"labels": {"of": "bookie"}},
         zookeeperPod={"labels": {"of": "zookeeper"}},
         jobPod={"labels": {"of": "job"}},
+        executorPod={"labels": {"of": "executor"}},
     )
     await lab.run_bookie()
     await lab.platform.start_job(repair_job())
     [keeper] = [s for s in lab.api.all(STATEFUL_SET) if "zookeeper" in s["metadata"]["name"]]
     assert lab.api.the(POD, POD_0)["metadata"]["labels"]["of"] == "bookie"
     assert keeper["spec"]["template"]["metadata"]["labels"]["of"] == "zookeeper"
-    job = lab.api.all(JOB)[0]["spec"]["template"]["metadata"]["labels"]
-    assert (job["of"], job[names.CLUSTER_LABEL]) == ("job", "demo")
+    job = lab.api.all(JOB)[0]["spec"]["template"]
+    labels = job["metadata"]["labels"]
+    assert (labels["of"], labels[names.CLUSTER_LABEL]) == ("job", "demo")
+    given = {one["name"]: one.get("value") for one in job["spec"]["containers"][0]["env"]}
+    assert json.loads(given["REPAIR_EXECUTOR_TEMPLATE"])["metadata"]["labels"] == {"of": "executor"}

@@ -327,6 +327,13 @@ class Repair(Resource):
     """Image of repairs, audits and the embedded ZooKeeper, which need a Java."""
     executors: Annotated[int, Field(ge=1, le=64)] = 2
     """Executor pods of engine spark-kubernetes."""
+    executor_cpu: Quantity = "100m"
+    """CPU that each executor pod asks for; it has no limit."""
+    executor_memory: Size = "512Mi"
+    """Heap of each executor's JVM, `spark.executor.memory`."""
+    executor_memory_overhead: Size = "384Mi"
+    """What each executor's Python has beside the heap, `spark.executor.memoryOverhead`. The pod may
+    use both together, and asks for them."""
     resources: PodResources = PodResources(requests={"cpu": "100m", "memory": "1Gi"})
     """Of the job's own pod, which is Spark's driver."""
     start_deadline_seconds: Annotated[float, Field(ge=1, le=86400)] = 180.0
@@ -494,6 +501,8 @@ class ClusterSpec(BookieOptions):
     job_pod: PodOverlay | None = None
     """What is added to the pods of repairs, audits and other jobs, but not to Spark's executors.
     Absent: nothing."""
+    executor_pod: PodOverlay | None = None
+    """What is added to the pods of Spark's executors (engine spark-kubernetes). Absent: nothing."""
     retention: Retention = Retention()
     """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, StringConstraints, WithJsonSchema, model_
 
 from bookie_operator.model.base import GROUP, LongText, Resource, ShortText, rule
 
-OWN_CONTAINERS: Final = ("bookie", "zookeeper", "repair")
+OWN_CONTAINERS: Final = ("bookie", "zookeeper", "repair", "executor")
 OWN_VOLUMES: Final = ("settings", "tmp", "node", "data")
 DISK_VOLUMES: Final = "disk-"
 OWN_PATHS: Final = ("/data", "/etc/bookie", "/etc/bookie-node", "/tmp")

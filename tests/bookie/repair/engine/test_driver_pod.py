@@ -1,17 +1,21 @@
 """What Spark is told in a Job's pod, and what is said when no executor comes."""
 
+import json
 from pathlib import Path
 
 import pytest
 from bookie.errors import SettingsError
 from bookie.repair.engine.choice import SPARK_LEDGERS_MIN, check_engine, choose_engine
 from bookie.repair.engine.driver_pod import (
+    DRIVER_LABEL,
     REQUIRED,
     DriverPod,
     driver_obstacle,
     executor_template,
     spark_conf,
 )
+
+from bookie import pods
 
 ENVIRONMENT = {
     "KUBERNETES_SERVICE_HOST": "10.96.0.1",
@@ -85,6 +89,29 @@ def test_executors_are_labelled_as_their_clusters() -> None:
     labels = executor_template(driver)["metadata"]["labels"]
     assert labels["bookkeeper.bookie-operator.dev/cluster"] == "demo"
     assert labels["bookkeeper.bookie-operator.dev/component"] == "executor"
+
+
+def test_what_the_operator_adds_to_executors_is_there_and_our_labels_stay() -> None:
+    given = pods.executor_template()
+    given["metadata"] = {
+        "labels": {"team": "storage", DRIVER_LABEL: "x"},
+        "annotations": {"a": "b"},
+    }
+    given["spec"]["priorityClassName"] = "low"
+    driver = DriverPod.from_environment(
+        ENVIRONMENT | {"REPAIR_EXECUTOR_TEMPLATE": json.dumps(given)}
+    )
+    made = executor_template(driver)
+    assert made["metadata"]["labels"]["team"] == "storage"
+    assert made["metadata"]["labels"][DRIVER_LABEL] == ENVIRONMENT["POD_NAME"]
+    assert made["metadata"]["annotations"] == {"a": "b"}
+    assert made["spec"]["priorityClassName"] == "low" and made["kind"] == "Pod"
+
+
+@pytest.mark.parametrize("given", ["{", "[]x", '{"metadata": {}}', '{"metadata": {}, "spec": {}}'])
+def test_a_template_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(SettingsError, match=r"REPAIR_EXECUTOR_TEMPLATE is .* expected metadata"):
+        DriverPod.from_environment(ENVIRONMENT | {"REPAIR_EXECUTOR_TEMPLATE": given})
 
 
 @pytest.mark.parametrize("name", REQUIRED)

@@ -4,13 +4,15 @@ The operator starts a repair as a Job; its pod runs Spark in client mode and mak
 the same image. Everything here is a function of the environment; `spark.session` uses it.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bookie import pods
 from bookie.errors import SettingsError
-from bookie.pods import BLOCKS_PORT, DRIVER_PORT, GROUP, container_security, pod_security
+from bookie.pods import BLOCKS_PORT, DRIVER_PORT, GROUP
 
 REQUIRED: Final = (
     "KUBERNETES_SERVICE_HOST", "POD_IP", "POD_NAME", "POD_NAMESPACE", "REPAIR_IMAGE",
@@ -22,7 +24,6 @@ JVM_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A quick start and a small heap rather than peak speed: a JVM that lives for seconds."""
 TASK_FAILURES_MAX: Final = 8
 """An eviction counts as a failure of the task that ran; Spark's own limit is 4."""
-EXECUTOR_CONTAINER: Final = "executor"
 DRIVER_LABEL: Final = f"{GROUP}/driver"
 
 
@@ -48,6 +49,8 @@ class DriverPod:
     pull_policy: str = "IfNotPresent"
     pull_secrets: str = ""
     start_deadline_s: float = START_DEADLINE_S
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata and spec of an executor's pod, as the operator wants it; empty: as ours are."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "DriverPod":
@@ -73,6 +76,7 @@ class DriverPod:
             start_deadline_s=_number(
                 environ, "REPAIR_START_DEADLINE_SECONDS", START_DEADLINE_S, 86_400
             ),
+            template=_template(environ),
             **{name: environ[key] for name, key in optional.items() if environ.get(key)},
         )
 
@@ -107,7 +111,7 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
         # What failed stays to be looked at; `executor_pods` takes away what still waits or runs.
         "spark.kubernetes.executor.deleteOnTermination": "false",
         "spark.kubernetes.executor.podTemplateFile": str(template),
-        "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
+        "spark.kubernetes.executor.podTemplateContainerName": pods.EXECUTOR,
         "spark.kubernetes.executor.request.cores": pod.cpu,
         # The job's role may not make ConfigMaps, and none is needed.
         "spark.kubernetes.executor.disableConfigMap": "true",
@@ -136,10 +140,10 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
 
 
 def executor_template(pod: DriverPod) -> dict[str, Any]:
-    """The pod of an executor as far as Spark leaves it to us: restricted, read-only, without a
-    token.
-    """
+    """The pod of an executor, as the operator wants it or else as ours are, with our labels."""
+    template = pod.template or pods.executor_template()
     labels = {
+        **template["metadata"].get("labels", {}),
         "app.kubernetes.io/name": "repair",
         f"{GROUP}/component": "executor",
         DRIVER_LABEL: pod.name,
@@ -147,30 +151,27 @@ def executor_template(pod: DriverPod) -> dict[str, Any]:
     if pod.cluster:
         labels |= {"app.kubernetes.io/instance": pod.cluster, f"{GROUP}/cluster": pod.cluster}
         labels["app.kubernetes.io/managed-by"] = "bookie-operator"
-    container = {
-        "name": EXECUTOR_CONTAINER,
-        "securityContext": container_security(),
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"labels": labels},
-        "spec": {
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 10,
-            "securityContext": pod_security(),
-            "containers": [container],
-            "volumes": [{"name": "tmp", "emptyDir": {}}],
-        },
-    }
+    metadata = {**template["metadata"], "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def _address(environ: Mapping[str, str]) -> str:
     host = environ["KUBERNETES_SERVICE_HOST"]
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _template(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    given = environ.get("REPAIR_EXECUTOR_TEMPLATE") or "{}"
+    try:
+        found: Mapping[str, Any] = json.loads(given)
+        if not found or (found["metadata"] is not None and found["spec"]["containers"]):
+            return found
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise SettingsError(
+        f"REPAIR_EXECUTOR_TEMPLATE is {given[:100]!r}, expected metadata and spec of a pod as JSON"
+    )
 
 
 def _number(environ: Mapping[str, str], name: str, default: float, most: float) -> float:

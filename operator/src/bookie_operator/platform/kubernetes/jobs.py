@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security
+from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security, executor_template
 
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec, size_bytes
 from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
@@ -109,7 +109,7 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
                     "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
                     "REPAIR_IMAGE_PULL_SECRETS": ",".join(spec.image_pull_secrets),
                     "REPAIR_START_DEADLINE_SECONDS": f"{spec.repair.start_deadline_seconds:g}",
-                    "REPAIR_EXECUTORS": str(spec.repair.executors),
+                    **executors(spec),
                     "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
                     "REPAIR_CLUSTER": name,
                     "HOME": "/tmp",
@@ -135,6 +135,23 @@ def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
         "volumes": [tmp],
         **pull_secrets(spec.image_pull_secrets),
     }
+
+
+def executors(spec: ClusterSpec) -> dict[str, str]:
+    """How many executors Spark makes, of what size, and what is added to their pods."""
+    template = overlaid(executor_template(), spec.executor_pod)
+    return {
+        "REPAIR_EXECUTORS": str(spec.repair.executors),
+        "REPAIR_EXECUTOR_CPU": spec.repair.executor_cpu,
+        "REPAIR_EXECUTOR_MEMORY": spark_size(spec.repair.executor_memory),
+        "REPAIR_EXECUTOR_OVERHEAD": spark_size(spec.repair.executor_memory_overhead),
+        "REPAIR_EXECUTOR_TEMPLATE": json.dumps(template, sort_keys=True),
+    }
+
+
+def spark_size(size: str) -> str:
+    """A quantity as Spark writes it: `512Mi` is its `512m`; never less than was asked for."""
+    return f"{-(-size_bytes(size) // 2**20)}m"
 
 
 def _pod_with_disks(cluster: BookieCluster, job: StartJob) -> Part:
