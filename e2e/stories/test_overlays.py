@@ -1,4 +1,4 @@
-"""What people add to pods: bookies, ZooKeeper, jobs, executors; what is the operator's is refused."""
+"""What people add to every kind of pod; what is the operator's own is refused."""
 
 from typing import Any
 

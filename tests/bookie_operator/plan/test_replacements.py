@@ -8,7 +8,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Volume
-from bookie_operator.plan.actions import ReplaceBookie
+from bookie_operator.plan.actions import ReplaceBookie, ReplaceVolume
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import bookie, cluster, observed, task
 
@@ -91,6 +91,17 @@ def test_what_is_left_of_the_old_ones_goes_on_going() -> None:
     made = look(half, asked=begun(started), before=started.status)
     assert [one.volumes for one in replaced(made)] == [OLD[1:]]
     assert "task-1" not in made.tasks
+
+
+def test_volumes_on_their_way_go_with_the_bookie_and_not_one_by_one() -> None:
+    """Its pod on the lost node holds them; only what ends that pod by force lets them go."""
+    facts = {"node": "worker-2", "node_trouble": "is not ready: no kubelet"}
+    stuck = replace(bookie("bookie-1", phase=None, process_facts=facts), is_registered=False)
+    started = look(stuck, asked=wish(), before=after_away(stuck))
+    going = {name: replace(one, is_terminating=True) for name, one in stuck.volumes.items()}
+    made = look(replace(stuck, volumes=going), asked=begun(started), before=started.status)
+    assert len(replaced(made)) == 1 and replaced(made)[0].is_node_lost
+    assert not any(isinstance(action, ReplaceVolume) for action in made.actions)
 
 
 def test_one_that_comes_back_before_keeps_its_volumes() -> None:

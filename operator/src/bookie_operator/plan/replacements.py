@@ -28,8 +28,11 @@ def replacements(pass_: Pass, budget: Budget) -> tuple[list[Replacement], list[R
     """Disks and bookies to replace, gated like every other disruption."""
     actions: list[Replacement] = []
     refusals = []
-    wanted: list[Replacement] = [*_disks(pass_), *_deleted_in_use(pass_), *_bookies(pass_)]
-    for action in dict.fromkeys(wanted):
+    whole = list(_bookies(pass_))
+    single = dict.fromkeys([*_disks(pass_), *_deleted_in_use(pass_)])
+    at_once = {one.bookie_id for one in whole}  # its volumes are on their way already, all of them
+    wanted: list[Replacement] = [*whole, *(o for o in single if o.bookie_id not in at_once)]
+    for action in wanted:
         refusal = _refusal(budget, action)
         if refusal is None:
             actions.append(action)
