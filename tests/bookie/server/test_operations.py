@@ -176,6 +176,8 @@ async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     assert {lab.add() for _ in range(ENTRIES)} == {Status.OK}
     assert lab.start() == [Status.OK], "in memory the answer does not wait"
     yield lab
+    for part in (lab.operations._facts, lab.operations._waits, lab.operations._reads):
+        part._check()
     if lab.storage.failure is None:
         lab.kit.end()
 

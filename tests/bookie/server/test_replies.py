@@ -212,7 +212,9 @@ def test_what_was_written_first_is_taken_first() -> None:
     unread.wrote(100, 80, at=1.0)
     unread.wrote(50, 0, at=2.0)
     unread.wrote(100, 90, at=3.0)
+    unread._check()
     assert unread.taken(200) == 0 and unread.since == 1.0
     assert unread.taken(150) == 80 and unread.since == 2.0
     assert unread.taken(99) == 0 and unread.since == 3.0
     assert unread.taken(0) == 90 and unread.since is None
+    unread._check()

@@ -45,8 +45,24 @@ def api() -> FakeApi:
     return made
 
 
+class CheckedLease(Lease):
+    """Its invariants are looked at after each step."""
+
+    async def renew(self) -> bool:
+        try:
+            return await super().renew()
+        finally:
+            self._check()
+
+    async def release(self) -> None:
+        try:
+            await super().release()
+        finally:
+            self._check()
+
+
 def candidate(api: Api, name: str, clock: Callable[[], float]) -> Lease:
-    return Lease(api, "operator", identity=name, clock=clock)
+    return CheckedLease(api, "operator", identity=name, clock=clock)
 
 
 def run(work: Coroutine[Any, Any, Answer]) -> Answer:

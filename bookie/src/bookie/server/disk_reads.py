@@ -164,6 +164,12 @@ class DiskReads:
                 self._too_long.append(asked)
         self._room.wants_spare = bool(self._too_long)
 
+    def _check(self) -> None:
+        """For tests, between two events of the loop."""
+        assert len(self._too_long) <= self._in_flight <= self._in_flight_max
+        assert self._room.wants_spare is bool(self._too_long)
+        assert all(asked.reader.reads_under_way > 0 for asked in self._too_long)
+
     def forget(self, reader: Reader) -> None:
         """The connection is gone: its answer is not read again."""
         gone = [asked for asked in self._too_long if asked.reader is reader]

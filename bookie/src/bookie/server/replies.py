@@ -116,3 +116,10 @@ class Unread:
             self._size -= oldest.size
             freed += oldest.held
         return freed
+
+    def _check(self) -> None:
+        """For tests, between two events of the loop."""
+        assert self._size == sum(write.size for write in self._writes)
+        assert bool(self._size) == bool(self._writes), "an empty write would never be taken"
+        times = [write.at for write in self._writes]
+        assert times == sorted(times), "sockets take bytes in order"

@@ -76,3 +76,12 @@ class LacWaits:
         if not waits:
             del self._waits[wait.ledger_id]
         self._traffic.long_polls -= 1
+
+    def _check(self) -> None:
+        """For tests, between two events of the loop."""
+        assert all(self._waits.values()), "the last poll of a ledger takes its entry along"
+        assert self._traffic.long_polls == sum(map(len, self._waits.values())) <= WAITS_MAX
+        for ledger_id, waits in self._waits.items():
+            for wait in waits:
+                assert wait.ledger_id == ledger_id
+                assert wait.timer is not None and not wait.timer.cancelled()

@@ -5,6 +5,10 @@ only when it says itself, in two passes, that no ledger names it. All of that wa
 is in limbo, anybody else is out, or too few would be left to write to, and all of it can be taken
 back until the process is stopped: raise the replicas again. Memory is `status.drain` alone, and
 jobs are named after bookie and attempt, so that an operator that starts again goes on from there.
+
+The table of `attempts` is not for them: it follows kinds of jobs of which the cluster has one series.
+A drain's attempts are one bookie's and begin at 1 with the next one, and what ends them is the
+bookie's own count, not the job's report.
 """
 
 from dataclasses import dataclass, field

@@ -3,6 +3,9 @@
 An episode is a bookie and a boot epoch; its attempts are jobs named after both, so that a restarted
 operator finds them again. How a job ended is a hint for the wait and the message, never the proof:
 only the bookie's own counts end an episode.
+
+So the table of `attempts` is not for them: there a report ends a series, here it never does, and
+every episode has a series of its own.
 """
 
 from collections.abc import Mapping

@@ -128,6 +128,11 @@ class Lease:
     def _is_ours(self, state: LeaseState) -> bool:
         return state.holder == self._identity and not self._has_made
 
+    def _check(self) -> None:
+        """For tests, after each step."""
+        assert self.held_s <= DURATION_S - MARGIN_S, "longer than the object keeps others out"
+        assert self._state is not None or not self.held_s, "held, and never looked at"
+
     def _body(self, holder: str, duration_s: int) -> Object:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": now}
