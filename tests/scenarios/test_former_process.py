@@ -19,7 +19,8 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.status import Status
-from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.lifecycle import Bookie, ExitCode, Host
+from bookie.server.part_settings import boot_settings
 from bookie.server.settings import parse_settings
 from bookie.testing.metadata import FaultyStore
 from server_lab import SMALL

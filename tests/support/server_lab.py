@@ -24,7 +24,8 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.admission import Ruling, rule_add
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.lifecycle import Bookie, ExitCode, Host
+from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import Traffic
 from bookie.storage.disk import Disk, RealDisk

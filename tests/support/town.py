@@ -17,7 +17,8 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.lifecycle import Bookie, ExitCode, Host
+from bookie.server.part_settings import boot_settings
 from bookie.server.settings import parse_settings
 from bookie.wire.native import ReadReply, ReadRequest
 from server_lab import SMALL

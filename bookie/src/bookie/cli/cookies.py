@@ -31,7 +31,7 @@ from bookie.cli.output import say, show_fields, show_rows
 from bookie.errors import BootRefusedError
 from bookie.exit_codes import Exit
 from bookie.metadata.store import MetadataStore
-from bookie.server.lifecycle import boot_settings
+from bookie.server.part_settings import boot_settings
 from bookie.server.settings import load_settings
 from bookie.storage.disk import RealDisk
 from bookie.user import user_name

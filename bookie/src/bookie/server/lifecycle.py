@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from bookie.boot.boot import Boot, Booted, finish_clean_stop
-from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.drain_marker import is_draining
 from bookie.boot.lock import FolderInUseError, FolderLock
 from bookie.boot.takeover import BootSettings, in_thread
@@ -26,7 +25,6 @@ from bookie.errors import BookieError, BootRefusedError, StorageError, Unavailab
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.collection import CollectionRules
 from bookie.server.admin import AdminServer
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
@@ -39,18 +37,23 @@ from bookie.server.http import MeasureGauges, ProbeServer
 from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
-from bookie.server.pacing import BusyRates, Pacing
+from bookie.server.pacing import Pacing
+from bookie.server.part_settings import (
+    boot_settings,
+    busy_rates,
+    collection_rules,
+    reply_limits,
+)
 from bookie.server.rack import Rack
-from bookie.server.replies import ReplyLimits, ReplyRoom
+from bookie.server.replies import ReplyRoom
 from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
-from bookie.server.settings import BookieSettings, Limits
+from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_tls import StockTls
 from bookie.storage.disk import Disk, RealDisk
-from bookie.storage.settings import StorageSettings
 
 log = logging.getLogger(__name__)
 
@@ -326,7 +329,7 @@ class Bookie:
     async def _serve(self, store: MetadataStore, booted: Booted, reader: Executor) -> None:
         limits, state = self._settings.limits, self.state
         state.instance_id, state.boot_epoch = booted.instance_id, booted.record.boot_epoch
-        pacing = Pacing(_busy_rates(self._settings), clock=self._loop.time)
+        pacing = Pacing(busy_rates(self._settings), clock=self._loop.time)
         first_fences = FirstFences(in_store(store))
         room = ReplyRoom(reply_limits(limits), state.traffic)
         operations = Operations(
@@ -361,7 +364,7 @@ class Bookie:
             disk=self._disk, directories=self._boot_settings.directories,
         )  # fmt: skip
         collector = Collector(
-            store, booted.storage, state=state, rules=_collection_rules(self._settings),
+            store, booted.storage, state=state, rules=collection_rules(self._settings),
             clock=self._loop.time, first_fences=first_fences,
         )  # fmt: skip
         housekeeping = Housekeeping(
@@ -423,47 +426,3 @@ class Bookie:
         await asyncio.to_thread(finish_clean_stop, booted.storage, booted.markers)
         log.info("stopped cleanly")
         return self._exit_code
-
-
-def reply_limits(limits: Limits) -> ReplyLimits:
-    """What the data ports need of the settings."""
-    return ReplyLimits(
-        per_connection=min(limits.reply_bytes_per_connection, limits.reply_bytes),
-        total=limits.reply_bytes,
-        seconds=limits.reply_seconds,
-    )
-
-
-def boot_settings(settings: BookieSettings) -> BootSettings:
-    """What the boot needs of the settings."""
-    storage = StorageSettings(
-        journal_dir=settings.journal.directory,
-        ledger_dirs=tuple(disk.directory for disk in settings.ledgers),
-        mode=settings.durability.mode,
-        flush_interval_s=settings.durability.flush_interval_seconds,
-        ring_bytes=settings.storage.ring_bytes,
-        log_file_bytes=settings.storage.log_file_bytes,
-        direct_io=settings.storage.direct_io,
-    )
-    return BootSettings(
-        BookieId(settings.bookie_id),
-        storage,
-        FixPolicy(settings.cookie_fix.policy),
-        volume_uids=(settings.journal.volume_uid, *(disk.volume_uid for disk in settings.ledgers)),
-        lease_wait_s=settings.lease.wait_s,
-        lease_s=settings.lease.seconds,
-    )
-
-
-def _busy_rates(settings: BookieSettings) -> BusyRates:
-    return BusyRates(
-        recovery=settings.limits.recovery_bytes_per_second_busy,
-        compaction=settings.storage.compaction_bytes_per_second_busy,
-    )
-
-
-def _collection_rules(settings: BookieSettings) -> CollectionRules:
-    options = settings.storage
-    return CollectionRules(
-        options.collect_grace_seconds, options.collect_share_max, options.collect_brake_from
-    )

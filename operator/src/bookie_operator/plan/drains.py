@@ -6,7 +6,7 @@ is in limbo, anybody else is out, or too few would be left to write to, and all 
 back until the process is stopped: raise the replicas again. Memory is `status.drain` alone, and
 jobs are named after bookie and attempt, so that an operator that starts again goes on from there.
 
-The table of `attempts` is not for them: it follows kinds of jobs of which the cluster has one series.
+The table of `attempts` is not for them: it follows kinds of jobs of which a cluster has one series.
 A drain's attempts are one bookie's and begin at 1 with the next one, and what ends them is the
 bookie's own count, not the job's report.
 """

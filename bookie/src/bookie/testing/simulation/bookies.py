@@ -16,7 +16,8 @@ from bookie.boot.takeover import BootSettings
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.server.lifecycle import Bookie, ExitCode, Host, boot_settings
+from bookie.server.lifecycle import Bookie, ExitCode, Host
+from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings
 from bookie.server.state import Phase
 from bookie.storage.space import SpaceMarks

@@ -1,0 +1,59 @@
+"""What each part of a bookie needs of its settings file, in the part's own form.
+
+The parts know nothing of the file: storage and boot are opened without one as well.
+"""
+
+from bookie.boot.cookie_fix import FixPolicy
+from bookie.boot.takeover import BootSettings
+from bookie.ids import BookieId
+from bookie.protocol.collection import CollectionRules
+from bookie.server.pacing import BusyRates
+from bookie.server.replies import ReplyLimits
+from bookie.server.settings import BookieSettings, Limits
+from bookie.storage.settings import StorageSettings
+
+
+def reply_limits(limits: Limits) -> ReplyLimits:
+    """What the data ports need of the settings."""
+    return ReplyLimits(
+        per_connection=min(limits.reply_bytes_per_connection, limits.reply_bytes),
+        total=limits.reply_bytes,
+        seconds=limits.reply_seconds,
+    )
+
+
+def boot_settings(settings: BookieSettings) -> BootSettings:
+    """What the boot needs of the settings."""
+    storage = StorageSettings(
+        journal_dir=settings.journal.directory,
+        ledger_dirs=tuple(disk.directory for disk in settings.ledgers),
+        mode=settings.durability.mode,
+        flush_interval_s=settings.durability.flush_interval_seconds,
+        ring_bytes=settings.storage.ring_bytes,
+        log_file_bytes=settings.storage.log_file_bytes,
+        direct_io=settings.storage.direct_io,
+    )
+    return BootSettings(
+        BookieId(settings.bookie_id),
+        storage,
+        FixPolicy(settings.cookie_fix.policy),
+        volume_uids=(settings.journal.volume_uid, *(disk.volume_uid for disk in settings.ledgers)),
+        lease_wait_s=settings.lease.wait_s,
+        lease_s=settings.lease.seconds,
+    )
+
+
+def busy_rates(settings: BookieSettings) -> BusyRates:
+    """What pacing needs of the settings."""
+    return BusyRates(
+        recovery=settings.limits.recovery_bytes_per_second_busy,
+        compaction=settings.storage.compaction_bytes_per_second_busy,
+    )
+
+
+def collection_rules(settings: BookieSettings) -> CollectionRules:
+    """What the collection of deleted ledgers needs of the settings."""
+    options = settings.storage
+    return CollectionRules(
+        options.collect_grace_seconds, options.collect_share_max, options.collect_brake_from
+    )
