@@ -441,7 +441,7 @@ class RecordedBookie:
         """What of it the bookie itself found right."""
         self.recorder.take_back("clearing", lambda p: p.without_marks(ledger_ids))
         found = await self._do(self.marks.clear(ledger_ids))
-        return [result.cleared for result in found]
+        return [result.may_clear for result in found]
 
     async def finish_unchecked(self) -> bool:
         return await self._do(self.marks.finish_unchecked())

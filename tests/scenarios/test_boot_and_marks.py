@@ -66,7 +66,7 @@ async def begin_recovery(lab: BootLab, ledger_id: LedgerId) -> None:
 
 async def cleared(lab: BootLab, judge: Marks, ledger_id: LedgerId) -> tuple[bool, str, int]:
     (result,) = await judge.clear([ledger_id])
-    return result.cleared, result.reason, result.entries_missing
+    return result.may_clear, result.reason.value, result.missing
 
 
 async def test_s1_s24_a_ledger_closed_before_the_boot_refuses_its_old_writer(lab: BootLab) -> None:

@@ -117,7 +117,7 @@ async def test_b1_a_namesakes_control_plane_searches_clears_and_records_nothing(
     told = await control.record_loss(
         B0, ledger_id, lost, reason="test", by_person=True, answered_by=[]
     )
-    assert not told.recorded
+    assert not told.accepted
     health = await town.tenants["theirs", B0].bookie.control.health()
     assert (health.losses_recorded, health.state.is_draining) == (0, False)
     await control.close()
