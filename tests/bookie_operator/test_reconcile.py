@@ -337,6 +337,53 @@ async def test_a_task_whose_status_cannot_be_written_holds_up_no_repair(loop: Lo
     assert JobKind.REPAIR in [job.kind for job in loop.platform.jobs_seen.values()]
 
 
+async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(loop: Loop) -> None:
+    """It names the volume that goes: without it the next pass would take the new one."""
+    await loop.settle()
+    asked: list[str] = []
+
+    async def refused(name: str, status: object) -> None:
+        raise ForbiddenError("bookietasks/status")
+
+    async def replaced(bookie_id: str, disk: str, *, uid: str) -> bool:
+        asked.append(uid)
+        return True
+
+    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.replace_volume = replaced  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task("replace-disk", bookie="bookie-1", disk="ledger-0")]
+    await loop.run(3)
+    assert asked == []
+    loop.platform.publish_task = written  # type: ignore[method-assign]
+    await loop.run(1)
+    assert asked == ["bookie-1-ledger-0-uid"]
+
+
+async def known(loop: Loop) -> datetime | None:
+    """Since when the operator has known the store, after one more look."""
+    return (await loop.observer.observe(loop.cluster)).metadata.known_since
+
+
+async def test_the_store_is_known_since_the_last_look_that_missed_it(loop: Loop) -> None:
+    await loop.settle()
+    first = await known(loop)
+    loop.seconds += 60
+    assert await known(loop) == first and first is not None
+    loop.is_store_up = False
+    await loop.observer.close()
+    assert await known(loop) is None
+    loop.is_store_up = True
+    assert await known(loop) == at(loop.seconds)
+
+
+async def test_a_gap_between_two_looks_is_one_that_nobody_has_seen(loop: Loop) -> None:
+    await loop.settle()
+    await known(loop)
+    for seconds in (3600, -50):  # a suspended machine; a clock that was set back
+        loop.seconds += seconds
+        assert await known(loop) == at(loop.seconds)
+
+
 def lost_one() -> Health:
     """It came back from an unclean stop."""
     health = bookie("bookie-0", limbo=2, reason="UncleanShutdown", epoch=2, boot_at=10).health

@@ -143,7 +143,12 @@ class SimPlatform:
         return True
 
     async def replace_bookie(
-        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+        self,
+        bookie_id: BookieId,
+        volumes: Mapping[str, str],
+        *,
+        instance: str,
+        is_node_lost: bool,
     ) -> bool:
         raise AssertionError("nobody asks for it here")
 

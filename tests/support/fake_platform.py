@@ -87,7 +87,12 @@ class FakePlatform:
         raise PreconditionError(f"{disk} is not {uid}")
 
     async def replace_bookie(
-        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+        self,
+        bookie_id: BookieId,
+        volumes: Mapping[str, str],
+        *,
+        instance: str,
+        is_node_lost: bool,
     ) -> bool:
         raise PreconditionError(f"{bookie_id} has no {volumes}")
 

@@ -28,7 +28,9 @@ DISKS = (
     {"name": "ledger-0", "role": "ledger"},
     {"name": "ledger-1", "role": "ledger"},
 )
-HEALTHY = MetadataView(url="zk://here:2181/ledgers", reachable=True, instance_id="instance-1")
+HEALTHY = MetadataView(
+    url="zk://here:2181/ledgers", reachable=True, instance_id="instance-1", known_since=T0
+)
 
 
 def at(seconds: float) -> datetime:

@@ -31,6 +31,8 @@ from bookie_operator.platform import Platform
 METADATA_DEADLINE_S: Final = 5.0
 NEW_COOKIES_MAX: Final = 4
 """Of bookies that left: looked for in one pass, beyond those that are known to have left."""
+GAP_MAX: Final = timedelta(minutes=5)
+"""Between two looks at the metadata store: what was registered in a longer gap, nobody has seen."""
 REMEMBERED_MAX: Final = timedelta(seconds=15)
 """How long a missed answer is bridged by the last one of the same process."""
 
@@ -76,6 +78,10 @@ class Observer:
         """Highest that each bookie was seen with: an earlier process does not count any more."""
         self._cluster = ""
         """Instance id, as the metadata store last had it."""
+        self._known_at: datetime | None = None
+        """Since when every look has found that instance; None: the last one did not."""
+        self._last_known_at: datetime | None = None
+        """When a look found it last; None as above."""
 
     @property
     def now(self) -> datetime:
@@ -98,6 +104,7 @@ class Observer:
             self._cookies_of(gone),
             self._ask_all(hosted),
         )
+        metadata = self._known_since(metadata, before=self._cluster)
         self._cluster = metadata.instance_id or self._cluster
         healths = self._of_this_cluster(healths)
         return Observed(
@@ -167,6 +174,18 @@ class Observer:
         return found
 
     # Metadata
+
+    def _known_since(self, view: MetadataView, *, before: str) -> MetadataView:
+        """The view with since when it has been known without a gap, by this process."""
+        now, last = self._clock(), self._last_known_at
+        if not view.reachable or view.instance_id is None:
+            self._known_at = self._last_known_at = None
+            return view
+        is_gap = last is None or not timedelta() <= now - last <= GAP_MAX
+        if self._known_at is None or is_gap or view.instance_id != before:
+            self._known_at = now
+        self._last_known_at = now
+        return replace(view, known_since=self._known_at)
 
     async def _look_at_metadata(
         self, cluster: BookieCluster, leaving: Sequence[BookieId]

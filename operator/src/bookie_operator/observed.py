@@ -164,6 +164,9 @@ class MetadataView:
     message: str = ""
     is_paused: bool | None = None
     """What bookies read there before they collect; None = not known."""
+    known_since: datetime | None = None
+    """Since when this operator has found it at every look, and no look was missed; None: it has
+    not. What was registered before then, nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,14 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Failure, Observed
-from bookie_operator.plan.actions import Action, Event, StopJob, bookie_of
+from bookie_operator.plan.actions import (
+    Action,
+    Event,
+    ReplaceBookie,
+    ReplaceVolume,
+    StopJob,
+    bookie_of,
+)
 from bookie_operator.plan.failures import (
     ACTION_FAILED,
     NAME_TAKEN,
@@ -80,10 +87,11 @@ class Reconciler:
         # Status before actions: an incident must be on record before anything is done about it.
         await self._publish(cluster, made.status)
         await self._settle(cluster, made.status)
-        for name, task in made.tasks.items():
-            await self._publish_task(name, task)
+        unwritten = [
+            name for name, task in made.tasks.items() if not await self._publish_task(name, task)
+        ]
         await self._tell([event for event in made.events if not event.once])
-        done = await self._act(made, observed)
+        done = await self._act(_without(made, unwritten, observed), observed)
         was, now = cluster.status.phase, made.status.phase
         if done or was != now:
             what = "; ".join(done) or f"it was {was}"
@@ -167,14 +175,17 @@ class Reconciler:
             if not isinstance(why, ForbiddenError):
                 await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
-    async def _publish_task(self, name: str, status: TaskStatus) -> None:
-        """A task whose status cannot be written holds up nothing: it is logged, and tried again."""
+    async def _publish_task(self, name: str, status: TaskStatus) -> bool:
+        """A task whose status cannot be written holds up nobody else: it is tried again. False: it
+        is not written."""
         try:
             await self._platform.publish_task(name, status)
+            return True
         except ForbiddenError as error:
             self._forbidden = str(error)
         except BookieError as error:
             log.warning("the status of task %s is not written: %s", name, error)
+        return False
 
     async def _tell(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -198,3 +209,18 @@ def _reason_of(error: BookieError) -> str:
     if isinstance(error, ForbiddenError):
         return FORBIDDEN
     return NAME_TAKEN if isinstance(error, NameTakenError) else ACTION_FAILED
+
+
+def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
+    """The plan without what takes away disks for tasks whose status could not be written.
+
+    The status names the volumes that go: without it the next pass would take the new ones.
+    """
+    tasks = {task.metadata.name: task.spec.bookie for task in observed.tasks}
+    bookies = {tasks.get(name, "") for name in unwritten}
+    kept = [
+        action
+        for action in made.actions
+        if not (isinstance(action, ReplaceVolume | ReplaceBookie) and action.bookie_id in bookies)
+    ]
+    return replace(made, actions=tuple(kept))

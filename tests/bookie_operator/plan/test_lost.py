@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import RereplicationReport
 from bookie_operator.model.status import ClusterStatus
@@ -89,7 +90,7 @@ def test_one_that_never_booted_holds_nothing() -> None:
 
 def test_a_metadata_store_that_does_not_answer_makes_nobody_lost() -> None:
     served = look(seconds=0, before=ClusterStatus()).status
-    dark = replace(HEALTHY, reachable=False, message="no answer")
+    dark = replace(HEALTHY, reachable=False, message="no answer", known_since=None)
     made = look(AWAY, seconds=10, before=served, metadata=dark)
     assert made.status.bookies[1].gone_since is None
     assert taken(look(AWAY, seconds=2 * HOUR, before=after_away(), metadata=dark)) == []
@@ -160,3 +161,73 @@ def test_a_second_one_may_be_lost_after_the_first_was_made_good() -> None:
     other = bookie("bookie-2", running=False)
     both = look(AWAY, other, seconds=2 * HOUR, of=of, before=first.status).status
     assert taken(look(AWAY, other, seconds=3 * HOUR, of=of, before=both)) == ["bookie-2"]
+
+
+def test_what_nobody_has_seen_does_not_count() -> None:
+    """The operator was down, or the store silent, for hours: the delay begins when it is back."""
+    fresh = replace(HEALTHY, known_since=at(2 * HOUR))
+    for known, seconds, bookies in (
+        (fresh, 2 * HOUR + 5, []),
+        (fresh, 3 * HOUR, ["bookie-1"]),
+        (replace(HEALTHY, known_since=None), 9 * HOUR, []),
+    ):
+        made = look(AWAY, seconds=seconds, before=after_away(), metadata=known)
+        assert taken(made) == bookies
+
+
+def test_what_was_made_before_the_operator_looked_is_made_again() -> None:
+    """The bookie may have been there in between, and have taken entries."""
+    made = look(AWAY, seconds=HOUR + 99, before=after_away(), jobs=[job(ended=HOUR + 90)]).status
+    fresh = replace(HEALTHY, known_since=at(4 * HOUR))
+    assert taken(look(AWAY, seconds=5 * HOUR, before=made, metadata=fresh)) == ["bookie-1"]
+
+
+def test_one_that_answers_is_there() -> None:
+    deaf = replace(bookie("bookie-1"), is_registered=False, is_writable=False)
+    booting = replace(bookie("bookie-1", phase=Phase.MARKING), is_registered=False)
+    for one in (deaf, booting):
+        assert taken(look(one, seconds=2 * HOUR, before=after_away(one))) == []
+
+
+def test_one_whose_boot_is_refused_is_away() -> None:
+    refused = replace(bookie("bookie-1", phase=Phase.REFUSED), is_registered=False)
+    assert taken(look(refused, seconds=2 * HOUR, before=after_away(refused))) == ["bookie-1"]
+
+
+def test_one_whose_index_is_built_again_is_away_for_a_reason_of_ours() -> None:
+    rebuild = Job(
+        "demo-index-1", JobKind.INDEX_REBUILD, 1, running=True, started_at=at(20),
+        bookie=BookieId("bookie-1"),
+    )  # fmt: skip
+    assert taken(look(AWAY, seconds=2 * HOUR, before=after_away(), jobs=[rebuild])) == []
+
+
+def test_one_that_fails_keeps_no_other_one_back() -> None:
+    of = cluster(replicas=6, quorum={"ensemble": 3, "write": 3, "ack": 3})
+    both = (bookie("bookie-1", running=False), bookie("bookie-2", running=False))
+    failed = [job(None, ended=HOUR + 90)]
+    before = after_away(*both, of=of)
+    status = look(*both, seconds=HOUR + 90, of=of, before=before, jobs=failed).status
+    after = look(*both, seconds=HOUR + 200, of=of, before=status, jobs=failed)
+    assert taken(after) == ["bookie-2"]
+
+
+def test_attempts_that_go_on_failing_are_said() -> None:
+    status = after_away()
+    failures = {"failures": 7, "attempt": 7, "message": "rereplicate 7 failed: killed"}
+    worn = status.rereplication.model_copy(update=failures)
+    status = status.model_copy(update={"rereplication": worn})
+    made = look(AWAY, seconds=2 * HOUR, before=status)
+    assert taken(made) == ["bookie-1"] and refused(made) == ["AttemptsExhausted"]
+
+
+def test_a_task_is_not_failed_by_attempts_of_others() -> None:
+    wish = task("rereplicate")
+    running = {"phase": "Running", "target": "demo-rereplicate-1"}
+    asked = wish.model_copy(update={"status": wish.status.model_validate(running)})
+    status = after_away()
+    others = status.rereplication.model_copy(update={"failures": 9, "attempt": 9})
+    status = status.model_copy(update={"rereplication": others})
+    assert "task-1" not in look(AWAY, seconds=30, before=status, tasks=[asked]).tasks or (
+        look(AWAY, seconds=30, before=status, tasks=[asked]).tasks["task-1"].phase != "Failed"
+    )

@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Volume
 from bookie_operator.plan.actions import ReplaceBookie, ReplaceVolume
 from bookie_operator.plan.planner import Plan, plan
-from operator_scenes import bookie, cluster, observed, task
+from operator_scenes import HEALTHY, bookie, cluster, observed, task
 
 AWAY = bookie("bookie-1", running=False)
 OLD = tuple((name, one.uid) for name, one in AWAY.volumes.items())
@@ -45,7 +46,9 @@ def begun(made: Plan) -> BookieTask:
 
 def test_all_volumes_of_a_bookie_that_is_away_go_at_once() -> None:
     made = look(AWAY, asked=wish(), before=after_away())
-    assert replaced(made) == [ReplaceBookie(BookieId("bookie-1"), OLD, is_node_lost=False)]
+    instance = AWAY.process.instance if AWAY.process else ""
+    wanted = ReplaceBookie(BookieId("bookie-1"), OLD, instance=instance, is_node_lost=False)
+    assert replaced(made) == [wanted]
     assert made.tasks["task-1"].phase is TaskPhase.RUNNING
 
 
@@ -109,3 +112,30 @@ def test_one_that_comes_back_before_keeps_its_volumes() -> None:
     made = look(asked=begun(started), before=started.status)
     assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.FAILED
     assert "it came back" in made.tasks["task-1"].message
+
+
+def test_one_that_answers_is_there_though_it_is_not_registered() -> None:
+    deaf = replace(bookie("bookie-1"), is_registered=False, is_writable=False)
+    made = look(deaf, asked=wish(), before=after_away(deaf))
+    assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.FAILED
+
+
+def test_one_whose_boot_is_refused_may_give_up_its_disks() -> None:
+    refused = replace(bookie("bookie-1", phase=Phase.REFUSED), is_registered=False)
+    assert replaced(look(refused, asked=wish(), before=after_away(refused)))
+
+
+def test_while_the_metadata_store_is_silent_the_task_waits() -> None:
+    served = plan(cluster(), observed(), ClusterStatus()).status
+    dark = replace(HEALTHY, reachable=False, message="no answer", known_since=None)
+    made = plan(cluster(), observed(AWAY, seconds=20, tasks=[wish()], metadata=dark), served)
+    assert replaced(made) == [] and "task-1" not in made.tasks
+
+
+def test_a_new_volume_is_not_taken_for_an_old_one_of_another_disk() -> None:
+    volumes = {name: Volume(name, f"{n}{n}{n}{n}{n}{n}-uid") for n, name in enumerate(AWAY.volumes)}
+    away = replace(AWAY, volumes=volumes)
+    started = look(away, asked=wish(), before=after_away(away))
+    swapped = dict(NEW) | {"ledger-0": Volume("ledger-0", volumes["journal"].uid)}
+    made = look(replace(away, volumes=swapped), asked=begun(started), before=started.status)
+    assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.SUCCEEDED

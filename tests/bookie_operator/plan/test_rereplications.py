@@ -159,6 +159,7 @@ def test_one_that_fails_is_begun_again_with_waits_and_an_end() -> None:
     failed = look(job(message="no route"), tasks=tasks)
     assert not started(look(job(), tasks=tasks, status=failed.status, seconds=29))
     assert started(look(job(), tasks=tasks, status=failed.status, seconds=31))
+    tasks = (wish(phase=TaskPhase.RUNNING, target="demo-rereplicate-2"),)
     last = failed.status.rereplication.model_copy(update={"failures": 4})
     status = ClusterStatus(rereplication=last)
     given_up = look(job(attempt=2, message="no route"), tasks=tasks, status=status, seconds=999)

@@ -290,12 +290,12 @@ async def test_a_replacement_under_way_is_not_begun_again(lab: Lab) -> None:
 
 
 async def test_a_bookie_on_a_lost_node_gets_new_volumes_and_its_pod_goes_by_force(lab: Lab) -> None:
-    await lab.run_bookie()
+    instance = (await lab.run_bookie()).instance
     old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
-    assert await lab.platform.replace_bookie(B0, old, is_node_lost=True)
+    assert await lab.platform.replace_bookie(B0, old, instance=instance, is_node_lost=True)
     assert lab.pod() is None, "nobody on the node says that it has ended"
     lab.controllers.settle(2)
-    assert not await lab.platform.replace_bookie(B0, {}, is_node_lost=True)
+    assert not await lab.platform.replace_bookie(B0, {}, instance=instance, is_node_lost=True)
     assert all(await lab.make_volumes())
     await lab.platform.start_bookie(lab.template())
     lab.controllers.settle()
@@ -304,20 +304,30 @@ async def test_a_bookie_on_a_lost_node_gets_new_volumes_and_its_pod_goes_by_forc
 
 
 async def test_a_pod_whose_node_reports_ends_in_good_order(lab: Lab) -> None:
-    await lab.run_bookie()
+    instance = (await lab.run_bookie()).instance
     old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
-    assert await lab.platform.replace_bookie(B0, old, is_node_lost=False)
+    assert await lab.platform.replace_bookie(B0, old, instance=instance, is_node_lost=False)
     assert lab.pod() is not None and replicas(lab) == 0
 
 
 async def test_when_one_volume_is_another_by_now_none_is_given_up(lab: Lab) -> None:
-    await lab.run_bookie()
+    instance = (await lab.run_bookie()).instance
     old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
     with pytest.raises(PreconditionError, match="planned for another"):
-        await lab.platform.replace_bookie(B0, old | {"ledger-0": "another"}, is_node_lost=True)
+        await lab.platform.replace_bookie(
+            B0, old | {"ledger-0": "another"}, instance=instance, is_node_lost=True
+        )
     assert replicas(lab) == 1 and not any(
         one.is_terminating for one in (await lab.bookie()).volumes.values()
     )
+
+
+async def test_a_bookie_that_runs_as_another_one_by_now_keeps_its_volumes(lab: Lab) -> None:
+    await lab.run_bookie()
+    old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
+    with pytest.raises(PreconditionError, match="runs no more as"):
+        await lab.platform.replace_bookie(B0, old, instance="another.0", is_node_lost=True)
+    assert replicas(lab) == 1
 
 
 # Leaving

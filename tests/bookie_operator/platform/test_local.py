@@ -176,9 +176,11 @@ async def test_its_volumes_go_when_asked_for(platform: LocalPlatform, tmp_path: 
 
 
 async def test_all_volumes_of_a_bookie_are_given_up_at_once(platform: LocalPlatform) -> None:
-    await start(platform)
+    process = await start(platform)
     old = {name: one.uid for name, one in (await platform.bookies())[B0].volumes.items()}
-    await platform.replace_bookie(B0, old, is_node_lost=False)
+    with pytest.raises(PreconditionError, match="planned for other"):
+        await platform.replace_bookie(B0, old, instance="other", is_node_lost=False)
+    await platform.replace_bookie(B0, old, instance=process.instance, is_node_lost=False)
     while (await platform.bookies())[B0].volumes:
         await platform.wait(0.1)
     assert await platform.kept_claims() == {}

@@ -1,6 +1,7 @@
 """What people add to pods stands beside what the operator needs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ async def test_every_kind_of_pod_has_its_own() -> None:
         bookiePod={"labels": {"of": "bookie"}},
         zookeeperPod={"labels": {"of": "zookeeper"}},
         jobPod={"labels": {"of": "job"}},
-        executorPod={"labels": {"of": "executor"}},
+        executorPod={"labels": {"of": "executor"}, "annotations": {"price": "$(POD_IP) $5"}},
     )
     await lab.run_bookie()
     await lab.platform.start_job(repair_job())
@@ -107,4 +108,11 @@ async def test_every_kind_of_pod_has_its_own() -> None:
     labels = job["metadata"]["labels"]
     assert (labels["of"], labels[names.CLUSTER_LABEL]) == ("job", "demo")
     given = {one["name"]: one.get("value") for one in job["spec"]["containers"][0]["env"]}
-    assert json.loads(given["REPAIR_EXECUTOR_TEMPLATE"])["metadata"]["labels"] == {"of": "executor"}
+    template = json.loads(expanded(given["REPAIR_EXECUTOR_TEMPLATE"]))
+    assert template["metadata"]["labels"] == {"of": "executor"}
+    assert template["metadata"]["annotations"] == {"price": "$(POD_IP) $5"}
+
+
+def expanded(value: str) -> str:
+    """As a kubelet does it with the value of a variable, where POD_IP is set."""
+    return re.sub(r"\$(\$|\(POD_IP\))", lambda m: "$" if m[1] == "$" else "10.0.0.9", value)

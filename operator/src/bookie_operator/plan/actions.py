@@ -137,6 +137,8 @@ class ReplaceBookie:
     bookie_id: BookieId
     volumes: tuple[tuple[str, str], ...]
     """Disk and uid of each that goes."""
+    instance: str
+    """Its process as it was seen; empty: none was there."""
     is_node_lost: bool
     """Nobody can end its pod in good order: it goes by force."""
 

@@ -1,27 +1,32 @@
 """Bookies that are taken for lost: away for so long that others are to hold what they held.
 
-A bookie is away while it is not registered with the metadata store, whatever keeps it: its node,
-its disks, its image. BookKeeper's auditor and clients go by the same. After
-`spec.lostBookieDelaySeconds` its ledgers get other members (a re-replication, which looks again
-itself whether the bookie is back). An outage of many is no loss of one: then a person is asked.
+A bookie is away while it is not registered with the metadata store and does not answer, whatever
+keeps it: its node, its disks, its image; or while its boot is refused. BookKeeper's auditor and
+clients go by the registration as well. After `spec.lostBookieDelaySeconds` its ledgers get other
+members (a re-replication, which looks again itself whether the bookie is back). What nobody has
+seen does not count: the delay begins again with the operator, and with the store that was silent.
+An outage of many is no loss of one: then a person is asked.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 
 from bookie_operator.model.reports import RereplicationReport
 from bookie_operator.model.status import BookieState, whole_milliseconds
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Event, Refusal
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.states import Judged
 
 REREPLICATE: Final = "Rereplicate"
 MANY_GONE: Final = "ManyBookiesGone"
 NO_SPARE: Final = "NoSpareBookie"
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,20 @@ class Lost:
 def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
     """Since when it has not been registered; None: it is, or no ledger can name it."""
     one, before = pass_.judged[bookie_id], pass_.previous.bookie(bookie_id)
-    if one.bookie.is_registered or one.state is BookieState.LEAVING:
+    if one.bookie.is_registered or _answers(one) or one.state is BookieState.LEAVING:
         return None
     if before is None or not before.boot_epoch:
         return None  # it never served
     if before.gone_since is None and not pass_.observed.metadata.reachable:
         return None  # nobody knows
-    return before.gone_since or whole_milliseconds(pass_.now)
+    return min(before.gone_since or pass_.now, whole_milliseconds(pass_.now))
+
+
+def _answers(one: Judged) -> bool:
+    """It has its disks, and serves or is about to; one whose boot is refused is not there."""
+    health = one.bookie.health
+    refused = (Phase.REFUSED, Phase.AWAITING_APPROVAL)
+    return health is not None and health.is_fresh and health.phase not in refused
 
 
 def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
@@ -61,36 +73,59 @@ def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
 def lost(pass_: Pass, *, is_loss_possible: bool) -> Lost:
     """The bookie whose turn it is, or why it has to wait. Call it while no re-replication runs."""
     delay = timedelta(seconds=pass_.spec.lost_bookie_delay_seconds)
-    gone = _unreplaced(pass_)
-    due = [one for one, since in gone.items() if pass_.now - _tried(pass_, one, since) >= delay]
-    if not due or not delay:
+    gone, known_since = _unreplaced(pass_), pass_.observed.metadata.known_since
+    if not gone or not delay or known_since is None:
         return Lost()
-    first = min(due, key=gone.__getitem__)
-    away = f"not registered since {gone[first].isoformat(timespec='seconds')}"
+    away = [one for one, since in gone.items() if pass_.now - max(since, known_since) >= delay]
+    again = max(delay, timedelta(seconds=pass_.spec.repair.backoff_seconds))
+    due = [one for one in away if pass_.now - _answered_at(pass_, one, gone[one]) >= again]
+    if not due:
+        return Lost()
+    # Whoever was not tried for the longest time, so that one that fails keeps nobody else back.
+    first = min(due, key=lambda one: (_tried_at(pass_, one, gone[one]), gone[one]))
+    since = f"not registered since {gone[first].isoformat(timespec='seconds')}"
     why_not = _why_not(pass_, gone, is_loss_possible=is_loss_possible)
     if why_not is not None:
         predicate, why = why_not
-        return Lost(refusals=[Refusal(REREPLICATE, predicate, f"{away}; {why}", first)])
-    text = f"{away}: its ledgers get other members (spec.lostBookieDelaySeconds)"
+        return Lost(refusals=[Refusal(REREPLICATE, predicate, f"{since}; {why}", first)])
+    text = f"{since}: its ledgers get other members (spec.lostBookieDelaySeconds)"
     return Lost(first, events=[Event("BookieLost", text, first, "Warning")])
 
 
 def _unreplaced(pass_: Pass) -> dict[BookieId, datetime]:
-    """Bookies that are away, and whose copies nobody else has made yet, with since when."""
-    return {
-        bookie_id: since
-        for bookie_id in pass_.judged
-        if (since := gone_since(pass_, bookie_id)) and not rereplicated_at(pass_, bookie_id)
-    }
+    """Bookies that are away, and whose copies nobody else has made yet, with since when.
+
+    What was made before this operator began to look is made again: the bookie may have been there
+    in between and have taken new entries, and where it was not, nothing is left to do.
+    """
+    known_since = pass_.observed.metadata.known_since
+    found = {}
+    for bookie_id in pass_.judged:
+        since, made_at = gone_since(pass_, bookie_id), rereplicated_at(pass_, bookie_id)
+        is_made = made_at is not None and known_since is not None and made_at >= known_since
+        if since is not None and not is_made and not _is_rebuilt(pass_, bookie_id):
+            found[bookie_id] = since
+    return found
 
 
-def _tried(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
-    """When a re-replication of it last ended with something left, else since when it is away."""
+def _is_rebuilt(pass_: Pass, bookie_id: BookieId) -> bool:
+    """Its index is being built again: it is away for a reason of ours."""
+    return any(job.bookie == bookie_id for job in pass_.running(JobKind.INDEX_REBUILD))
+
+
+def _answered_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
+    """When a re-replication of it last ended with something left; long ago when none has."""
     ends = [job.ended_at for job in _ended_since(pass_, bookie_id, since) if job.report is not None]
     known = pass_.previous.rereplication
     if known.bookie == bookie_id:
         ends.append(known.finished_at)
-    return max([since, *(at for at in ends if at is not None)])
+    return max((at for at in ends if at is not None), default=_NEVER)
+
+
+def _tried_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
+    """When its last attempt ended, whatever came of it; long ago when there was none."""
+    ends = [job.ended_at for job in _ended_since(pass_, bookie_id, since)]
+    return max((at for at in ends if at is not None), default=_NEVER)
 
 
 def _why_not(

@@ -20,7 +20,8 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import node_lost
 
 UID_LENGTH: Final = 6
-"""Of each volume's uid in the status of a task, which has 253 characters for up to 32 disks."""
+"""Of each volume's uid in the status of a task, which has 253 characters for up to 32 disks; in the
+order of the disks, which is fixed for a cluster's life."""
 Replacement = ReplaceVolume | ReplaceBookie
 
 
@@ -74,18 +75,33 @@ def _bookies(pass_: Pass) -> Iterator[ReplaceBookie]:
         bookie_id = BookieId(task.spec.bookie)
         if bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is None:
             continue
-        old = _old_volumes(pass_, task)
+        old, bookie = _old_volumes(pass_, task), pass_.observed.bookie(bookie_id)
         if old:
-            volumes = tuple((one.disk, one.uid) for one in old)
-            is_lost = bool(node_lost(pass_.observed.bookie(bookie_id)))
-            yield ReplaceBookie(bookie_id, volumes, is_node_lost=is_lost)
+            yield ReplaceBookie(
+                bookie_id,
+                volumes=tuple((one.disk, one.uid) for one in old),
+                instance=bookie.process.instance if bookie.process else "",
+                is_node_lost=bool(node_lost(bookie)),
+            )
 
 
 def _old_volumes(pass_: Pass, task: BookieTask) -> list[Volume]:
     """Those that are to go: all that there were when the task began."""
-    volumes = pass_.observed.bookie(BookieId(task.spec.bookie)).volumes.values()
-    begun = task.status.target.split(",") if task.status.target else None
-    return [one for one in volumes if begun is None or one.uid[:UID_LENGTH] in begun]
+    volumes = pass_.observed.bookie(BookieId(task.spec.bookie)).volumes
+    if not task.status.target:
+        return list(volumes.values())
+    begun = zip(pass_.spec.storage.disks, task.status.target.split(","), strict=False)
+    return [
+        volumes[disk.name]
+        for disk, uid in begun
+        if disk.name in volumes and volumes[disk.name].uid[:UID_LENGTH] == uid
+    ]
+
+
+def _target(pass_: Pass, action: ReplaceBookie) -> str:
+    uids = dict(action.volumes)
+    disks = pass_.spec.storage.disks
+    return ",".join(uids[disk.name][:UID_LENGTH] if disk.name in uids else "-" for disk in disks)
 
 
 def mistake(pass_: Pass, task: BookieTask) -> str:
@@ -95,10 +111,12 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
         return f"bookies have no disk {task.spec.disk}: expected one of {', '.join(disks)}"
     if task.spec.type is not TaskType.REPLACE_BOOKIE or task.status.phase is TaskPhase.RUNNING:
         return ""
+    if not pass_.observed.metadata.reachable:
+        return ""  # nobody knows who is away
     if gone_since(pass_, BookieId(task.spec.bookie)) is None:
         return (
-            f"{task.spec.bookie} is registered, or has never served: replace-bookie is for one "
-            "that is away for good; of one that serves use replace-disk"
+            f"{task.spec.bookie} is registered, or answers, or has never served: replace-bookie is "
+            "for one that is away for good; of one that serves use replace-disk"
         )
     return ""
 
@@ -126,8 +144,7 @@ def follow_bookie(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> T
         if isinstance(action, ReplaceBookie) and action.bookie_id == bookie_id:
             if task.status.target:
                 return task.status
-            uids = ",".join(uid[:UID_LENGTH] for _disk, uid in action.volumes)
-            return task.status.begun(uids, at=pass_.now)
+            return task.status.begun(_target(pass_, action), at=pass_.now)
     if not task.status.target:
         return task.status
     old, volumes = _old_volumes(pass_, task), pass_.observed.bookie(bookie_id).volumes

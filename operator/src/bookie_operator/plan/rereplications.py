@@ -71,7 +71,11 @@ def _of_lost(pass_: Pass, status: RereplicationStatus, *, is_loss_possible: bool
     if found.bookie is None:
         return Rereplications(status, [], refusals=found.refusals)
     start = REREPLICATIONS.start(pass_, status, bookie_id=found.bookie)
-    return Rereplications(status, [start], events=found.events)
+    refusals = []
+    if status.failures >= pass_.spec.repair.max_attempts:  # slow attempts go on
+        why = f"{status.failures} attempts in a row failed: {status.message}"
+        refusals.append(Refusal("Rereplicate", "AttemptsExhausted", why, found.bookie))
+    return Rereplications(status, [start], refusals=refusals, events=found.events)
 
 
 def mistake(pass_: Pass, task: BookieTask) -> str:
@@ -79,6 +83,8 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
     bookie_id = BookieId(task.spec.bookie)
     if bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is not None:
         return ""
+    if not pass_.observed.metadata.reachable:
+        return ""  # nobody knows who is away
     if task.status.phase is TaskPhase.RUNNING:
         return ""  # it is back: the job itself says so
     return (
@@ -106,7 +112,8 @@ def follow_rereplication(
     if report is not None:
         return _answered(task, report, observed.now)
     why = found.status.message or f"job {task.status.target} is gone"
-    if found.status.failures >= attempts_max:
+    is_last = task.status.target.endswith(f"-{found.status.attempt}")  # others fail for themselves
+    if is_last and found.status.failures >= attempts_max:
         return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
     return task.status.model_copy(update={"message": f"{why}; it is begun again"[:MESSAGE_MAX]})
 

@@ -56,10 +56,16 @@ class Platform(Protocol):
         """Stop the bookie gracefully and delete that very volume. False = under way already."""
 
     async def replace_bookie(
-        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+        self,
+        bookie_id: BookieId,
+        volumes: Mapping[str, str],
+        *,
+        instance: str,
+        is_node_lost: bool,
     ) -> bool:
         """Delete all these volumes (disk -> uid) of a bookie that is away, and its pod by force
-        where its node is lost. Called until they are gone. False = under way already."""
+        where its node is lost. `instance`: the process that was seen (empty = none): where another
+        one runs, nothing is done. Called until they are gone. False = under way already."""
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """Ask for the size of `disk`. False = not now, or asked for already."""

@@ -200,17 +200,31 @@ class LocalPlatform:
         return True
 
     async def replace_bookie(
-        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+        self,
+        bookie_id: BookieId,
+        volumes: Mapping[str, str],
+        *,
+        instance: str,
+        is_node_lost: bool,
     ) -> bool:
         if bookie_id in self._stopping:
             return False
+        process = self._unchanged(bookie_id, instance)
 
         def then() -> None:
+            """Blocking."""
             for disk, uid in volumes.items():
                 delete_volume(self._folders, bookie_id, disk, uid=uid)
 
-        self._begin(bookie_id, self._kubelet.process_of(bookie_id), then)
+        self._begin(bookie_id, process, then)
         return True
+
+    def _unchanged(self, bookie_id: BookieId, instance: str) -> ProcessId | None:
+        """The process that is there. PreconditionError: it is not the one that was planned for."""
+        process = self._kubelet.process_of(bookie_id)
+        if process is not None and str(process) != instance:
+            raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
+        return process
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """A folder has no bounds: only its claim grows."""
@@ -223,9 +237,7 @@ class LocalPlatform:
     ) -> bool:
         if bookie_id in self._stopping:
             return False
-        process = self._kubelet.process_of(bookie_id)
-        if process is not None and str(process) != instance:
-            raise PreconditionError(f"process of {bookie_id} is {process}, planned for {instance}")
+        process = self._unchanged(bookie_id, instance)
 
         def then() -> None:
             """Blocking."""

@@ -145,7 +145,8 @@ def executors(spec: ClusterSpec) -> dict[str, str]:
         "REPAIR_EXECUTOR_CPU": spec.repair.executor_cpu,
         "REPAIR_EXECUTOR_MEMORY": spark_size(spec.repair.executor_memory),
         "REPAIR_EXECUTOR_OVERHEAD": spark_size(spec.repair.executor_memory_overhead),
-        "REPAIR_EXECUTOR_TEMPLATE": json.dumps(template, sort_keys=True),
+        # Kubernetes expands $(NAME) in a variable's value, and makes one $ of two.
+        "REPAIR_EXECUTOR_TEMPLATE": json.dumps(template, sort_keys=True).replace("$", "$$"),
     }
 
 

@@ -309,8 +309,16 @@ class KubernetesPlatform:
         return not is_under_way
 
     async def replace_bookie(
-        self, bookie_id: BookieId, volumes: Mapping[str, str], *, is_node_lost: bool
+        self,
+        bookie_id: BookieId,
+        volumes: Mapping[str, str],
+        *,
+        instance: str,
+        is_node_lost: bool,
     ) -> bool:
+        pods = await self._pods(bookie_id)
+        if pods:
+            pod_of_instance(pods, bookie_id, instance)
         claims = [await self._planned(bookie_id, disk, uid) for disk, uid in volumes.items()]
         fresh = [claim for claim in claims if "deletionTimestamp" not in claim["metadata"]]
         for known in fresh:
