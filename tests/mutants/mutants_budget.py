@@ -50,7 +50,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an emptied bookie goes though the last audit names it",
         stands_for=EXCEEDS,
         file=DRAINS,
-        old="        last = self.around.budget.last_copy_refusal(SCALE_DOWN, self.victim)\n",
+        old="        last = self.gate.budget.last_copy_refusal(SCALE_DOWN, self.victim)\n",
         new="        last = None\n",
         tests=(
             PLAN + "TestLastCopies::test_an_emptied_bookie_goes_once_an_audit_names_it_no_more",

@@ -27,6 +27,8 @@ NAMESPACE_FLAG: Final = "--namespace="
 ANSWER_S: Final = 300.0
 """How long one call may take: kubectl has no limit of its own, and a login in a browser, which its
 plugins wait for, takes a person minutes."""
+END_S: Final = 5.0
+"""How long a kubectl that is to end may take for it."""
 _PREFIX: Final = re.compile(r"^(error: |Error from server( \(\w+\))?: )")
 Tree = dict[str, Any]
 
@@ -106,7 +108,7 @@ class Kubectl:
             finally:
                 process.terminate()  # the reader has seen enough; after its own end a no-op
                 process.stdout.close()
-                code = process.wait()
+                code = _ended(process)
             # kubectl may call its own time limit an error; the caller's clock knows better.
             is_early = seconds is None or time.monotonic() - begun < seconds
             if code > 0 and is_early:
@@ -141,6 +143,15 @@ class Kubectl:
                 "install it, or add its directory to PATH"
             )
         return [program, *words, *self.flags]
+
+
+def _ended(process: "subprocess.Popen[str]") -> int:
+    """The exit code, once it has ended; one that does not heed its end is killed."""
+    try:
+        return process.wait(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _changes(lines: IO[str]) -> Iterator[Change]:

@@ -68,12 +68,14 @@ class Drains:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What else goes on in this pass: repairs come first, and one destructive action is enough."""
+class DrainGate:
+    """What lets a drain go on or holds it: what else there is to do in this pass."""
 
     budget: Budget
     is_repairing: bool
+    """Repairs come first."""
     is_busy: bool
+    """A destructive action is due already, and one is enough."""
 
 
 def drain_text(drain: DrainStatus) -> str:
@@ -116,7 +118,7 @@ def kept_up(pass_: Pass) -> list[BookieId]:
     ]
 
 
-def drains(pass_: Pass, around: Surroundings) -> Drains:
+def drains(pass_: Pass, gate: DrainGate) -> Drains:
     victim = leaving_next(pass_)
     back = _taken_back(pass_, victim)
     gone = _gone(pass_)
@@ -125,7 +127,7 @@ def drains(pass_: Pass, around: Surroundings) -> Drains:
     before = _followed(pass_, _known(victim, pass_.observed, pass_.previous.drain))
     if pass_.is_new_generation:  # what made the last job fail may be mended
         before = before.model_copy(update={"next_attempt_at": None})
-    step = _Step(pass_, pass_.judged[victim], before, around).taken()
+    step = _Step(pass_, pass_.judged[victim], before, gate).taken()
     return Drains(
         status=step.status,
         actions=[*back, *step.actions],
@@ -248,7 +250,7 @@ class _Step:
     pass_: Pass
     one: Judged
     before: DrainStatus
-    around: Surroundings
+    gate: DrainGate
 
     @property
     def victim(self) -> BookieId:
@@ -276,7 +278,7 @@ class _Step:
 
     def _refusal(self) -> Refusal | None:
         is_out_already = self.one.state is BookieState.LEAVING or never_ran(self.one)
-        refusal = self.around.budget.leaving_refusal(SCALE_DOWN, self.victim)
+        refusal = self.gate.budget.leaving_refusal(SCALE_DOWN, self.victim)
         if refusal is not None or is_out_already:
             return refusal
         ensemble = self.pass_.spec.quorum.ensemble
@@ -292,7 +294,7 @@ class _Step:
                 "ledger needs it; bring it back, or set replicas back"
             )
             return self._refuse("LossBudgetExceeded", why)
-        if self.around.is_busy:
+        if self.gate.is_busy:
             return self._refuse("OneActionAtATime", "waits for the next pass")
         return None
 
@@ -318,7 +320,7 @@ class _Step:
     def _emptied(self) -> Drains:
         process = self.one.bookie.process
         assert process is not None, "it answers"
-        last = self.around.budget.last_copy_refusal(SCALE_DOWN, self.victim)
+        last = self.gate.budget.last_copy_refusal(SCALE_DOWN, self.victim)
         if last is not None:  # by an audit from before its ledgers were moved: a new one is asked
             status = self._status(DrainPhase.DRAINING, ledgers_left=0)
             return Drains(status, self._stops("Drained"), refusals=[last])
@@ -339,7 +341,7 @@ class _Step:
         status = self._status(DrainPhase.DRAINING, ledgers_left=left)
         actions, refusals = self._late(), self._remaining(left)
         running = [job for job in self.pass_.observed.jobs if job.running]
-        if self.around.is_repairing:
+        if self.gate.is_repairing:
             actions = self._stops("RepairFirst")
         elif left and not any(job.kind in (JobKind.DRAIN, JobKind.AUDIT) for job in running):
             due = self.before.next_attempt_at

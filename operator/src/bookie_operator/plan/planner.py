@@ -34,7 +34,7 @@ from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
 from bookie_operator.plan.disks import Fixes, cookie_fixes
-from bookie_operator.plan.drains import Drains, Surroundings, drains, kept_up
+from bookie_operator.plan.drains import DrainGate, Drains, drains, kept_up
 from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.failures import (
     due_first,
@@ -108,8 +108,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     repairing = repairs(pass_)
     refusals += repairing.refusals
     is_busy = len(resting(wanted, observed)) < len(wanted)
-    around = Surroundings(budget, repairing.wants_to_run, is_busy)
-    draining = drains(pass_, around)
+    draining = drains(pass_, DrainGate(budget, repairing.wants_to_run, is_busy))
     refusals += draining.refusals
     events += draining.events
     if draining.removal is not None:
