@@ -197,9 +197,12 @@ class SimStore:
         return not self._weather.is_out and self._network.reaches(self._name, STORE)
 
     async def _wait(self) -> None:
-        await asyncio.sleep(
-            self._weather.latency_s * self._rng.random() + self._network.delay(self._name, STORE)
-        )
+        """One way. Nobody waits for ever: a session in which nothing is heard is given up."""
+        seconds = self._weather.latency_s * self._rng.random()
+        seconds += self._network.delay(self._name, STORE)
+        await asyncio.sleep(min(seconds, PATIENCE_S))
+        if seconds > PATIENCE_S:
+            raise UnavailableError("the metadata store does not answer in time")
 
     async def initialise(self) -> str:
         return await self._call(self._inner.initialise, writes=True)
