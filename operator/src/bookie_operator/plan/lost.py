@@ -41,7 +41,7 @@ class Lost:
 
 
 def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
-    """Since when it has not been registered; None: it is, or no ledger can name it."""
+    """Since when it is away; None: it is not, or nobody knows, or no ledger can name it."""
     one, before = pass_.judged[bookie_id], pass_.previous.bookie(bookie_id)
     if one.bookie.is_registered or _answers(one) or one.state is BookieState.LEAVING:
         return None
@@ -50,6 +50,11 @@ def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
     if before.gone_since is None and not pass_.observed.metadata.reachable:
         return None  # nobody knows
     return min(before.gone_since or pass_.now, whole_milliseconds(pass_.now))
+
+
+def may_be_gone(pass_: Pass, bookie_id: BookieId) -> bool:
+    """It is away, or nobody knows: what people ask for one that is away may come true."""
+    return gone_since(pass_, bookie_id) is not None or not pass_.observed.metadata.reachable
 
 
 def _answers(one: Judged) -> bool:
@@ -66,8 +71,8 @@ def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
         return None
     if before is not None and before.rereplicated_at is not None:
         return before.rereplicated_at
-    done = [job.ended_at for job in _ended_since(pass_, bookie_id, since) if _is_clean(job)]
-    return min((whole_milliseconds(at) for at in done if at is not None), default=None)
+    done = [_end(job) for job in _ended_since(pass_, bookie_id, since) if _is_clean(job)]
+    return whole_milliseconds(min(done)) if done else None
 
 
 def lost(pass_: Pass, *, is_loss_possible: bool) -> Lost:
@@ -115,17 +120,16 @@ def _is_rebuilt(pass_: Pass, bookie_id: BookieId) -> bool:
 
 def _answered_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
     """When a re-replication of it last ended with something left; long ago when none has."""
-    ends = [job.ended_at for job in _ended_since(pass_, bookie_id, since) if job.report is not None]
     known = pass_.previous.rereplication
-    if known.bookie == bookie_id:
+    ends = [_end(job) for job in _ended_since(pass_, bookie_id, since) if job.report is not None]
+    if known.bookie == bookie_id and known.finished_at is not None:
         ends.append(known.finished_at)
-    return max((at for at in ends if at is not None), default=_NEVER)
+    return max(ends, default=_NEVER)
 
 
 def _tried_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
     """When its last attempt ended, whatever came of it; long ago when there was none."""
-    ends = [job.ended_at for job in _ended_since(pass_, bookie_id, since)]
-    return max((at for at in ends if at is not None), default=_NEVER)
+    return max(map(_end, _ended_since(pass_, bookie_id, since)), default=_NEVER)
 
 
 def _why_not(
@@ -155,6 +159,11 @@ def _ended_since(pass_: Pass, bookie_id: BookieId, since: datetime) -> list[Job]
         if job.kind is JobKind.REREPLICATE and job.bookie == bookie_id
         if job.ended_at is not None and job.ended_at >= since
     ]
+
+
+def _end(job: Job) -> datetime:
+    assert job.ended_at is not None, "one that has ended"
+    return job.ended_at
 
 
 def _is_clean(job: Job) -> bool:

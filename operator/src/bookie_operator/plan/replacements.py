@@ -3,7 +3,7 @@
 Both take away what the disks hold, so the loss budget decides. One disk goes in good order: its
 bookie is stopped before. A bookie whose node or whose volumes are gone for good cannot be asked to
 stop: all its volumes are given up at once, and it starts with empty ones wherever there is room,
-in limbo like after any lost disk. Nobody does that for one that is registered.
+in limbo like after any lost disk. Nobody does that for one that is registered, or that answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import Action, Refusal, ReplaceBookie, ReplaceVolume
 from bookie_operator.plan.budget import Budget
-from bookie_operator.plan.lost import gone_since
+from bookie_operator.plan.lost import gone_since, may_be_gone
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import node_lost
 
@@ -111,14 +111,12 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
         return f"bookies have no disk {task.spec.disk}: expected one of {', '.join(disks)}"
     if task.spec.type is not TaskType.REPLACE_BOOKIE or task.status.phase is TaskPhase.RUNNING:
         return ""
-    if not pass_.observed.metadata.reachable:
-        return ""  # nobody knows who is away
-    if gone_since(pass_, BookieId(task.spec.bookie)) is None:
-        return (
-            f"{task.spec.bookie} is registered, or answers, or has never served: replace-bookie is "
-            "for one that is away for good; of one that serves use replace-disk"
-        )
-    return ""
+    if may_be_gone(pass_, BookieId(task.spec.bookie)):
+        return ""
+    return (
+        f"{task.spec.bookie} is registered, or answers, or has never served: replace-bookie is "
+        "for one that is away for good; of one that serves use replace-disk"
+    )
 
 
 def follow_disk(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:

@@ -21,7 +21,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Event, Refusal, StartJob
 from bookie_operator.plan.attempts import REREPLICATIONS, wants_to_run
-from bookie_operator.plan.lost import gone_since, lost
+from bookie_operator.plan.lost import REREPLICATE, lost, may_be_gone
 from bookie_operator.plan.passes import Pass
 
 MESSAGE_MAX: Final = 1024
@@ -74,17 +74,15 @@ def _of_lost(pass_: Pass, status: RereplicationStatus, *, is_loss_possible: bool
     refusals = []
     if status.failures >= pass_.spec.repair.max_attempts:  # slow attempts go on
         why = f"{status.failures} attempts in a row failed: {status.message}"
-        refusals.append(Refusal("Rereplicate", "AttemptsExhausted", why, found.bookie))
+        refusals.append(Refusal(REREPLICATE, "AttemptsExhausted", why, found.bookie))
     return Rereplications(status, [start], refusals=refusals, events=found.events)
 
 
 def mistake(pass_: Pass, task: BookieTask) -> str:
     """Why this can never be done in this cluster; empty = it can."""
     bookie_id = BookieId(task.spec.bookie)
-    if bookie_id not in pass_.spec.bookie_ids or gone_since(pass_, bookie_id) is not None:
+    if bookie_id not in pass_.spec.bookie_ids or may_be_gone(pass_, bookie_id):
         return ""
-    if not pass_.observed.metadata.reachable:
-        return ""  # nobody knows who is away
     if task.status.phase is TaskPhase.RUNNING:
         return ""  # it is back: the job itself says so
     return (
