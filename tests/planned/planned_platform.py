@@ -19,7 +19,13 @@ from bookie_operator.model.reports import message_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.actions import (
+    BookieTemplate,
+    DiskTemplate,
+    Event,
+    ReplaceBookie,
+    StartJob,
+)
 from bookie_operator.platform.processes import exit_reason
 from bookie_operator.reports import with_report
 from planned_bookie import Clock, HostedBookie
@@ -142,14 +148,7 @@ class SimPlatform:
         self._begin(bookie, lambda: bookie.delete_volume(disk))
         return True
 
-    async def replace_bookie(
-        self,
-        bookie_id: BookieId,
-        volumes: Mapping[str, str],
-        *,
-        instance: str,
-        is_node_lost: bool,
-    ) -> bool:
+    async def replace_bookie(self, action: ReplaceBookie) -> bool:
         raise AssertionError("nobody asks for it here")
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:

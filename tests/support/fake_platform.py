@@ -12,7 +12,13 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job, Process, Volume
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.actions import (
+    BookieTemplate,
+    DiskTemplate,
+    Event,
+    ReplaceBookie,
+    StartJob,
+)
 from operator_scenes import at, bookie
 
 
@@ -86,15 +92,8 @@ class FakePlatform:
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         raise PreconditionError(f"{disk} is not {uid}")
 
-    async def replace_bookie(
-        self,
-        bookie_id: BookieId,
-        volumes: Mapping[str, str],
-        *,
-        instance: str,
-        is_node_lost: bool,
-    ) -> bool:
-        raise PreconditionError(f"{bookie_id} has no {volumes}")
+    async def replace_bookie(self, action: ReplaceBookie) -> bool:
+        raise PreconditionError(f"{action.bookie_id} has no {action.volumes}")
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         one = self.fleet[bookie_id]

@@ -67,10 +67,8 @@ class Applier:
                 begun = await self._platform.replace_volume(bookie_id, disk_name, uid=uid)
                 event = Event("VolumeReplacing", f"volume {disk_name} {uid} goes", bookie_id)
                 return event if begun else None
-            case ReplaceBookie(bookie_id, volumes, instance, is_node_lost):
-                begun = await self._platform.replace_bookie(
-                    bookie_id, dict(volumes), instance=instance, is_node_lost=is_node_lost
-                )
+            case ReplaceBookie(bookie_id):
+                begun = await self._platform.replace_bookie(action)
                 event = Event("BookieReplacing", "all its volumes go", bookie_id, "Warning")
                 return event if begun else None
             case ExpandVolume(bookie_id, disk):

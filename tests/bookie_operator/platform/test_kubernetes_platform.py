@@ -8,6 +8,7 @@ from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.observed import JobKind
+from bookie_operator.plan.actions import ReplaceBookie
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -289,34 +290,39 @@ async def test_a_replacement_under_way_is_not_begun_again(lab: Lab) -> None:
 # Replacing a bookie that is away
 
 
+async def giving_up(lab: Lab, instance: str, *, is_node_lost: bool, **other: str) -> ReplaceBookie:
+    """Of all volumes that it has; `other`: uids that are planned for instead, by disk."""
+    volumes = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
+    return ReplaceBookie(B0, tuple((volumes | other).items()), instance, is_node_lost)
+
+
 async def test_a_bookie_on_a_lost_node_gets_new_volumes_and_its_pod_goes_by_force(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
-    assert await lab.platform.replace_bookie(B0, old, instance=instance, is_node_lost=True)
+    action = await giving_up(lab, instance, is_node_lost=True)
+    assert await lab.platform.replace_bookie(action)
     assert lab.pod() is None, "nobody on the node says that it has ended"
     lab.controllers.settle(2)
-    assert not await lab.platform.replace_bookie(B0, {}, instance=instance, is_node_lost=True)
+    assert not await lab.platform.replace_bookie(replace(action, volumes=()))
     assert all(await lab.make_volumes())
     await lab.platform.start_bookie(lab.template())
     lab.controllers.settle()
-    assert not set(old.values()) & {v.uid for v in (await lab.bookie()).volumes.values()}
+    assert not {uid for _disk, uid in action.volumes} & {
+        v.uid for v in (await lab.bookie()).volumes.values()
+    }
     assert (await lab.process()).running
 
 
 async def test_a_pod_whose_node_reports_ends_in_good_order(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
-    assert await lab.platform.replace_bookie(B0, old, instance=instance, is_node_lost=False)
+    assert await lab.platform.replace_bookie(await giving_up(lab, instance, is_node_lost=False))
     assert lab.pod() is not None and replicas(lab) == 0
 
 
 async def test_when_one_volume_is_another_by_now_none_is_given_up(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
+    wrong = await giving_up(lab, instance, is_node_lost=True, **{"ledger-0": "another"})
     with pytest.raises(PreconditionError, match="planned for another"):
-        await lab.platform.replace_bookie(
-            B0, old | {"ledger-0": "another"}, instance=instance, is_node_lost=True
-        )
+        await lab.platform.replace_bookie(wrong)
     assert replicas(lab) == 1 and not any(
         one.is_terminating for one in (await lab.bookie()).volumes.values()
     )
@@ -324,9 +330,9 @@ async def test_when_one_volume_is_another_by_now_none_is_given_up(lab: Lab) -> N
 
 async def test_a_bookie_that_runs_as_another_one_by_now_keeps_its_volumes(lab: Lab) -> None:
     await lab.run_bookie()
-    old = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
+    action = await giving_up(lab, "another.0", is_node_lost=True)
     with pytest.raises(PreconditionError, match="runs no more as"):
-        await lab.platform.replace_bookie(B0, old, instance="another.0", is_node_lost=True)
+        await lab.platform.replace_bookie(action)
     assert replicas(lab) == 1
 
 

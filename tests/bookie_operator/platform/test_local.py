@@ -14,7 +14,7 @@ from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
 from bookie_operator.observed import JobKind, Process
-from bookie_operator.plan.actions import Event, StartJob, template_of
+from bookie_operator.plan.actions import Event, ReplaceBookie, StartJob, template_of
 from bookie_operator.platform import folders
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
@@ -177,10 +177,12 @@ async def test_its_volumes_go_when_asked_for(platform: LocalPlatform, tmp_path: 
 
 async def test_all_volumes_of_a_bookie_are_given_up_at_once(platform: LocalPlatform) -> None:
     process = await start(platform)
-    old = {name: one.uid for name, one in (await platform.bookies())[B0].volumes.items()}
+    volumes = (await platform.bookies())[B0].volumes
+    old = tuple((name, one.uid) for name, one in volumes.items())
+    action = ReplaceBookie(B0, old, process.instance, is_node_lost=False)
     with pytest.raises(PreconditionError, match="planned for other"):
-        await platform.replace_bookie(B0, old, instance="other", is_node_lost=False)
-    await platform.replace_bookie(B0, old, instance=process.instance, is_node_lost=False)
+        await platform.replace_bookie(replace(action, instance="other"))
+    await platform.replace_bookie(action)
     while (await platform.bookies())[B0].volumes:
         await platform.wait(0.1)
     assert await platform.kept_claims() == {}

@@ -14,7 +14,13 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.actions import (
+    BookieTemplate,
+    DiskTemplate,
+    Event,
+    ReplaceBookie,
+    StartJob,
+)
 
 
 class Platform(Protocol):
@@ -55,17 +61,10 @@ class Platform(Protocol):
     async def replace_volume(self, bookie_id: BookieId, disk: str, *, uid: str) -> bool:
         """Stop the bookie gracefully and delete that very volume. False = under way already."""
 
-    async def replace_bookie(
-        self,
-        bookie_id: BookieId,
-        volumes: Mapping[str, str],
-        *,
-        instance: str,
-        is_node_lost: bool,
-    ) -> bool:
-        """Delete all these volumes (disk -> uid) of a bookie that is away, and its pod by force
-        where its node is lost. `instance`: the process that was seen (empty = none): where another
-        one runs, nothing is done. Called until they are gone. False = under way already."""
+    async def replace_bookie(self, action: ReplaceBookie) -> bool:
+        """Delete all volumes that the action names, and the bookie's pod by force where its node is
+        lost. Where another process runs than was seen, nothing is done. Called until they are gone.
+        False = under way already."""
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """Ask for the size of `disk`. False = not now, or asked for already."""

@@ -25,7 +25,13 @@ from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.actions import (
+    BookieTemplate,
+    DiskTemplate,
+    Event,
+    ReplaceBookie,
+    StartJob,
+)
 from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import (
@@ -199,21 +205,15 @@ class LocalPlatform:
         )
         return True
 
-    async def replace_bookie(
-        self,
-        bookie_id: BookieId,
-        volumes: Mapping[str, str],
-        *,
-        instance: str,
-        is_node_lost: bool,
-    ) -> bool:
+    async def replace_bookie(self, action: ReplaceBookie) -> bool:
+        bookie_id = action.bookie_id
         if bookie_id in self._stopping:
             return False
-        process = self._unchanged(bookie_id, instance)
+        process = self._unchanged(bookie_id, action.instance)
 
         def then() -> None:
             """Blocking."""
-            for disk, uid in volumes.items():
+            for disk, uid in action.volumes:
                 delete_volume(self._folders, bookie_id, disk, uid=uid)
 
         self._begin(bookie_id, process, then)

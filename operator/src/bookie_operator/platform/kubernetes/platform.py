@@ -23,7 +23,13 @@ from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job, Volume
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, Event, StartJob
+from bookie_operator.plan.actions import (
+    BookieTemplate,
+    DiskTemplate,
+    Event,
+    ReplaceBookie,
+    StartJob,
+)
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
@@ -308,23 +314,17 @@ class KubernetesPlatform:
         await self._is_fenced(bookie_id)  # Kubernetes keeps the volume until the pod has ended
         return not is_under_way
 
-    async def replace_bookie(
-        self,
-        bookie_id: BookieId,
-        volumes: Mapping[str, str],
-        *,
-        instance: str,
-        is_node_lost: bool,
-    ) -> bool:
+    async def replace_bookie(self, action: ReplaceBookie) -> bool:
+        bookie_id = action.bookie_id
         pods = await self._pods(bookie_id)
         if pods:
-            pod_of_instance(pods, bookie_id, instance)
-        claims = [await self._planned(bookie_id, disk, uid) for disk, uid in volumes.items()]
+            pod_of_instance(pods, bookie_id, action.instance)
+        claims = [await self._planned(bookie_id, disk, uid) for disk, uid in action.volumes]
         fresh = [claim for claim in claims if "deletionTimestamp" not in claim["metadata"]]
         for known in fresh:
             await self._api.delete(CLAIM, known)
         await self._is_fenced(bookie_id)
-        if is_node_lost:
+        if action.is_node_lost:
             for pod in await self._pods(bookie_id):
                 await self._api.delete(POD, pod, is_forced=True)
         return bool(fresh)
