@@ -17,6 +17,9 @@ EXECUTOR: Final = "executor"
 RACK_FILE: Final = PurePosixPath("/etc/bookie-node/rack")
 """Where a pod has its rack: the default of a bookie's setting `rackFile`. One of an older version
 does not look there."""
+ADVERTISED_FILE: Final = RACK_FILE.with_name("advertised")
+"""Where a pod has the addresses at which clients elsewhere reach its bookie: the default of the
+setting `advertisedFile`."""
 
 
 def pod_security() -> dict[str, Any]:

@@ -61,3 +61,15 @@ async def test_the_cluster_is_asked_for_once_and_lookups_go_together(store: Faul
     for _ in range(2):
         await asyncio.gather(*(book.find(B0) for _ in range(9)))
     assert (store.calls.count("instance_id"), store.calls.count("bookies")) == (1, 2)
+
+
+async def test_a_client_elsewhere_takes_the_advertised_address_where_there_is_one(
+    store: FaultyStore,
+) -> None:
+    elsewhere = Endpoint("bookie-run-advertised", "elsewhere", 2, "bookie-run")
+    inside = await registered(store)
+    book = AddressBook(store, ttl_s=0.0, endpoint_ids=("bookie-run-advertised", "bookie-run"))
+    assert (await book.find(B0)).endpoint == AT
+    await store.register(BookieInfo(B0, (elsewhere, AT), {BOOT_EPOCH_PROPERTY: "1"}))
+    assert (await book.find(B0)).endpoint == elsewhere
+    assert (await inside.find(B0)).endpoint == AT

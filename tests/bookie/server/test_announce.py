@@ -2,6 +2,7 @@
 
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.server.advertised import endpoints_of
 from bookie.server.announce import Announcer
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.testing.metadata import FaultyStore
@@ -51,3 +52,20 @@ async def test_what_an_announcement_without_a_reply_says_is_not_known() -> None:
     store.lost_replies = 1
     await switched(announcer, state, read_only=False)
     assert not announcer.is_read_only
+
+
+async def test_a_stock_client_finds_the_advertised_address_before_the_bookies_own() -> None:
+    store = FaultyStore(MemoryStore(MemoryCluster()))
+    state = BookieState(BOOKIE, phase=Phase.SERVING)
+    known = [(), endpoints_of({"stock": "elsewhere:31811", "run": "elsewhere:31812"})]
+    announcer = Announcer(
+        store, state, host="h", ports={"run": 1, "stock": 2}, boot_epoch=1, advertised=known.pop
+    )
+    await announcer.announce()
+    endpoints = (await store.bookies())[BOOKIE].endpoints
+    assert [(one.protocol, one.host) for one in endpoints] == [
+        *(("bookie-rpc", "elsewhere"), ("bookie-run", "elsewhere")),
+        *(("bookie-rpc", "h"), ("bookie-run", "h")),
+    ]
+    await announcer.announce()
+    assert [one.host for one in (await store.bookies())[BOOKIE].endpoints] == ["h", "h"]

@@ -61,6 +61,8 @@ def test_durability_settings_choose_the_mode(
         ({"bookieId": None}, "bookieId: input should be a valid string"),
         ({"rack": "rack-a"}, "rack: "),
         ({"rack": "/a//b"}, "rack: "),
+        ({"advertised": {"stock": "a"}}, "advertised: stock: found .a., expected host:port"),
+        ({"advertised": {"admin": "a:1"}}, "advertised: unknown port admin, expected stock or run"),
         ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
         ({"tls": TLS | {"keyFiles": "/c"}}, "unknown setting tls.keyFiles, did you mean keyFile"),
         ({"tls": {"certificateFile": "/c"}}, "tls.keyFile is missing"),

@@ -11,12 +11,18 @@ import click
 
 from bookie.cli.common import (
     ledger_argument,
-    metadata_option,
     output_option,
     password_option,
     run,
 )
-from bookie.cli.ledgers import LedgerShape, new_ledger, opened, shape_options
+from bookie.cli.ledgers import (
+    ClusterAddress,
+    LedgerShape,
+    cluster_options,
+    new_ledger,
+    opened,
+    shape_options,
+)
 from bookie.cli.output import entry_rows, progress, show_fields
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
@@ -39,10 +45,10 @@ Show = Callable[[int, bytes], None]
 @click.option("--keep-open", is_flag=True, help="Leave the ledger open, as a crashed writer would.")
 @shape_options
 @password_option
-@metadata_option
+@cluster_options
 @output_option
 def write(
-    metadata: str,
+    cluster: ClusterAddress,
     output: str,
     source: BinaryIO,
     lines: bool,
@@ -53,7 +59,7 @@ def write(
     """Write SOURCE (default: standard input) into a new ledger; shows its id and last entry."""
 
     async def work() -> dict[str, Any]:
-        async with opened(metadata) as (_store, client):
+        async with opened(cluster) as (_store, client):
             writer = await new_ledger(client, shape, password=password)
             with _end_reported(writer):
                 sizes = await _write_all(writer, source, lines=lines)
@@ -153,10 +159,10 @@ async def _readable(descriptor: int) -> None:
 @click.option("--last", type=click.IntRange(0), help="Default: the last readable entry.")
 @raw_option
 @password_option
-@metadata_option
+@cluster_options
 @output_option
 def read(
-    metadata: str,
+    cluster: ClusterAddress,
     output: str,
     ledger_id: int,
     first: int,
@@ -173,7 +179,7 @@ def read(
         raise click.UsageError(f"--last is {last}, expected {first} (--first) or more")
 
     async def work() -> None:
-        async with opened(metadata) as (_store, client):
+        async with opened(cluster) as (_store, client):
             reader = await client.open_ledger(LedgerId(ledger_id), password=password)
             end = await _end(reader, first=first) if last is None else EntryId(last)
             with (
@@ -223,10 +229,10 @@ def _shown(raw: bool, output: str, *, following: bool = False) -> Iterator[Show]
 @first_option
 @raw_option
 @password_option
-@metadata_option
+@cluster_options
 @output_option
 def tail(
-    metadata: str, output: str, ledger_id: int, first: int, raw: bool, password: bytes
+    cluster: ClusterAddress, output: str, ledger_id: int, first: int, raw: bool, password: bytes
 ) -> None:
     """Follow a ledger as it is written; ends when it is closed and read to its end.
 
@@ -235,7 +241,7 @@ def tail(
     _check_format(raw, output)
 
     async def work() -> None:
-        async with opened(metadata) as (_store, client):
+        async with opened(cluster) as (_store, client):
             reader = await client.open_ledger(LedgerId(ledger_id), password=password)
             with _shown(raw, output, following=True) as show:
                 async for entry in reader.tail(EntryId(first)):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -23,7 +23,8 @@ from bookie.cli.common import (
 )
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_fields, show_rows
-from bookie.client.bookkeeper_client import Client
+from bookie.client.bookkeeper_client import Client, ClientSettings
+from bookie.client.pool import PoolSettings
 from bookie.client.writer import LedgerWriter
 from bookie.errors import MetadataFormatError, NoSuchLedgerError
 from bookie.frames.entry import DigestType
@@ -82,10 +83,37 @@ def shape_options(command: Command) -> Callable[..., Any]:
     return shaped
 
 
+class ClusterAddress(NamedTuple):
+    """Where a command's client finds the cluster."""
+
+    url: str
+    """Of the metadata store."""
+    is_advertised: bool
+    """Bookies are reached where they advertise themselves to clients elsewhere."""
+
+
+def cluster_options(command: Command) -> Callable[..., Any]:
+    """The options of a client of the cluster; the command gets them as `cluster`."""
+
+    @wraps(command)
+    def addressed(*, metadata: str, advertised: bool, **others: Any) -> Any:
+        return command(cluster=ClusterAddress(metadata, advertised), **others)
+
+    advertised_option = click.option(
+        "--advertised",
+        is_flag=True,
+        envvar="BOOKIE_ADVERTISED",
+        show_envvar=True,
+        help="Reach bookies at the addresses that they advertise to clients elsewhere.",
+    )
+    return metadata_option(advertised_option(addressed))
+
+
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[tuple[MetadataStore, Client]]:
+async def opened(cluster: ClusterAddress) -> AsyncIterator[tuple[MetadataStore, Client]]:
     """A store and a client on it, both closed at the end."""
-    async with store_at(url) as store, Client(store) as client:
+    settings = ClientSettings(pool=PoolSettings(is_advertised=cluster.is_advertised))
+    async with store_at(cluster.url) as store, Client(store, settings=settings) as client:
         yield store, client
 
 
@@ -102,13 +130,13 @@ async def new_ledger(client: Client, shape: LedgerShape, *, password: bytes) -> 
 @click.command("create")
 @shape_options
 @password_option
-@metadata_option
+@cluster_options
 @output_option
-def create(metadata: str, output: str, password: bytes, shape: LedgerShape) -> None:
+def create(cluster: ClusterAddress, output: str, password: bytes, shape: LedgerShape) -> None:
     """Create an empty ledger and leave it open, as a writer that never came back would."""
 
     async def work() -> dict[str, Any]:
-        async with opened(metadata) as (_store, client):
+        async with opened(cluster) as (_store, client):
             writer = await new_ledger(client, shape, password=password)
             return {"ledger_id": writer.ledger_id, "state": "OPEN"}
 
@@ -210,13 +238,13 @@ async def _row_of(store: MetadataStore, ledger_id: LedgerId) -> dict[str, Any] |
 @click.command("recover")
 @ledger_argument
 @password_option
-@metadata_option
+@cluster_options
 @output_option
-def recover(metadata: str, output: str, ledger_id: int, password: bytes) -> None:
+def recover(cluster: ClusterAddress, output: str, ledger_id: int, password: bytes) -> None:
     """Fence, recover and close a ledger; its writer is cut off."""
 
     async def work() -> dict[str, Any]:
-        async with opened(metadata) as (store, client):
+        async with opened(cluster) as (store, client):
             await client.recover_ledger(LedgerId(ledger_id), password=password)
             return ledger_json((await store.read_ledger(LedgerId(ledger_id))).value)
 
@@ -226,14 +254,14 @@ def recover(metadata: str, output: str, ledger_id: int, password: bytes) -> None
 @click.command("delete")
 @ledger_argument
 @yes_option
-@metadata_option
+@cluster_options
 @output_option
-def delete(metadata: str, output: str, ledger_id: int, yes: bool) -> None:
+def delete(cluster: ClusterAddress, output: str, ledger_id: int, yes: bool) -> None:
     """Delete a ledger; bookies collect its entries later."""
     ask(f"Delete ledger {ledger_id} and its entries for good?", yes=yes)
 
     async def work() -> None:
-        async with opened(metadata) as (_store, client):
+        async with opened(cluster) as (_store, client):
             await client.delete_ledger(LedgerId(ledger_id))
 
     run(work())

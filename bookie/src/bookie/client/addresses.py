@@ -7,7 +7,7 @@ others will use it. The highest epoch seen of each bookie is kept for good.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bookie.errors import BookieError, UnavailableError
@@ -38,15 +38,16 @@ class AddressBook:
         *,
         ttl_s: float,
         absent_ttl_s: float = 0.0,
-        endpoint_id: str = RUN_ENDPOINT,
+        endpoint_ids: Sequence[str] = (RUN_ENDPOINT,),
         on_newer_boot: Callable[[BookieId, int], None] = lambda _bookie, _epoch: None,
     ) -> None:
-        """`absent_ttl_s`: how long the word counts that a bookie is not there. `on_newer_boot`:
-        called with each epoch that is higher than those seen before."""
+        """`endpoint_ids`: of a bookie the first that it has counts. `absent_ttl_s`: how long the
+        word counts that a bookie is not there. `on_newer_boot`: called with each epoch that is
+        higher than those seen before."""
         self._store = store
         self._ttl_s = ttl_s
         self._absent_ttl_s = absent_ttl_s
-        self._endpoint_id = endpoint_id
+        self._endpoint_ids = endpoint_ids
         self._on_later_boot = on_newer_boot
         self._cluster = ""
         """Instance id; read once, before the first address."""
@@ -121,7 +122,7 @@ class AddressBook:
         self._endpoints = {
             bookie_id: endpoint
             for bookie_id, info in bookies.items()
-            if (endpoint := info.endpoint(self._endpoint_id)) is not None
+            if (endpoint := info.first_of(self._endpoint_ids)) is not None
         }
         for bookie_id, info in bookies.items():
             self.saw(bookie_id, info.boot_epoch)

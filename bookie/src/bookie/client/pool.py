@@ -21,7 +21,7 @@ from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
 from bookie.frames.from_fields import from_fields
 from bookie.ids import BookieId
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import RUN_ADVERTISED, RUN_ENDPOINT, MetadataStore
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
 from bookie.wire.identity import Identity, refusal
@@ -46,7 +46,8 @@ class PoolSettings:
 
     `in_flight_bytes_max` and `in_flight_requests_max`: unanswered requests to one bookie, beyond
     which it counts as unreachable. After a failed attempt the next one waits `backoff_min_s`,
-    doubling up to `backoff_max_s`; requests in between fail at once.
+    doubling up to `backoff_max_s`; requests in between fail at once. `is_advertised`: bookies are
+    reached at the addresses that they advertise to clients elsewhere, where they do.
     """
 
     request_timeout_s: float = 10.0
@@ -57,6 +58,7 @@ class PoolSettings:
     sweep_interval_s: float = 0.25
     in_flight_bytes_max: int = 256 * 1024 * 1024
     in_flight_requests_max: int = 65536
+    is_advertised: bool = False
 
 
 Reply = TypeVar("Reply")
@@ -64,6 +66,7 @@ OnAnswer = Callable[[Status, memoryview], None]
 OnReply = Callable[[Status], None] | OnAnswer
 """Callbacks of adds get only the status; all others get status and body."""
 _NOTHING: Final = memoryview(b"")
+_ADVERTISED_FIRST: Final = (RUN_ADVERTISED, RUN_ENDPOINT)
 _STATUSES: Final = {int(status): status for status in Status}
 _ADD_RUN: Final = Op.ADD_RUN
 _UNREACHABLE: Final = Status.UNREACHABLE
@@ -329,7 +332,10 @@ class BookiePool:
         self._settings = settings or PoolSettings()
         self._loop = asyncio.get_running_loop()
         self._addresses = AddressBook(
-            store, ttl_s=self._settings.address_ttl_s, on_newer_boot=self._outlive
+            store,
+            ttl_s=self._settings.address_ttl_s,
+            endpoint_ids=_ADVERTISED_FIRST if self._settings.is_advertised else (RUN_ENDPOINT,),
+            on_newer_boot=self._outlive,
         )
         self._links: dict[BookieId, _Link] = {}
         """One for each bookie that was ever asked; bounded by the bookies of the cluster."""

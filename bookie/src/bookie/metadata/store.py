@@ -68,7 +68,8 @@ class StoredBoot:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address of a bookie. Ids: `bookie-rpc` (v2/v3), `bookie-run` (native), `bookie-admin`."""
+    """One address of a bookie. Ids: `bookie-rpc` (v2/v3), `bookie-run` (native), `bookie-admin`;
+    with `-advertised` those for clients elsewhere."""
 
     endpoint_id: str
     host: str
@@ -100,6 +101,11 @@ class BookieInfo:
         """Of the boot that registered it; 0 when it names none."""
         named = self.properties.get(BOOT_EPOCH_PROPERTY, "")
         return int(named) if named.isascii() and named.isdigit() and len(named) < 19 else 0
+
+    def first_of(self, endpoint_ids: Iterable[str]) -> Endpoint | None:
+        """Of the first id that it has an endpoint of."""
+        found = map(self.endpoint, endpoint_ids)
+        return next((endpoint for endpoint in found if endpoint is not None), None)
 
     def endpoint(self, endpoint_id: str) -> Endpoint | None:
         for endpoint in self.endpoints:
@@ -140,6 +146,10 @@ RACK_PROPERTY: Final = "rack"
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"
 ADMIN_ENDPOINT: Final = "bookie-admin"
+RPC_ADVERTISED: Final = "bookie-rpc-advertised"
+"""Of protocol RPC_ENDPOINT, and the first: a stock client takes the first one of the protocol."""
+RUN_ADVERTISED: Final = "bookie-run-advertised"
+"""Of protocol RUN_ENDPOINT; only clients that are asked to use it do."""
 
 
 class Underreplication(Protocol):

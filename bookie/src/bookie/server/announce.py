@@ -37,8 +37,10 @@ class Announcer:
         ports: Mapping[str, int],
         boot_epoch: int,
         rack: Callable[[], str | None] = lambda: None,
+        advertised: Callable[[], tuple[Endpoint, ...]] = tuple,
     ) -> None:
-        """`rack`: where the bookie is, None = nobody knows; blocking, asked in a thread."""
+        """`rack`: where the bookie is, None = nobody knows. `advertised`: endpoints for clients
+        elsewhere. Both block, and are asked in a thread."""
         self._store = store
         self._state = state
         self._bookie_id = BookieId(state.bookie_id)
@@ -56,6 +58,7 @@ class Announcer:
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
         """What never changes of the registration's properties; the rack is beside them."""
         self._rack = rack
+        self._advertised = advertised
         self._turn = asyncio.Lock()
         """One change of the registration at a time."""
         self._announced: BookieInfo | None = None
@@ -68,9 +71,10 @@ class Announcer:
 
     async def _wanted(self) -> BookieInfo:
         rack = await asyncio.to_thread(self._rack)
+        advertised = await asyncio.to_thread(self._advertised)
         return BookieInfo(
             self._bookie_id,
-            self._endpoints,
+            (*advertised, *self._endpoints),  # a stock client takes the first of its protocol
             self._properties | ({RACK_PROPERTY: rack} if rack is not None else {}),
             read_only=not self._state.is_writable,
         )

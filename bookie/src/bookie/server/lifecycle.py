@@ -26,6 +26,7 @@ from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.server.admin import AdminServer
+from bookie.server.advertised import Advertised
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
 from bookie.server.connections import DataServer, RunConnection
@@ -146,6 +147,7 @@ class Bookie:
         self.ports: dict[str, int] = {}
         """Where it listens, by name: `admin`, `http`, `run`, `stock`."""
         self._rack = Rack(settings.rack, settings.rack_file)
+        self._advertised = Advertised(settings.advertised, settings.advertised_file)
         self._runtime = RuntimeFile(
             settings.runtime_file, settings.bookie_id, self.control.started_at_ms, self.ports
         )
@@ -357,7 +359,7 @@ class Bookie:
         await self._write_runtime(self._runtime.write)
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports,
-            boot_epoch=state.boot_epoch, rack=self._rack.read,
+            boot_epoch=state.boot_epoch, rack=self._rack.read, advertised=self._advertised.read,
         )  # fmt: skip
         drain = Drain(
             store, state, marks=marks, announcer=announcer,

@@ -28,7 +28,8 @@ from pydantic.alias_generators import to_camel
 from bookie.boot.claim import outlasts_s
 from bookie.errors import SettingsError
 from bookie.metadata.opening import check_url
-from bookie.pods import RACK_FILE
+from bookie.pods import ADVERTISED_FILE, RACK_FILE
+from bookie.server.advertised import PROTOCOLS, endpoints_of
 from bookie.server.rack import RACK, RACK_BYTES_MAX
 from bookie.storage.modes import DurabilityMode
 
@@ -170,6 +171,14 @@ def _metadata_url(url: str) -> str:
     return url
 
 
+def _addresses(named: dict[str, str]) -> dict[str, str]:
+    unknown = sorted(named.keys() - PROTOCOLS.keys())
+    if unknown:
+        raise ValueError(f"unknown port {unknown[0]}, expected {' or '.join(PROTOCOLS)}")
+    endpoints_of(named)
+    return named
+
+
 BookieName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$", max_length=253)
 ]
@@ -182,7 +191,8 @@ RackName = Annotated[
 
 class BookieSettings(_Section):
     """All settings of one `bookie serve`. `rack`: its network location, such as `/rack-a`; without
-    it, what `rackFile` says, which may come and change while the bookie serves.
+    it, what `rackFile` says, which may come and change while the bookie serves. `advertised`: where
+    clients elsewhere reach it, `stock` and `run`, each as `host:port`; without, `advertisedFile`.
     """
 
     bookie_id: BookieName
@@ -200,6 +210,8 @@ class BookieSettings(_Section):
     tls: Tls | None = None
     rack: RackName | None = None
     rack_file: Path = Path(RACK_FILE)
+    advertised: Annotated[dict[str, str], AfterValidator(_addresses)] = Field(default_factory=dict)
+    advertised_file: Path = Path(ADVERTISED_FILE)
     runtime_file: Path | None = None
 
     @model_validator(mode="after")

@@ -65,7 +65,7 @@ class GrpcControl:
         self._dial = dial
         ttl_s = self._settings.address_ttl_s
         self._addresses = AddressBook(
-            store, ttl_s=ttl_s, absent_ttl_s=ttl_s, endpoint_id=ADMIN_ENDPOINT
+            store, ttl_s=ttl_s, absent_ttl_s=ttl_s, endpoint_ids=(ADMIN_ENDPOINT,)
         )
         self._lines: dict[BookieId, _Line] = {}
         """One connection to each bookie that was asked, until `close`."""

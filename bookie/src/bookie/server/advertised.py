@@ -1,0 +1,86 @@
+"""Addresses at which clients elsewhere reach a bookie: by its settings, else by a file.
+
+A load balancer or a port of a node gets its address long after the bookie's pod was made. Who gave
+it writes the file, perhaps only after the bookie has begun to serve, and the bookie registers what
+stands there beside its own address.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bookie.metadata.store import (
+    RPC_ADVERTISED,
+    RPC_ENDPOINT,
+    RUN_ADVERTISED,
+    RUN_ENDPOINT,
+    Endpoint,
+)
+
+ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9.-]*)):([0-9]{1,5})")
+"""`books.example.org:31811`, `192.0.2.7:31811`, `[2001:db8::7]:31811`."""
+TEXT_BYTES_MAX: Final = 1024
+PORT_MAX: Final = 65535
+PROTOCOLS: Final[Mapping[str, tuple[str, str]]] = {
+    "stock": (RPC_ADVERTISED, RPC_ENDPOINT),
+    "run": (RUN_ADVERTISED, RUN_ENDPOINT),
+}
+"""Name of a port -> id and protocol of the endpoint that advertises it. One for the control plane
+there is not: nobody elsewhere has any business with it."""
+
+log = logging.getLogger(__name__)
+
+
+def endpoints_of(addresses: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """By name of the port, `stock` or `run`. ValueError says which address is none."""
+    found = []
+    for name, address in sorted(addresses.items(), key=lambda one: list(PROTOCOLS).index(one[0])):
+        matched = ADDRESS.fullmatch(address)
+        if matched is None or not 0 < int(matched[3]) <= PORT_MAX:
+            raise ValueError(f"{name}: found {address!r:.100}, expected host:port or [IPv6]:port")
+        endpoint_id, protocol = PROTOCOLS[name]
+        found.append(Endpoint(endpoint_id, matched[1] or matched[2], int(matched[3]), protocol))
+    return tuple(found)
+
+
+def addresses_of(text: str) -> dict[str, str]:
+    """`stock=host:port run=host:port`, either or both. ValueError when it is something else."""
+    addresses = {}
+    for part in text.split():
+        name, _, address = part.partition("=")
+        if name not in PROTOCOLS or name in addresses:
+            known = " and ".join(PROTOCOLS)
+            raise ValueError(f"found {part!r:.100}, expected {known}, once each, as name=host:port")
+        addresses[name] = address
+    return addresses
+
+
+class Advertised:
+    """The addresses of one bookie for clients elsewhere, as far as they are known now."""
+
+    def __init__(self, named: Mapping[str, str], file: Path) -> None:
+        """`named`: by the settings, which outweigh the file; empty = nothing."""
+        self._named = endpoints_of(named)
+        self._file = file
+        self._refused = ""
+        """What the file said last that is no address, so that the log has it once; empty =
+        nothing."""
+
+    def read(self) -> tuple[Endpoint, ...]:
+        """The endpoints to register beside the bookie's own; empty = none. Blocking."""
+        if self._named:
+            return self._named
+        try:
+            with self._file.open(encoding="utf-8") as file:
+                said = file.read(TEXT_BYTES_MAX).strip()
+        except (OSError, UnicodeDecodeError):
+            return ()
+        try:
+            return endpoints_of(addresses_of(said))
+        except ValueError as error:
+            if said != self._refused:
+                log.warning("%s names no addresses: %s", self._file, error)
+            self._refused = said
+            return ()
