@@ -24,7 +24,7 @@ USED: Final = {
     ("", "pods/log"): "get",
     ("", "persistentvolumeclaims"): "get list watch create patch delete",
     ("", "configmaps"): "get list watch create delete",
-    ("", "services"): "list watch create patch",
+    ("", "services"): "list watch create patch delete",
     ("", "serviceaccounts"): "list watch create patch",
     ("", "events"): "get list create patch",
     ("apps", "statefulsets"): "get list watch create patch delete",

@@ -21,6 +21,7 @@ from bookie_operator.platform.kubernetes.api import (
     JOB,
     MANAGER,
     POD,
+    SERVICE,
     STATEFUL_SET,
     TASK,
     Kind,
@@ -61,6 +62,8 @@ class FakeApi:
         self._forbidden: set[tuple[str, Kind]] = set()
         self._refused: dict[tuple[str, Kind], str] = {}
         self._numbers = numbers if numbers is not None else itertools.count(1)
+        self._node_ports: dict[tuple[str, int], int] = {}
+        """By Service and port, what was given."""
         self.now = T0
         self.is_away = False
         self.logs: dict[str, str] = {}
@@ -276,7 +279,16 @@ class FakeApi:
         _put(tree, fields)
         owners[manager] = set(fields)
         _check(kind, before, tree)
+        if kind == SERVICE:
+            self._give_node_ports(tree)
         self._touch(kind, tree, before)
+
+    def _give_node_ports(self, service: Object) -> None:
+        """Of the types that have them; a port that has one keeps it."""
+        if service["spec"].get("type") in ("NodePort", "LoadBalancer"):
+            for port in service["spec"]["ports"]:
+                of = (str(service["metadata"]["uid"]), int(port["port"]))
+                port["nodePort"] = self._node_ports.setdefault(of, 30000 + len(self._node_ports))
 
     def _touch(self, kind: Kind, tree: Object, before: Object) -> None:
         if tree == before:

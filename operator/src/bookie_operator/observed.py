@@ -68,6 +68,9 @@ class Process:
     """Why nothing on its node can be relied on: `is gone`, `is not ready: ...`. Empty = none."""
     rack: str = ""
     """As the bookie hears of it, from its node's labels; empty = not known."""
+    advertised: str = ""
+    """Where clients outside of the Kubernetes cluster reach it, `stock=host:port run=host:port`;
+    empty = nowhere, or not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ async def test_the_bookie_finds_it_where_it_looks() -> None:
     lab = await labelled()
     spec = lab.api.the(POD, POD_0)["spec"]
     [volume] = [one for one in spec["volumes"] if one["name"] == "node"]
-    [item] = volume["downwardAPI"]["items"]
+    [item, _advertised] = volume["downwardAPI"]["items"]
     [mount] = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "node"]
     assert f"{mount['mountPath']}/{item['path']}" == str(RACK_FILE) == str(READ_BY_DEFAULT)
     assert item["fieldRef"]["fieldPath"] == f"metadata.annotations['{names.RACK}']"

@@ -28,6 +28,7 @@ from bookie_operator.model.base import (
     ShortText,
     rule,
 )
+from bookie_operator.model.external import External
 from bookie_operator.model.pod_overlay import PodOverlay
 from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
@@ -503,6 +504,9 @@ class ClusterSpec(BookieOptions):
     Absent: nothing."""
     executor_pod: PodOverlay | None = None
     """What is added to the pods of Spark's executors (engine spark-kubernetes). Absent: nothing."""
+    external: External | None = None
+    """How clients outside of the Kubernetes cluster reach the bookies; absent: they do not. When it
+    changes, nobody restarts. The local platform has no use for it."""
     retention: Retention = Retention()
     """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300

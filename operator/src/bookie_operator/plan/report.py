@@ -92,6 +92,7 @@ def bookie_status(
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         rack=process.rack if process and process.rack else facts.rack,
+        advertised=(process.advertised if process else "")[:253],
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],

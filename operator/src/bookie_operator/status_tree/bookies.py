@@ -178,6 +178,8 @@ def _process(bookie: BookieStatus) -> str:
         parts.append(f"version {bookie.version}")
     if bookie.rack:
         parts.append(f"rack {bookie.rack}")
+    if bookie.advertised:
+        parts.append(f"advertised {bookie.advertised}")
     return "  ".join(parts)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bookie.ids import BookieId
-from bookie.pods import RACK_FILE, container_security
+from bookie.pods import ADVERTISED_FILE, RACK_FILE, container_security
 
 from bookie_operator.model.cluster import BookieCluster, Scheduling
 from bookie_operator.observed import Volume
@@ -148,9 +148,13 @@ def _pod(
 
 
 def _node_volume() -> Part:
-    """What the operator wrote about the pod's node, as a file; empty until it has."""
-    field = {"fieldPath": f"metadata.annotations['{names.RACK}']"}
-    return {"name": "node", "downwardAPI": {"items": [{"path": RACK_FILE.name, "fieldRef": field}]}}
+    """What the operator wrote about the pod, as files; each is empty until it has."""
+    files = ((RACK_FILE, names.RACK), (ADVERTISED_FILE, names.ADVERTISED))
+    items = [
+        {"path": file.name, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for file, annotation in files
+    ]
+    return {"name": "node", "downwardAPI": {"items": items}}
 
 
 def disk_volume(cluster: str, bookie_id: BookieId, disk: str) -> Part:

@@ -20,13 +20,22 @@ RETAINED_LABEL: Final = f"{GROUP}/retained"
 REVISION: Final = f"{GROUP}/revision"
 RACK: Final = f"{GROUP}/rack"
 """Annotation of a bookie's pod: its rack, from a label of its node."""
+ADVERTISED: Final = f"{GROUP}/advertised"
+"""Annotation of a bookie's pod: where clients outside of the Kubernetes cluster reach it."""
 JOB_FACTS: Final = f"{GROUP}/job"
 """Annotation of a Job: kind, attempt, bookie, boot epoch, start, as JSON."""
 
 BOOKIE: Final = "bookie"
 ZOOKEEPER: Final = "zookeeper"
 JOBS: Final = "job"
-_APPLICATION: Final = {BOOKIE: "bookie", ZOOKEEPER: "zookeeper", JOBS: "repair"}
+EXTERNAL: Final = "external"
+"""Of Services for clients outside of the Kubernetes cluster."""
+_APPLICATION: Final = {
+    BOOKIE: "bookie",
+    ZOOKEEPER: "zookeeper",
+    JOBS: "repair",
+    EXTERNAL: "bookie",
+}
 
 
 def labels(cluster: str, component: str, **more: str) -> dict[str, str]:

@@ -30,6 +30,8 @@ class Node:
     labels: Mapping[str, str]
     trouble: str = ""
     """Why its pods cannot be relied on: it is gone, or its kubelet does not report. Empty = no."""
+    address: str = ""
+    """Where it is reached from outside: external before internal; empty = it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,12 @@ def _node(found: Object | None) -> Node:
     status = found.get("status") or {}
     info = status.get("nodeInfo") or {}
     labels = (found.get("metadata") or {}).get("labels") or {}
-    return Node(str(info.get("bootID") or ""), dict(labels), _trouble(status))
+    return Node(str(info.get("bootID") or ""), dict(labels), _trouble(status), _address(status))
+
+
+def _address(status: Object) -> str:
+    found = {str(one.get("type")): str(one.get("address")) for one in status.get("addresses") or ()}
+    return found.get("ExternalIP") or found.get("InternalIP") or ""
 
 
 def _trouble(status: Object) -> str:

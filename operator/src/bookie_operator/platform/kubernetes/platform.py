@@ -31,6 +31,7 @@ from bookie_operator.plan.actions import (
     StartJob,
 )
 from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.addresses import Addresses
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
@@ -63,7 +64,6 @@ from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
 from bookie_operator.platform.kubernetes.progress import JobLogs
-from bookie_operator.platform.kubernetes.racks import unnamed
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
@@ -110,6 +110,7 @@ class KubernetesPlatform:
         self._nodes = Nodes(api, clock)
         self._warnings = Warnings(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
+        self._addresses = Addresses(api, self._keeper)
         self._woken = asyncio.Event()
         self._metadata_url = ""
         """Empty until the metadata store has an address: nothing starts before."""
@@ -444,14 +445,10 @@ class KubernetesPlatform:
             ]
         )
         failed |= await self._bind_tasks() | await expand_zookeeper(self._api, self._cluster)
-        failed |= await self._name_racks()
+        failed |= await self._addresses.settle(cluster, self._seen)
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed
-
-    async def _name_racks(self) -> dict[str, BookieError]:
-        key = self._cluster.spec.rack_topology_key
-        return await apply_each(self._api, POD, unnamed(self._seen.pods, self._seen.nodes, key))
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         await self._publish(TASK, name, status.as_dict())

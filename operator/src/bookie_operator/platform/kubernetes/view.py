@@ -14,6 +14,7 @@ from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.observed import Bookie, Exit, Process, Volume
 from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.annotations import annotation_of
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, CONTAINER
 from bookie_operator.platform.kubernetes.nodes import Node
@@ -124,6 +125,7 @@ def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | Non
         node_boot_id=nodes[node].boot_id if node in nodes else "",
         node_trouble=nodes[node].trouble if node in nodes else "",
         rack=rack_of(pod),
+        advertised=annotation_of(pod, names.ADVERTISED),
     )
 
 

@@ -1,0 +1,73 @@
+"""How clients outside of the Kubernetes cluster reach the bookies: a Service for each of them.
+
+A ledger's entries are spread over certain bookies, so a client has to reach each one by an address
+of its own, and each one has to register that address.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from bookie_operator.model.base import LongText, Resource, ShortText, rule
+
+PLACE: Final = "{bookie}"
+"""Stands in a name for the bookie's, such as `bookie-0`."""
+HOST_PATTERN: Final = r"^([A-Za-z0-9]|\{bookie\})([A-Za-z0-9.-]|\{bookie\})*$"
+RANGE_PATTERN: Final = r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"
+
+
+class ExternalType(StrEnum):
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+
+
+class External(Resource):
+    """How clients outside of the Kubernetes cluster reach the bookies."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    "self.type != 'LoadBalancer' || !has(self.advertisedHost) || "
+                    f"self.advertisedHost.contains('{PLACE}')",
+                    f"external.advertisedHost needs {PLACE} with type LoadBalancer: all bookies "
+                    "have the same port there",
+                ),
+            ]
+        }
+    )
+
+    type: ExternalType
+    """Type of the Service of each bookie: `NodePort`, a port of every node; `LoadBalancer`, an
+    address of its own from the cloud or a controller such as MetalLB."""
+    advertised_host: (
+        Annotated[str, StringConstraints(pattern=HOST_PATTERN, max_length=253)] | None
+    ) = None
+    """Host that bookies register for clients outside; `{bookie}` in it stands for a bookie's name,
+    as in `{bookie}.books.example.org`. Absent: what the load balancer was given, or with NodePort
+    an address of the bookie's node, external before internal."""
+    annotations: Annotated[dict[str, LongText], Field(max_length=32)] = Field(default_factory=dict)
+    """Annotations of each Service, for load balancers and DNS; `{bookie}` in a value stands for the
+    bookie's name."""
+    load_balancer_class: ShortText | None = None
+    """Which implementation makes the load balancer; absent: the cluster's default."""
+    source_ranges: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=RANGE_PATTERN, max_length=64)], ...],
+        Field(max_length=64),
+    ] = ()
+    """Addresses that a load balancer lets in, such as `192.0.2.0/24`; empty: every one."""
+    zookeeper: bool = False
+    """True: the embedded ZooKeeper gets such a Service as well, with the name `zookeeper` for
+    `{bookie}`. Clients need it, and everybody who reaches it can change and delete the metadata:
+    let in only those whom you trust."""
+
+    @model_validator(mode="after")
+    def _hosts_differ(self) -> Self:
+        host = self.advertised_host
+        if self.type is ExternalType.LOAD_BALANCER and host is not None and PLACE not in host:
+            raise ValueError(
+                f"advertisedHost: found {host!r}, expected {PLACE} in it with type LoadBalancer: "
+                "all bookies have the same port there"
+            )
+        return self
