@@ -26,6 +26,7 @@ USED: Final = {
     ("", "configmaps"): "get list watch create delete",
     ("", "services"): "list watch create patch delete",
     ("", "serviceaccounts"): "list watch create patch",
+    ("networking.k8s.io", "networkpolicies"): "list watch create patch delete",
     ("", "events"): "get list create patch",
     ("apps", "statefulsets"): "get list watch create patch delete",
     ("batch", "jobs"): "list watch create delete",

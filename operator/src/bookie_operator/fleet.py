@@ -58,6 +58,7 @@ class Fleet:
         control: Callable[[], Control] = GrpcControl,
         opener: Opener = open_store,
         clock: Clock = utc_now,
+        operator_namespace: str = "",
     ) -> None:
         self.name = name
         self._api = api
@@ -65,6 +66,7 @@ class Fleet:
         self._make_control = control
         self._opener = opener
         self._clock = clock
+        self._operator_namespace = operator_namespace
         self._platform: KubernetesPlatform | None = None
         """None until the cluster was read."""
         self._uid = ""
@@ -97,7 +99,12 @@ class Fleet:
                     await asyncio.sleep(FAILED_TICK_S)
                     continue
                 if reconciler is None:
-                    self._platform = KubernetesPlatform(self._api, cluster, clock=self._clock)
+                    self._platform = KubernetesPlatform(
+                        self._api,
+                        cluster,
+                        clock=self._clock,
+                        operator_namespace=self._operator_namespace,
+                    )
                     observer = Observer(
                         self._platform, control, opener=self._opener, clock=self._clock
                     )

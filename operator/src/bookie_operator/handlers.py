@@ -27,6 +27,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
+    NETWORK_POLICY,
     PAGE_MAX,
     POD,
     ROLE,
@@ -62,6 +63,7 @@ PARTS: Final = (POD, CLAIM, JOB)
 KEPT: Final = (
     BUDGET,
     CONFIG_MAP,
+    NETWORK_POLICY,
     ROLE,
     ROLE_BINDING,
     SERVICE,
@@ -90,6 +92,8 @@ class Operator:
     metrics: OperatorMetrics = field(default_factory=OperatorMetrics)
     fleets: dict[tuple[str, str], Fleet] = field(default_factory=dict)
     """By namespace and name, those whose loop runs."""
+    own_namespace: str = ""
+    """Where the operator's pods are; empty = not known."""
 
     def wake(self, namespace: str | None, cluster: str) -> None:
         fleet = self.fleets.get((namespace or "", cluster))
@@ -127,7 +131,12 @@ class Operator:
                 self.metrics.forget(namespace, name)
 
     def new_fleet(self, namespace: str, name: str) -> Fleet:
-        return Fleet(self.open_api(namespace), name, metrics=self.metrics)
+        return Fleet(
+            self.open_api(namespace),
+            name,
+            metrics=self.metrics,
+            operator_namespace=self.own_namespace,
+        )
 
     async def take_down(self, namespace: str, name: str, body: Object) -> bool:
         """The cluster's object goes: stop its bookies gracefully. True = done.

@@ -58,7 +58,7 @@ async def run(
         if lease_path:
             namespace, _slash, name = lease_path.partition("/")
             lease = Lease(DynamicApi(server, namespace), name, identity=identity_of(os.environ))
-            await _lead(server, lease, metrics, namespaces, stop)
+            await _lead(server, lease, metrics, namespaces, stop, own_namespace=namespace)
         else:
             operator = Operator(lambda namespace: DynamicApi(server, namespace), metrics)
             await operate(operator, namespaces, stop)
@@ -73,6 +73,8 @@ async def _lead(
     metrics: OperatorMetrics,
     namespaces: Sequence[str],
     stop: asyncio.Event,
+    *,
+    own_namespace: str,
 ) -> None:
     """Wait for the lease, act as long as it is held, and give it back."""
     metrics.lead(False)
@@ -90,7 +92,9 @@ async def _lead(
     watching = asyncio.create_task(watch())
     try:
         operator = Operator(
-            lambda namespace: LeaseGuard(DynamicApi(server, namespace), lease), metrics
+            lambda namespace: LeaseGuard(DynamicApi(server, namespace), lease),
+            metrics,
+            own_namespace=own_namespace,
         )
         await operate(operator, namespaces, stop)
     finally:

@@ -16,6 +16,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
+    NETWORK_POLICY,
     ROLE,
     SERVICE,
     SERVICE_ACCOUNT,
@@ -82,7 +83,7 @@ async def test_d7_what_an_earlier_cluster_of_the_name_left_is_waited_for() -> No
     lab.platform = lab.restarted()
     failed = await settled(lab)
     assert isinstance(failed["Service demo"], UnavailableError)
-    for kind in (SERVICE, BUDGET, SERVICE_ACCOUNT, ROLE):
+    for kind in (SERVICE, BUDGET, SERVICE_ACCOUNT, ROLE, NETWORK_POLICY):
         for one in list(lab.api.all(kind)):
             lab.api.remove(kind, one["metadata"]["name"])
     left = await settled(lab)

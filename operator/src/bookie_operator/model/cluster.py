@@ -29,6 +29,7 @@ from bookie_operator.model.base import (
     rule,
 )
 from bookie_operator.model.external import External
+from bookie_operator.model.network_policy import NetworkPolicies
 from bookie_operator.model.pod_overlay import PodOverlay
 from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
@@ -507,6 +508,9 @@ class ClusterSpec(BookieOptions):
     external: External | None = None
     """How clients outside of the Kubernetes cluster reach the bookies; absent: they do not. When it
     changes, nobody restarts. The local platform has no use for it."""
+    network_policies: NetworkPolicies = NetworkPolicies()
+    """Who may reach the pods of the cluster over the network. The local platform has no use for
+    it."""
     retention: Retention = Retention()
     """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300

@@ -30,11 +30,17 @@ ZOOKEEPER: Final = "zookeeper"
 JOBS: Final = "job"
 EXTERNAL: Final = "external"
 """Of Services for clients outside of the Kubernetes cluster."""
+EXECUTOR: Final = "executor"
+"""Of Spark's executors; their driver gives them this label."""
+NETWORK: Final = "network"
+OPERATOR: Final = "operator"
+"""Of the operator's own pods; the chart gives them this label."""
 _APPLICATION: Final = {
     BOOKIE: "bookie",
     ZOOKEEPER: "zookeeper",
     JOBS: "repair",
     EXTERNAL: "bookie",
+    NETWORK: "bookie",
 }
 
 

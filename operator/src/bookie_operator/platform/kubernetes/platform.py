@@ -37,6 +37,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
+    NETWORK_POLICY,
     POD,
     STATEFUL_SET,
     TASK,
@@ -61,7 +62,9 @@ from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
 from bookie_operator.platform.kubernetes.keeper import Keeper, apply_each
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
+from bookie_operator.platform.kubernetes.network_policies import network_policies
 from bookie_operator.platform.kubernetes.nodes import Nodes
+from bookie_operator.platform.kubernetes.optional_objects import OptionalObjects
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
@@ -101,7 +104,9 @@ class KubernetesPlatform:
         cluster: BookieCluster,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        operator_namespace: str = "",
     ) -> None:
+        """`operator_namespace`: where the operator's own pods are; empty = not known."""
         self._api = api
         self._cluster = cluster
         self._clock = clock
@@ -111,6 +116,8 @@ class KubernetesPlatform:
         self._warnings = Warnings(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
         self._addresses = Addresses(api, self._keeper)
+        self._policies = OptionalObjects(api, self._keeper, NETWORK_POLICY, names.NETWORK)
+        self._operator_namespace = operator_namespace
         self._woken = asyncio.Event()
         self._metadata_url = ""
         """Empty until the metadata store has an address: nothing starts before."""
@@ -446,6 +453,8 @@ class KubernetesPlatform:
         )
         failed |= await self._bind_tasks() | await expand_zookeeper(self._api, self._cluster)
         failed |= await self._addresses.settle(cluster, self._seen)
+        policies = network_policies(cluster, operator_namespace=self._operator_namespace)
+        failed |= await self._policies.settle(policies, cluster)
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed

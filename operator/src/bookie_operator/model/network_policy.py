@@ -1,0 +1,35 @@
+"""Who may reach the pods of a cluster over the network, as far as a NetworkPolicy can say it."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field, JsonValue, WithJsonSchema
+
+from bookie_operator.model.base import Resource
+
+_PART: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_PEER: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "podSelector": _PART | {"description": "Pods, by labels; by itself: of the namespace."},
+        "namespaceSelector": _PART | {"description": "Namespaces, by labels; `{}` is every one."},
+        "ipBlock": _PART | {"description": "Addresses: `cidr`, and `except`."},
+    },
+    "minProperties": 1,
+}
+Peer = Annotated[dict[str, JsonValue], Field(min_length=1), WithJsonSchema(_PEER)]
+"""As in `from` of a NetworkPolicy."""
+Peers = Annotated[tuple[Peer, ...], Field(max_length=32)]
+
+
+class NetworkPolicies(Resource):
+    """Who may reach the pods of the cluster, beside the operator and each other."""
+
+    enabled: bool = True
+    """True: the operator keeps NetworkPolicies for bookies, ZooKeeper, jobs and executors. Some
+    networks of Kubernetes do not enforce them."""
+    clients: Peers = ()
+    """Who may reach the ports for clients (3181 and 3182 of bookies, and the embedded ZooKeeper),
+    as in `from` of a NetworkPolicy, such as `- namespaceSelector: {matchLabels: {team: pulsar}}`.
+    Empty: every pod of the cluster's namespace."""
+    metrics: Peers = ()
+    """Who may read metrics (8080), as in `from` of a NetworkPolicy. Empty: everybody."""

@@ -1,0 +1,58 @@
+"""Objects that a spec may stop to want: kept while they are wanted, and taken away after that."""
+
+from collections.abc import Sequence
+
+from bookie.errors import BookieError
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import Api, Kind, Object
+from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.ownership import owning_cluster
+
+
+class OptionalObjects:
+    """Of one kind, with one component label, of one cluster."""
+
+    def __init__(self, api: Api, keeper: Keeper, kind: Kind, component: str) -> None:
+        self._api = api
+        self._keeper = keeper
+        self._kind = kind
+        self._component = component
+        self._names: frozenset[str] | None = None
+        """Of the objects that are there, as this operator left them; None = not known. Where they
+        are those that are wanted, nobody is asked."""
+
+    async def settle(
+        self, wanted: Sequence[tuple[Kind, Object]], cluster: BookieCluster
+    ) -> dict[str, BookieError]:
+        """What could not be written or taken away, by kind and name."""
+        failed = await self._keeper.tried(wanted)
+        kept = frozenset(str(body["metadata"]["name"]) for _kind, body in wanted)
+        if failed or kept != self._names:
+            self._names = None
+            try:
+                failed |= await self._drop(await self.there(cluster), kept)
+            except BookieError as error:
+                failed[f"{self._kind.plural} ({self._component})"] = error
+            self._names = kept if not failed else None
+        return failed
+
+    async def there(self, cluster: BookieCluster) -> Sequence[Object]:
+        """The objects as they are now."""
+        chosen = names.selector(cluster.metadata.name, self._component)
+        found = await self._api.list(self._kind, chosen)
+        return [one for one in found if owning_cluster(one) == cluster.metadata.uid]
+
+    async def _drop(self, found: Sequence[Object], kept: frozenset[str]) -> dict[str, BookieError]:
+        failed: dict[str, BookieError] = {}
+        for one in found:
+            name = str(one["metadata"]["name"])
+            if name in kept:
+                continue
+            self._keeper.forget(self._kind, name)
+            try:
+                await self._api.delete(self._kind, one)
+            except BookieError as error:
+                failed[f"{self._kind.name} {name}"] = error
+        return failed
