@@ -24,6 +24,7 @@ RUN = Endpoint("bookie-run-advertised", "2001:db8::7", 31812, "bookie-run")
         ("stock=books.example.org:65536", ()),
         ("stock=2001:db8::7:31811", ()),
         ("stock=a b:1", ()),
+        (f"stock={'a' * 502}:31811 run={'a' * 502}:31812", ()),
     ],
 )
 def test_the_file_names_the_endpoints(

@@ -62,6 +62,7 @@ def test_durability_settings_choose_the_mode(
         ({"rack": "rack-a"}, "rack: "),
         ({"rack": "/a//b"}, "rack: "),
         ({"advertised": {"stock": "a"}}, "advertised: stock: found .a., expected host:port"),
+        ({"advertised": {"stock": "a:1"}, "ports": {"stock": None}}, "advertised.stock is given"),
         ({"advertised": {"admin": "a:1"}}, "advertised: unknown port admin, expected stock or run"),
         ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
         ({"tls": TLS | {"keyFiles": "/c"}}, "unknown setting tls.keyFiles, did you mean keyFile"),

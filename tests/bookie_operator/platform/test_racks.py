@@ -40,7 +40,7 @@ async def test_a_rack_that_is_named_is_not_written_again() -> None:
     await annotated(lab)
     lab.api.calls.clear()
     await annotated(lab)
-    assert not [call for call in lab.api.calls if call[:2] == ("apply", POD)]
+    assert not [call for call in lab.api.calls if call[:2] == ("patch", POD.name)]
 
 
 @pytest.mark.parametrize("labels", [{}, {ZONE: ""}, {"other": "eu-1a"}])

@@ -102,8 +102,6 @@ def cluster_options(command: Command) -> Callable[..., Any]:
     advertised_option = click.option(
         "--advertised",
         is_flag=True,
-        envvar="BOOKIE_ADVERTISED",
-        show_envvar=True,
         help="Reach bookies at the addresses that they advertise to clients elsewhere.",
     )
     return metadata_option(advertised_option(addressed))

@@ -74,10 +74,12 @@ class Advertised:
             return self._named
         try:
             with self._file.open(encoding="utf-8") as file:
-                said = file.read(TEXT_BYTES_MAX).strip()
+                said = file.read(TEXT_BYTES_MAX + 1).strip()
         except (OSError, UnicodeDecodeError):
             return ()
         try:
+            if len(said) > TEXT_BYTES_MAX:
+                raise ValueError(f"found more than {TEXT_BYTES_MAX} characters")
             return endpoints_of(addresses_of(said))
         except ValueError as error:
             if said != self._refused:

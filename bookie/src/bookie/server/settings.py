@@ -222,6 +222,12 @@ class BookieSettings(_Section):
                 raise ValueError(f"directory {path} is named twice; every disk has its own")
         return self
 
+    @model_validator(mode="after")
+    def _advertised_ports_are_open(self) -> "BookieSettings":
+        if "stock" in self.advertised and self.ports.stock is None:
+            raise ValueError("advertised.stock is given, expected none while ports.stock is null")
+        return self
+
     @property
     def bind_host(self) -> str:
         return self.bind or self.host

@@ -35,7 +35,8 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LE
 """A DNS label, short enough that names derived from it stay below Kubernetes' limit."""
 
 ShortText = Annotated[str, StringConstraints(max_length=253)]
-LongText = Annotated[str, StringConstraints(max_length=1024)]
+LONG_TEXT_MAX: Final = 1024
+LongText = Annotated[str, StringConstraints(max_length=LONG_TEXT_MAX)]
 
 
 class Resource(BaseModel):

@@ -36,6 +36,8 @@ _KEPT: Final = frozenset(
         "maxLength",
         "minItems",
         "maxItems",
+        "minProperties",
+        "maxProperties",
         "required",
         "default",
         "x-kubernetes-validations",

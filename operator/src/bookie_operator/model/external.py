@@ -34,6 +34,10 @@ class External(Resource):
                     f"external.advertisedHost needs {PLACE} with type LoadBalancer: all bookies "
                     "have the same port there",
                 ),
+                rule(
+                    "self.type == 'LoadBalancer' || self.sourceRanges.size() == 0",
+                    "external.sourceRanges counts with type LoadBalancer alone",
+                ),
             ]
         }
     )
@@ -51,12 +55,17 @@ class External(Resource):
     """Annotations of each Service, for load balancers and DNS; `{bookie}` in a value stands for the
     bookie's name."""
     load_balancer_class: ShortText | None = None
-    """Which implementation makes the load balancer; absent: the cluster's default."""
+    """Which implementation makes the load balancer; absent: the cluster's default. Kubernetes lets
+    nobody change it while the type is LoadBalancer."""
+    load_balancer_node_ports: bool | None = None
+    """False: a load balancer's Service gets no ports of nodes, which `sourceRanges` do not protect;
+    for those that need none, such as MetalLB. Absent: Kubernetes's default, which is true."""
     source_ranges: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=RANGE_PATTERN, max_length=64)], ...],
         Field(max_length=64),
     ] = ()
-    """Addresses that a load balancer lets in, such as `192.0.2.0/24`; empty: every one."""
+    """Addresses that a load balancer lets in, such as `192.0.2.0/24`; empty: every one. Not with
+    NodePort, which lets in everybody who reaches a node."""
     zookeeper: bool = False
     """True: the embedded ZooKeeper gets such a Service as well, with the name `zookeeper` for
     `{bookie}`. Clients need it, and everybody who reaches it can change and delete the metadata:
@@ -69,5 +78,10 @@ class External(Resource):
             raise ValueError(
                 f"advertisedHost: found {host!r}, expected {PLACE} in it with type LoadBalancer: "
                 "all bookies have the same port there"
+            )
+        if self.type is ExternalType.NODE_PORT and self.source_ranges:
+            raise ValueError(
+                f"sourceRanges: found {len(self.source_ranges)}, expected none with type NodePort, "
+                "which lets in everybody who reaches a node"
             )
         return self

@@ -253,7 +253,7 @@ class BookieStatus(StatusPart):
     """The node's boot: another one means that the node itself was restarted."""
     rack: ShortText = ""
     """From a label of its node (`spec.rackTopologyKey`); empty = not known."""
-    advertised: ShortText = ""
+    advertised: LongText = ""
     """Where clients outside of the Kubernetes cluster reach it (`spec.external`), such as
     `stock=192.0.2.7:31811 run=192.0.2.7:31812`; empty = nowhere, or no address was given yet."""
     disks: Annotated[

@@ -6,6 +6,7 @@ from typing import Final
 
 from bookie.wire.admin.health import DiskHealth, Health
 
+from bookie_operator.model.base import LONG_TEXT_MAX
 from bookie_operator.model.cluster import ClusterSpec, DiskRole
 from bookie_operator.model.status import (
     BLOCKED_MAX,
@@ -92,11 +93,16 @@ def bookie_status(
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         rack=process.rack if process and process.rack else facts.rack,
-        advertised=(process.advertised if process else "")[:253],
+        advertised=_whole(process.advertised) if process else "",
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],
     )
+
+
+def _whole(text: str) -> str:
+    """As it is, or nothing: half an address is a wrong one."""
+    return text if len(text) <= LONG_TEXT_MAX else ""
 
 
 def is_updated(pass_: Pass, one: Judged) -> bool:

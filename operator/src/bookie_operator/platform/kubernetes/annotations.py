@@ -20,14 +20,18 @@ def annotation_of(pod: Object, name: str) -> str:
 
 
 def unwritten(pods: Sequence[Object], wanted: Callable[[Object], dict[str, str]]) -> list[Object]:
-    """What to apply to pods that do not say what is `wanted` of them; empty values are left out."""
+    """What to apply to pods that do not say what is `wanted` of them, of every one of ANNOTATIONS.
+
+    One that is to be empty is written so where it stands: another hand may have written it, and an
+    apply takes away only what is its own.
+    """
     found = []
     for pod in pods:
-        metadata = pod["metadata"]
-        text = {name: value for name, value in wanted(pod).items() if value}
+        metadata, text = pod["metadata"], wanted(pod)
         there = {name: annotation_of(pod, name) for name in ANNOTATIONS}
-        if "deletionTimestamp" in metadata or text == {k: v for k, v in there.items() if v}:
+        if "deletionTimestamp" in metadata or text == there:
             continue
+        written = {name: value for name, value in text.items() if value or there[name]}
         very = {"name": metadata["name"], "uid": metadata["uid"]}
-        found.append({"metadata": very | {"annotations": text}})
+        found.append({"metadata": very | {"annotations": written}})
     return found

@@ -5,7 +5,9 @@ The operator writes a bookie's addresses into an annotation of its pod, where th
 to the bookie as a file, also when they come long after its start.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from bookie.ids import BookieId
@@ -20,6 +22,8 @@ from bookie_operator.platform.kubernetes.surroundings import ZOOKEEPER_PORT
 
 ADVERTISED_PORTS: Final = {"stock": STOCK_PORT, "run": RUN_PORT}
 """Of a bookie, for clients. Nobody outside gets to its control plane."""
+GIVEN_AFTER: Final = timedelta(minutes=5)
+"""So long a Service may be without an address before somebody is asked to look."""
 
 
 def external_services(
@@ -75,18 +79,18 @@ def _service(
             spec["loadBalancerClass"] = wanted.load_balancer_class
         if wanted.source_ranges:
             spec["loadBalancerSourceRanges"] = list(wanted.source_ranges)
+        if wanted.load_balancer_node_ports is not None:
+            spec["allocateLoadBalancerNodePorts"] = wanted.load_balancer_node_ports
     own = cluster.metadata
-    return {
-        "metadata": {
-            "name": f"{name}-external",
-            "labels": names.labels(own.name, names.EXTERNAL, bookie=place),
-            "annotations": {
-                key: value.replace(PLACE, place) for key, value in wanted.annotations.items()
-            },
-            "ownerReferences": [names.owner(own.name, own.uid)],
-        },
-        "spec": spec,
+    metadata: Object = {
+        "name": f"{name}-external",
+        "labels": names.labels(own.name, names.EXTERNAL, bookie=place),
+        "ownerReferences": [names.owner(own.name, own.uid)],
     }
+    if wanted.annotations:  # an empty mapping would stand for all that others write there
+        written = wanted.annotations.items()
+        metadata["annotations"] = {key: value.replace(PLACE, place) for key, value in written}
+    return {"metadata": metadata, "spec": spec}
 
 
 def addresses_by_bookie(
@@ -109,17 +113,74 @@ def addresses_by_bookie(
     return found
 
 
+def without_doubles(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """What each bookie is to advertise, where what is not known `now` stays as it was `before`.
+
+    A request of a stock client names no bookie, so no two may ever advertise one address: one that
+    was given to another bookie meanwhile is not kept, and of one that two have now neither has it.
+    """
+    counts = Counter(part for address in now.values() for part in _parts(address))
+    unique = {
+        bookie_id: address
+        for bookie_id, address in now.items()
+        if all(counts[part] == 1 for part in _parts(address))
+    }
+    kept = {
+        bookie_id: address
+        for bookie_id, address in before.items()
+        if bookie_id not in now and not any(part in counts for part in _parts(address))
+    }
+    return unique | kept
+
+
+def _parts(address: str) -> list[str]:
+    """`stock=a:1 run=a:2` -> `a:1`, `a:2`."""
+    return [part.partition("=")[2] for part in address.split()]
+
+
+def unreached(
+    wanted: External,
+    services: Sequence[Object],
+    advertised: Mapping[str, str],
+    *,
+    now: datetime,
+) -> dict[str, str]:
+    """Name of a Service -> why its bookie advertises nothing, of those that were given time."""
+    found = {}
+    for service in services:
+        metadata = service["metadata"]
+        bookie_id = str(metadata["labels"].get(names.BOOKIE_LABEL, ""))
+        made_at = datetime.fromisoformat(metadata["creationTimestamp"])
+        if bookie_id == names.ZOOKEEPER or bookie_id in advertised or now - made_at < GIVEN_AFTER:
+            continue
+        if _is_on_nodes(service) and wanted.advertised_host is None:
+            why = "no address of its node may be read (rbac.nodes of the operator's chart), or its "
+            why += "node has none: name an advertisedHost"
+        elif wanted.advertised_host is None:
+            why = (
+                "no load balancer has given it an address of its own: look at the Service's events"
+            )
+        else:
+            why = "it shares its address with another bookie, or has no ports yet"
+        found[str(metadata["name"])] = f"{bookie_id} is not reached from outside: {why}"
+    return found
+
+
 def _host(wanted: External, service: Object, bookie_id: str, node: Node | None) -> str:
     if wanted.advertised_host is not None:
         return wanted.advertised_host.replace(PLACE, bookie_id)
-    if wanted.type is ExternalType.NODE_PORT:
+    if _is_on_nodes(service):
         return node.address if node is not None else ""
     given = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     return next((str(one.get("hostname") or one.get("ip") or "") for one in given), "")
 
 
+def _is_on_nodes(service: Object) -> bool:
+    """As it is, not as it is wanted: a change of the type may have been refused."""
+    return bool(service["spec"].get("type") == ExternalType.NODE_PORT.value)
+
+
 def _ports(service: Object) -> dict[str, int]:
     """By name: of the nodes, or of the load balancer. 0 = it has not been given yet."""
-    is_on_nodes = service["spec"].get("type") == ExternalType.NODE_PORT.value
-    key = "nodePort" if is_on_nodes else "port"
+    key = "nodePort" if _is_on_nodes(service) else "port"
     return {str(port["name"]): int(port.get(key) or 0) for port in service["spec"]["ports"]}

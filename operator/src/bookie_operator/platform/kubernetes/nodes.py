@@ -79,8 +79,13 @@ def _node(found: Object | None) -> Node:
 
 
 def _address(status: Object) -> str:
-    found = {str(one.get("type")): str(one.get("address")) for one in status.get("addresses") or ()}
-    return found.get("ExternalIP") or found.get("InternalIP") or ""
+    """Of a kind that has several the first one: a Service of one stack listens on that family."""
+    listed = status.get("addresses") or ()
+    for kind in ("ExternalIP", "InternalIP"):
+        for one in listed:
+            if one.get("type") == kind and one.get("address"):
+                return str(one["address"])
+    return ""
 
 
 def _trouble(status: Object) -> str:

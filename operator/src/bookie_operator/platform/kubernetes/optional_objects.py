@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bookie.errors import BookieError
 
+from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Api, Kind, Object
@@ -29,20 +30,21 @@ class OptionalObjects:
         """What could not be written or taken away, by kind and name."""
         failed = await self._keeper.tried(wanted)
         kept = frozenset(str(body["metadata"]["name"]) for _kind, body in wanted)
-        if failed or kept != self._names:
-            self._names = None
+        if (failed or kept != self._names) and not cluster.spec.paused:
+            self._names = kept
             try:
                 failed |= await self._drop(await self.there(cluster), kept)
             except BookieError as error:
                 failed[f"{self._kind.plural} ({self._component})"] = error
-            self._names = kept if not failed else None
+            if failed:
+                self._names = None
         return failed
 
     async def there(self, cluster: BookieCluster) -> Sequence[Object]:
-        """The objects as they are now."""
+        """The objects as they are now: its own by their owner, or, without one, by their labels."""
         chosen = names.selector(cluster.metadata.name, self._component)
         found = await self._api.list(self._kind, chosen)
-        return [one for one in found if owning_cluster(one) == cluster.metadata.uid]
+        return [one for one in found if owning_cluster(one) in ("", cluster.metadata.uid)]
 
     async def _drop(self, found: Sequence[Object], kept: frozenset[str]) -> dict[str, BookieError]:
         failed: dict[str, BookieError] = {}
@@ -53,6 +55,8 @@ class OptionalObjects:
             self._keeper.forget(self._kind, name)
             try:
                 await self._api.delete(self._kind, one)
+            except PreconditionError:
+                self._names = None  # it is another one by now: the next pass sees it as it is
             except BookieError as error:
                 failed[f"{self._kind.name} {name}"] = error
         return failed

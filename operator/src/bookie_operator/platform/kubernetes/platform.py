@@ -115,7 +115,7 @@ class KubernetesPlatform:
         self._nodes = Nodes(api, clock)
         self._warnings = Warnings(api, clock)
         self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
-        self._addresses = Addresses(api, self._keeper)
+        self._addresses = Addresses(api, self._keeper, clock)
         self._policies = OptionalObjects(api, self._keeper, NETWORK_POLICY, names.NETWORK)
         self._operator_namespace = operator_namespace
         self._woken = asyncio.Event()
