@@ -157,9 +157,7 @@ def unreached(
             why = "no address of its node may be read (rbac.nodes of the operator's chart), or its "
             why += "node has none: name an advertisedHost"
         elif wanted.advertised_host is None:
-            why = (
-                "no load balancer has given it an address of its own: look at the Service's events"
-            )
+            why = "no load balancer has given it an address: look at the events of its Service"
         else:
             why = "it shares its address with another bookie, or has no ports yet"
         found[str(metadata["name"])] = f"{bookie_id} is not reached from outside: {why}"
