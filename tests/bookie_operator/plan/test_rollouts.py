@@ -13,7 +13,7 @@ from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import DrainBookie, RestartBookie, StartBookie, template_of
 from bookie_operator.plan.conditions import BLOCKED_AFTER
 from bookie_operator.plan.planner import Plan, plan
-from bookie_operator.plan.restarts import STEADY_AFTER
+from bookie_operator.plan.rollouts import STEADY_AFTER
 from operator_scenes import at, bookie, cluster, observed, task
 
 NOTHING = ClusterStatus()
@@ -28,6 +28,12 @@ def ended(bookie_id: BookieId, times: int) -> ClusterStatus:
     """It has ended so often in a row, as the pass before told."""
     one = BookieStatus(id=bookie_id, state=BookieState.STARTING, failures=times)
     return ClusterStatus(bookies=(one,))
+
+
+def knew(bookie_id: BookieId, before: ClusterStatus) -> ClusterStatus:
+    """That one ran as well."""
+    one = BookieStatus(id=bookie_id, state=BookieState.SERVING, boot_epoch=1)
+    return before.model_copy(update={"bookies": (*before.bookies, one)})
 
 
 def rolled(
@@ -258,3 +264,55 @@ def test_a_bookie_that_does_not_run_is_not_restarted_and_the_task_says_so() -> N
     made = on_request(bookie(B1, of=OLD, running=False, exit_at=0), wish=WISH)
     assert made.tasks["task-1"].phase == "Failed"
     assert "does not run" in made.tasks["task-1"].message
+
+
+def started(made: Plan) -> dict[str, bool]:
+    """Bookies that are started -> whether they keep the settings that they ran with."""
+    return {
+        one.template.bookie_id: one.keeps_settings
+        for one in made.actions
+        if isinstance(one, StartBookie)
+    }
+
+
+def test_in_a_halted_rollout_who_ends_comes_up_as_it_was() -> None:
+    """OOM, eviction, a restart of the node: the image that fails must not spread by it."""
+    looping = bookie(B0, of=NEW, phase=None)
+    ends = bookie(B1, of=OLD, running=False, exit_at=LATER - 1)
+    gone = replace(bookie(B2, of=OLD), process=None, health=None)
+    made = rolled(looping, ends, gone, before=knew(B2, ended(B0, 3)))
+    assert started(made) == {B2: True}
+
+
+def test_of_two_that_ended_one_gets_new_settings_and_the_next_when_that_has_served() -> None:
+    two = [bookie(name, of=OLD, running=False, exit_at=LATER - 1) for name in (B0, B1)]
+    assert started(rolled(*two)) == {B0: False}
+    booting = bookie(B0, of=NEW, phase=Phase.BOOTING)
+    assert started(rolled(booting, two[1])) == {}
+    assert started(rolled(bookie(B0, of=NEW), two[1])) == {B1: False}
+
+
+def test_a_fleet_that_is_stuck_with_a_bad_image_gets_the_mended_one_though_one_node_is_lost() -> (
+    None
+):
+    waiting = {"waiting": "ErrImagePull: not found"}
+    stuck = [
+        bookie(name, of=OLD, running=False, process_facts=waiting)
+        for name in NEW.spec.bookie_ids[1:]
+    ]
+    lost = bookie(B0, of=NEW, running=False, process_facts={"waiting": "Unschedulable: 0/3 nodes"})
+    assert started(rolled(lost, *stuck)) == {B1: False}
+
+
+def test_one_that_is_stuck_is_no_reason_to_spread_what_fails_while_others_serve() -> None:
+    looping = bookie(B0, of=NEW, phase=None)
+    crashing = bookie(B1, of=OLD, running=False, exit_at=LATER - 1)
+    before = ClusterStatus(bookies=(*ended(B0, 3).bookies, *ended(B1, 5).bookies))
+    assert started(rolled(looping, crashing, before=before)) == {}
+
+
+def test_one_that_refuses_to_serve_does_not_get_settings_that_fail() -> None:
+    made = rolled(
+        bookie(B0, of=NEW, phase=None), bookie(B1, of=OLD, phase=Phase.REFUSED), before=ended(B0, 3)
+    )
+    assert not restarted(made) and refused(made, B1).startswith("RolloutHalted: ")

@@ -23,7 +23,7 @@ from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.readiness import BLOCKED, ready, stalled
-from bookie_operator.plan.restarts import ROLLOUT_HALTED, held_back
+from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.space import space_low
 from bookie_operator.plan.states import Judged
 

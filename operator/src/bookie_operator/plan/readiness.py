@@ -15,8 +15,9 @@ from bookie_operator.plan.failures import NAME_TAKEN
 from bookie_operator.plan.findings import NAMED_MAX, Findings, Verdict
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.report import READY_STATES, is_updated
-from bookie_operator.plan.restarts import ROLLOUT_HALTED, expansions, held_back
+from bookie_operator.plan.restarts import expansions
 from bookie_operator.plan.rollback import ROLLED_BACK
+from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.states import Judged
 
 BLOCKED: Final = "Blocked"

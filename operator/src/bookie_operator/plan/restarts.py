@@ -6,7 +6,7 @@ platform's to restart, as a kubelet does. Who is to leave is `drains.py`'s conce
 """
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from bookie.ids import BookieId
@@ -29,7 +29,8 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.states import GONE, Judged
+from bookie_operator.plan.rollouts import FAILING, halted, hurried, keeps_settings
+from bookie_operator.plan.states import Judged
 
 NAMED_MAX: Final = 5
 """Volumes that a message names."""
@@ -37,10 +38,6 @@ Steps = tuple[list[Action], list[Refusal]]
 SETTINGS_CHANGED: Final = "SettingsChanged"
 VOLUME_REPLACED: Final = "VolumeReplaced"
 REQUESTED: Final = "Requested"
-ROLLOUT_HALTED: Final = "RolloutHalted"
-FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
-STEADY_AFTER: Final = timedelta(seconds=10)
-"""A bookie with new settings has run for so long before the next one gets them."""
 
 
 def provision(
@@ -68,14 +65,17 @@ def provision(
         return actions, []
     if pass_.observed.metadata.instance_id is None:
         return [*actions, InitialiseMetadata()], []
+    is_rolled = False
     for bookie_id in names:
         bookie = pass_.observed.bookie(bookie_id)
         template = template_of(pass_.spec, bookie_id)
         usable = {name for name, one in bookie.volumes.items() if not one.is_terminating}
         complete = usable >= {disk.name for disk in template.disks}
-        held = pass_.spec.is_held_back(bookie_id)
-        if complete and bookie_id not in away and _needs_start(bookie, template, held=held):
-            actions.append(StartBookie(template, keeps_settings=held))
+        keeps = is_rolled or keeps_settings(pass_, bookie_id)
+        if complete and bookie_id not in away and _needs_start(bookie, template, keeps=keeps):
+            actions.append(StartBookie(template, keeps_settings=keeps))
+            # One that ran gets new settings, and the next one when that has served with them.
+            is_rolled = is_rolled or (not keeps and bookie.process is not None)
     return actions, []
 
 
@@ -116,13 +116,13 @@ def other_classes(pass_: Pass) -> list[Refusal]:
     return [Refusal("ChangeClass", "NewVolumesOnly", why)]
 
 
-def _needs_start(bookie: Bookie, template: BookieTemplate, *, held: bool) -> bool:
-    """`held`: one that ends is started by the platform as it was; one without a process may be
+def _needs_start(bookie: Bookie, template: BookieTemplate, *, keeps: bool) -> bool:
+    """`keeps`: one that ends is started by the platform as it was; one without a process may be
     between two pods, so that the platform says whether it has settings to keep."""
     process = bookie.process
     if process is None:
         return True
-    return not held and not process.running and process.revision != template.revision
+    return not keeps and not process.running and process.revision != template.revision
 
 
 def lineage_refusal(pass_: Pass) -> Refusal | None:
@@ -161,12 +161,13 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
         )
         if bookie.process is None or reason is None:
             continue
-        rolls = reason == SETTINGS_CHANGED and pass_.judged[bookie_id].state not in FAILING
+        rolls = reason == SETTINGS_CHANGED
+        is_failing = pass_.judged[bookie_id].state in FAILING
         refusal = (
-            (_halted(pass_, bookie_id) if rolls else None)
+            (halted(pass_, bookie_id) if rolls else None)
             or (_given_up(pass_.judged[bookie_id]) if reason == HUNG else None)
             or budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
-            or (_hurried(pass_, bookie_id) if rolls else None)
+            or (hurried(pass_, bookie_id) if rolls and not is_failing else None)
         )
         if refusal is None:
             keeps = held and reason != VOLUME_REPLACED
@@ -174,58 +175,6 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
         else:
             refusals.append(refusal)
     return actions, refusals
-
-
-def _renewed(pass_: Pass) -> list[Judged]:
-    """Those that have the new settings."""
-    found = []
-    for bookie_id in pass_.spec.bookie_ids:
-        process = pass_.judged[bookie_id].bookie.process
-        if process is not None and process.revision == template_of(pass_.spec, bookie_id).revision:
-            found.append(pass_.judged[bookie_id])
-    return found
-
-
-def held_back(pass_: Pass) -> list[BookieId]:
-    """Bookies that the partition keeps at settings which are not the spec's."""
-    names = {one.bookie.id for one in _renewed(pass_)}
-    return [
-        bookie_id
-        for bookie_id in pass_.spec.bookie_ids
-        if pass_.spec.is_held_back(bookie_id)
-        and bookie_id not in names
-        and pass_.judged[bookie_id].bookie.process is not None
-    ]
-
-
-def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
-    """A bookie that serves keeps its old settings while one fails with the new ones, also when
-    that one serves between two ends."""
-    for one in _renewed(pass_):
-        ends = one.ends.in_row
-        if one.state not in FAILING and not ends:
-            continue
-        trouble = f"{ends} ends in a row" if ends else one.state.value
-        trouble += f": {one.message}" if one.message else ""
-        name = one.bookie.id
-        why = f"{name} fails with the new settings ({trouble}); mend the spec, or {name}"
-        return Refusal("Restart", ROLLOUT_HALTED, why, bookie=candidate)
-    return None
-
-
-def _hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
-    for one in _renewed(pass_):
-        process = one.bookie.process
-        if (
-            process is None
-            or process.started_at is None
-            or not timedelta(0) <= pass_.now - process.started_at < STEADY_AFTER
-        ):
-            continue
-        seconds = STEADY_AFTER.total_seconds()
-        why = f"waits until {one.bookie.id} has run for {seconds:g} s with the new settings"
-        return Refusal("Restart", "OneActionAtATime", why, bookie=candidate)
-    return None
 
 
 def _hung(one: Judged, now: datetime) -> str | None:

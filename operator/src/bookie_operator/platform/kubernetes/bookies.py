@@ -7,6 +7,7 @@ that a container that restarts by itself keeps the settings it had: only the pla
 from collections.abc import Mapping
 from typing import Any, Final
 
+import yaml
 from bookie.ids import BookieId
 from bookie.pods import ADVERTISED_FILE, RACK_FILE, container_security
 
@@ -117,6 +118,20 @@ def bookie_objects(
     name = settings["metadata"]["name"]
     wanted = bookie_set(cluster, template, settings=name, metadata_url=metadata_url)
     return [(CONFIG_MAP, settings), (STATEFUL_SET, wanted)]
+
+
+def settings_of(stateful_set: Object) -> str:
+    """Name of the ConfigMap that its pods have for settings; empty = it names none."""
+    for volume in stateful_set["spec"]["template"]["spec"].get("volumes") or ():
+        if volume.get("name") == "settings":
+            return str((volume.get("configMap") or {}).get("name", ""))
+    return ""
+
+
+def volumes_named(settings: Object) -> set[str]:
+    """Uids of the volumes that the settings of this ConfigMap are for."""
+    tree = yaml.safe_load(settings["data"][SETTINGS_FILE])
+    return {str(disk.get("volumeUid")) for disk in (tree["journal"], *tree["ledgers"])}
 
 
 def bookie_selector(cluster: str, bookie_id: BookieId) -> dict[str, str]:

@@ -124,6 +124,14 @@ class Keeper:
         uid = str(found["metadata"]["uid"]) if found is not None else ""
         return await self._api.apply(kind, named(body, uid))
 
+    def remembered(self, kind: Kind, name: str) -> Object | None:
+        """What was wanted of it last; None when this operator has not written it."""
+        known = self._kept.get((kind.name, name))
+        if known is None:
+            return None
+        wanted: Object = json.loads(known.text)
+        return wanted
+
     def forget(self, kind: Kind, name: str) -> None:
         """It is not wanted any more."""
         self._kept.pop((kind.name, name), None)

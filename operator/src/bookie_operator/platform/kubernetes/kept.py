@@ -5,7 +5,7 @@ away just now are left alone: a set without replicas is a fence, one of an older
 its restart, a bookie without all of its volumes for them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bookie.ids import BookieId
@@ -13,8 +13,8 @@ from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import Kind, Object
-from bookie_operator.platform.kubernetes.bookies import bookie_objects, pod_settings
+from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
+from bookie_operator.platform.kubernetes.bookies import bookie_objects, pod_settings, settings_of
 from bookie_operator.platform.kubernetes.nodes import Node
 from bookie_operator.platform.kubernetes.view import bookie_of, of_bookie, volume_of
 
@@ -31,9 +31,17 @@ class Seen:
 
 
 def kept_objects(
-    cluster: BookieCluster, seen: Seen, *, metadata_url: str
+    cluster: BookieCluster,
+    seen: Seen,
+    *,
+    metadata_url: str,
+    remembered: Callable[[Kind, str], Object | None],
 ) -> list[tuple[Kind, Object]]:
-    """Nothing while the cluster is paused: then people may change them by hand."""
+    """Nothing while the cluster is paused: then people may change them by hand.
+
+    `remembered`: how the operator wrote an object last, None = it did not. That is what is kept of
+    a bookie whose settings are not the spec's.
+    """
     if cluster.spec.paused or not metadata_url:
         return []
     found: list[tuple[Kind, Object]] = []
@@ -48,6 +56,24 @@ def kept_objects(
         if is_whole and _is_running(seen, template):
             text = pod_settings(template, volumes, metadata_url)
             found += bookie_objects(cluster, template, text, metadata_url=metadata_url)
+        else:
+            found += _as_written(of_bookie(seen.sets, bookie_id), remembered)
+    return found
+
+
+def _as_written(
+    sets: Sequence[Object], remembered: Callable[[Kind, str], Object | None]
+) -> list[tuple[Kind, Object]]:
+    found = []
+    for one in sets:
+        if one["spec"].get("replicas") == 0 or not _lives(one):
+            continue
+        before = remembered(STATEFUL_SET, str(one["metadata"]["name"]))
+        if before is None:
+            continue
+        settings = remembered(CONFIG_MAP, settings_of(before))
+        found += [(CONFIG_MAP, settings)] if settings is not None else []
+        found.append((STATEFUL_SET, before))
     return found
 
 

@@ -50,6 +50,8 @@ from bookie_operator.platform.kubernetes.bookies import (
     bookie_selector,
     claim,
     pod_settings,
+    settings_of,
+    volumes_named,
 )
 from bookie_operator.platform.kubernetes.claims import (
     expand,
@@ -92,7 +94,7 @@ LOGGER: Final = logging.getLogger(__name__)
 JOBS_MAX: Final = 30
 """Ended jobs beyond this are removed, oldest first."""
 FENCE_MANAGER: Final = "bookie-operator-fence"
-"""Owns `replicas` while it is 0; the next whole apply takes it back."""
+"""Owns `replicas` from the fence on; the next whole apply takes it back."""
 
 
 class KubernetesPlatform:
@@ -266,15 +268,43 @@ class KubernetesPlatform:
         return is_known(known) and not await self._pods(bookie_id)
 
     async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
-        known = await self._set(template.bookie_id) if keeps_settings else None
-        if known is not None and known["spec"].get("replicas") != 0:
-            return False  # its controller makes a pod of what stands there
+        begun = await self._run_as_before(template) if keeps_settings else None
+        if begun is not None:
+            return begun
         await self._run(template)
         for pod in await self._pods(template.bookie_id):
             revision = (pod["metadata"].get("annotations") or {}).get(names.REVISION)
             if revision != template.revision:  # it does not run, or this was not asked for
                 await self._api.delete(POD, pod)
         return True
+
+    async def _run_as_before(self, template: BookieTemplate) -> bool | None:
+        """With the settings that it had: whether that had to be begun.
+
+        None = they are of volumes that it has no more, or nobody knows them: somebody took the
+        StatefulSet away, and this operator has not written it.
+        """
+        name = names.set_name(self._name, template.bookie_id)
+        known = await self._set(template.bookie_id)
+        if known is not None and known["spec"].get("replicas") != 0:
+            return False  # its controller makes a pod of what stands there
+        before = known or self._keeper.remembered(STATEFUL_SET, name)
+        if before is None or not await self._fits(before, template):
+            return None
+        if known is None:
+            await self._keeper.write(STATEFUL_SET, before)
+        else:
+            await self._scale(known, 1)
+        return True
+
+    async def _fits(self, known: Object, template: BookieTemplate) -> bool:
+        """The settings of this StatefulSet are there, and name the volumes that the bookie has."""
+        found = await self._api.get(CONFIG_MAP, settings_of(known))
+        if found is None:
+            return False
+        volumes = await self._volumes(template.bookie_id)
+        has = {volume.uid for volume in volumes.values()}
+        return volumes_named(found) == has and len(has) == len(template.disks)
 
     async def restart_bookie(
         self, template: BookieTemplate, *, instance: str, keeps_settings: bool = False
@@ -390,9 +420,12 @@ class KubernetesPlatform:
         return found
 
     async def _fence(self, known: Object) -> None:
+        await self._scale(known, 0)
+
+    async def _scale(self, known: Object, replicas: int) -> None:
         metadata = known["metadata"]
         version = {"resourceVersion": metadata["resourceVersion"]}
-        body: Object = {"metadata": very(metadata) | version, "spec": {"replicas": 0}}
+        body: Object = {"metadata": very(metadata) | version, "spec": {"replicas": replicas}}
         self._keeper.forget(STATEFUL_SET, str(metadata["name"]))  # the change is our own
         await self._api.apply(STATEFUL_SET, body, manager=FENCE_MANAGER)
 
@@ -448,7 +481,12 @@ class KubernetesPlatform:
                 disruption_budget(cluster, status.disruptions_allowed),
                 *accounts(cluster),
                 *services(cluster),
-                *kept_objects(cluster, self._seen, metadata_url=self._metadata_url),
+                *kept_objects(
+                    cluster,
+                    self._seen,
+                    metadata_url=self._metadata_url,
+                    remembered=self._keeper.remembered,
+                ),
             ]
         )
         failed |= await self._bind_tasks() | await expand_zookeeper(self._api, self._cluster)

@@ -1,0 +1,105 @@
+"""Who may get the spec's new settings now: one bookie after the other, as far as each one works.
+
+What fails with new settings must fail on one bookie only. So nobody else gets them while one that
+has them fails or has not served yet: neither by a restart of ours, nor because its process happens
+to end just then.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from bookie.ids import BookieId
+
+from bookie_operator.model.status import BookieState
+from bookie_operator.plan.actions import Refusal, template_of
+from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.states import CRASH_LOOP_MIN, GONE, Judged
+
+ROLLOUT_HALTED: Final = "RolloutHalted"
+FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
+STEADY_AFTER: Final = timedelta(seconds=10)
+"""A bookie with new settings has run for so long before the next one gets them."""
+
+
+def _renewed(pass_: Pass) -> list[Judged]:
+    """Those that have the new settings."""
+    return [pass_.judged[name] for name in pass_.spec.bookie_ids if _has_new(pass_, name)]
+
+
+def _has_new(pass_: Pass, bookie_id: BookieId) -> bool:
+    process = pass_.judged[bookie_id].bookie.process
+    return process is not None and process.revision == template_of(pass_.spec, bookie_id).revision
+
+
+def held_back(pass_: Pass) -> list[BookieId]:
+    """Bookies that the partition keeps at settings which are not the spec's."""
+    return [
+        bookie_id
+        for bookie_id in pass_.spec.bookie_ids
+        if pass_.spec.is_held_back(bookie_id)
+        and not _has_new(pass_, bookie_id)
+        and pass_.judged[bookie_id].bookie.process is not None
+    ]
+
+
+def keeps_settings(pass_: Pass, bookie_id: BookieId) -> bool:
+    """A bookie that is started keeps the settings that it ran with: the partition holds it back, or
+    another one has not shown yet that the new ones work."""
+    if pass_.spec.is_held_back(bookie_id):
+        return True
+    one = pass_.judged[bookie_id]
+    if one.bookie.process is None and pass_.previous.bookie(bookie_id) is None:
+        return False  # it never ran: there is nothing to keep
+    if halted(pass_, bookie_id) is not None:
+        return True
+    others = [other for other in _renewed(pass_) if other.bookie.id != bookie_id]
+    return not _is_stuck(one) and not all(other.is_booted for other in others)
+
+
+def halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    """A bookie keeps its old settings while another one fails with the new ones, also when that
+    one serves between two ends.
+
+    One that is stuck with its old settings has nothing to lose, unless somebody serves with them:
+    then they are not what keeps it from coming up.
+    """
+    if _is_stuck(pass_.judged[candidate]) and not _old_ones_work(pass_):
+        return None
+    for one in _renewed(pass_):
+        ends = one.ends.in_row
+        if one.bookie.id == candidate or (one.state not in FAILING and not ends):
+            continue
+        trouble = f"{ends} ends in a row" if ends else one.state.value
+        trouble += f": {one.message}" if one.message else ""
+        name = one.bookie.id
+        why = f"{name} fails with the new settings ({trouble}); mend the spec, or {name}"
+        return Refusal("Restart", ROLLOUT_HALTED, why, bookie=candidate)
+    return None
+
+
+def _is_stuck(one: Judged) -> bool:
+    """It does not come up, again and again."""
+    process = one.bookie.process
+    is_waiting = process is not None and not process.running and bool(process.waiting)
+    return is_waiting or (one.state in FAILING and one.ends.in_row >= CRASH_LOOP_MIN)
+
+
+def _old_ones_work(pass_: Pass) -> bool:
+    return any(
+        pass_.judged[name].is_booted and not _has_new(pass_, name) for name in pass_.spec.bookie_ids
+    )
+
+
+def hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    for one in _renewed(pass_):
+        process = one.bookie.process
+        if (
+            process is None
+            or process.started_at is None
+            or not timedelta(0) <= pass_.now - process.started_at < STEADY_AFTER
+        ):
+            continue
+        seconds = STEADY_AFTER.total_seconds()
+        why = f"waits until {one.bookie.id} has run for {seconds:g} s with the new settings"
+        return Refusal("Restart", "OneActionAtATime", why, bookie=candidate)
+    return None

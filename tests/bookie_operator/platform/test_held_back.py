@@ -1,0 +1,94 @@
+"""A bookie that is held back keeps its settings, whatever is done to its objects."""
+
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import JobKind
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.platform.kubernetes.api import CLUSTER, CONFIG_MAP, POD, STATEFUL_SET, Object
+from kubernetes_lab import B0, POD_0, Lab
+
+SET_0 = "demo-bookie-0"
+OLD_IMAGE = "bookie-operator/bookie:0.1.0"
+HELD = {"image": "new:1", "rollout": {"partition": 4}}
+
+
+def image(thing: Object) -> str:
+    return str(thing["spec"]["containers"][0]["image"])
+
+
+async def held_back() -> Lab:
+    """It runs with the old image, and the spec has a new one."""
+    lab = Lab()
+    await lab.run_bookie()
+    await lab.platform.settle(lab.cluster, ClusterStatus())
+    lab.api.edit(CLUSTER, "demo", lambda it: it["spec"].update(HELD))
+    return lab
+
+
+async def settled(lab: Lab) -> None:
+    await lab.platform.bookies()
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+
+
+async def started_as_before(lab: Lab) -> str:
+    """The image that it runs with after the planner had it started."""
+    await lab.platform.start_bookie(lab.template(), keeps_settings=True)
+    lab.controllers.settle(3)
+    return image(lab.api.the(POD, POD_0))
+
+
+async def test_a_set_that_somebody_took_away_is_back_as_it_was() -> None:
+    lab = await held_back()
+    lab.api.remove(STATEFUL_SET, SET_0)
+    lab.controllers.settle(2)
+    assert lab.api.find(POD, POD_0) is None
+    assert await started_as_before(lab) == OLD_IMAGE
+
+
+async def test_a_set_that_somebody_changed_is_put_back() -> None:
+    lab = await held_back()
+
+    def evil(tree: Object) -> None:
+        tree["spec"]["template"]["spec"]["containers"][0]["image"] = "evil:1"
+
+    lab.api.edit(STATEFUL_SET, SET_0, evil)
+    lab.platform.noticed(STATEFUL_SET, lab.api.the(STATEFUL_SET, SET_0), is_gone=False)
+    await settled(lab)
+    assert image(lab.api.the(STATEFUL_SET, SET_0)["spec"]["template"]) == OLD_IMAGE
+
+
+async def test_settings_that_somebody_took_away_are_back() -> None:
+    lab = await held_back()
+    [settings] = [one["metadata"]["name"] for one in lab.api.all(CONFIG_MAP)]
+    gone = lab.api.the(CONFIG_MAP, settings)
+    lab.api.remove(CONFIG_MAP, settings)
+    lab.platform.noticed(CONFIG_MAP, gone, is_gone=True)
+    await settled(lab)
+    assert lab.api.find(CONFIG_MAP, settings) is not None
+
+
+async def test_a_job_on_its_disks_is_no_rollout_though_the_operator_was_restarted() -> None:
+    lab = await held_back()
+    job = StartJob("rebuild", JobKind.INDEX_REBUILD, "inline", 1, B0, 1, disks=("ledger-0",))
+    while not await lab.platform.start_job(job):  # fences it first
+        lab.controllers.settle()
+    lab.platform = lab.restarted()
+    await lab.reach_metadata()
+    assert await started_as_before(lab) == OLD_IMAGE
+
+
+async def test_one_whose_volume_was_replaced_starts_with_the_new_settings() -> None:
+    lab = await held_back()
+    uid = (await lab.bookie()).volumes["ledger-0"].uid
+    await lab.platform.replace_volume(B0, "ledger-0", uid=uid)
+    lab.controllers.settle(3)
+    await lab.make_volumes()
+    assert await started_as_before(lab) == "new:1"
+
+
+async def test_of_a_set_that_nobody_knows_any_more_the_spec_counts() -> None:
+    lab = await held_back()
+    lab.api.remove(STATEFUL_SET, SET_0)
+    lab.controllers.settle(2)
+    lab.platform = lab.restarted()
+    await lab.reach_metadata()
+    assert await started_as_before(lab) == "new:1"
