@@ -8,7 +8,7 @@ import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
 from bookie_operator.model.task import TaskPhase
-from bookie_operator.observed import Failure, JobKind, Observed
+from bookie_operator.observed import Failure, Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
@@ -205,3 +205,41 @@ def test_as_many_refusals_are_told_as_a_status_has_room_for() -> None:
     found = failure_refusals([replace(one, bookie="bookie-3")] * 60)
     assert len(found) == 50
     assert found[0] == Refusal("StopJob", "Forbidden", WHY, bookie="bookie-3")
+
+
+WITHOUT_POD = "FailedCreate: Error creating: pods is forbidden: " + WHY
+
+
+def limbo_with(job: Job | None) -> Observed:
+    limbo = bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=3)
+    return replace(observed(limbo), jobs=(job,) if job is not None else ())
+
+
+def repair(waiting: str) -> Job:
+    made = {"bookie": BookieId("bookie-0"), "boot_epoch": 2, "attempt": 1, "started_at": at(0)}
+    return Job("demo-bookie-0-2-1", JobKind.REPAIR, running=True, waiting=waiting, **made)
+
+
+def test_a_job_whose_pod_is_refused_is_blocked_and_degraded_in_the_servers_words() -> None:
+    made = after(limbo_with(repair(WITHOUT_POD)), [])
+    words = f"demo-bookie-0-2-1: {WITHOUT_POD}"
+    assert f"StartJob ActionFailed bookie-0: {words}" in told(made)
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.reason == "ActionFailed"
+    assert degraded.message == f"bookie-0: StartJob {words}"
+
+
+def test_a_job_whose_pod_is_refused_is_an_event_once() -> None:
+    seen = limbo_with(repair(WITHOUT_POD))
+    first = after(seen, [])
+    again = plan(cluster(), replace(seen, now=at(5)), first.status)
+    for made, times in ((first, 1), (again, 0)):
+        events = [one for one in made.events if WHY in one.message]
+        assert [(one.reason, one.bookie) for one in events] == [
+            ("ActionFailed", "bookie-0")
+        ] * times
+
+
+@pytest.mark.parametrize("waiting", ["", "Unschedulable: no room"])
+def test_a_job_that_only_waits_is_not_refused(waiting: str) -> None:
+    assert not told(after(limbo_with(repair(waiting)), []))

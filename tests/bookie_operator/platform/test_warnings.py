@@ -9,10 +9,11 @@ from bookie_operator.plan.states import judge
 from bookie_operator.platform.kubernetes.api import EVENT, POD
 from bookie_operator.platform.kubernetes.warnings import PATIENCE, SLACK, Warnings
 from fake_api import FakeApi, stamp
-from kubernetes_lab import B0, POD_0, Lab
+from kubernetes_lab import B0, POD_0, Lab, repair_job
 
 WHY = 'create Pod demo-bookie-0-0 failed: violates PodSecurity "restricted:latest"'
 SET = "demo-bookie-0"
+JOB_NAME = "demo-bookie-0-2-1"
 
 
 def warn(api: FakeApi, name: str, *, after_s: float = 0, **more: Any) -> None:
@@ -96,3 +97,40 @@ async def test_a_volume_that_is_not_mounted_is_told_with_the_kubelets_words() ->
     warn(lab.api, POD_0, reason="FailedMount", message="no such device")
     lab.api.now += PATIENCE
     assert (await lab.process()).waiting == "FailedMount: no such device"
+
+
+async def test_a_job_whose_pod_may_not_be_made_is_told_with_the_servers_words() -> None:
+    lab = Lab()
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job(JOB_NAME))
+    assert [one.waiting for one in await lab.platform.jobs()] == [""]
+    warn(lab.api, JOB_NAME)
+    lab.api.now += PATIENCE
+    assert [one.waiting for one in await lab.platform.jobs()] == [f"FailedCreate: {WHY}"]
+    lab.controllers.settle()
+    assert [one.waiting for one in await lab.platform.jobs()] == [""]
+
+
+async def test_a_jobs_pod_that_does_not_start_is_told_with_the_kubelets_words() -> None:
+    lab = Lab()
+    lab.controllers.holds.add(f"{JOB_NAME}-pod")
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job(JOB_NAME))
+    lab.controllers.settle()
+    await lab.platform.jobs()
+    warn(lab.api, f"{JOB_NAME}-pod", reason="FailedMount", message="no such device")
+    lab.api.now += PATIENCE
+    assert [one.waiting for one in await lab.platform.jobs()] == ["FailedMount: no such device"]
+
+
+async def test_a_job_that_has_ended_is_not_asked_about() -> None:
+    lab = Lab()
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job(JOB_NAME))
+    lab.controllers.settle()
+    lab.controllers.end_job(JOB_NAME)
+    lab.api.remove(POD, f"{JOB_NAME}-pod")
+    await lab.platform.jobs()
+    lab.api.now += PATIENCE
+    await lab.platform.jobs()
+    assert ("list", EVENT.name) not in [call[:2] for call in lab.api.calls]

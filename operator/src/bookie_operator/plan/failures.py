@@ -24,6 +24,8 @@ ACTION_FAILED: Final = "ActionFailed"
 NAME_TAKEN: Final = "NameTaken"
 LASTING: Final = frozenset({FORBIDDEN, NAME_TAKEN})
 """Reasons that do not pass by themselves: they are reported at once."""
+NOT_MADE: Final = "FailedCreate"
+"""The word of a controller that may not make a pod: a quota or a policy refuses it."""
 KEEP: Final = "Keep"
 """The word for an object that is not as it must be and cannot be written."""
 
@@ -100,6 +102,23 @@ def wanted_failures(observed: Observed, wanted: Iterable[Action]) -> list[Failur
     subjects = set(wanted)
     return [
         one for one in observed.failures if isinstance(one.subject, str) or one.subject in subjects
+    ]
+
+
+def jobs_without_pods(observed: Observed) -> list[Failure]:
+    """Jobs that were made, and whose pods are refused. It is their controller that tries again."""
+    return [
+        Failure(
+            subject=job.name,
+            action=StartJob.__name__,
+            bookie=job.bookie or "",
+            message=f"{job.name}: {job.waiting}",
+            count=NAMED_FROM,
+            next_at=observed.now,
+            reason=ACTION_FAILED,
+        )
+        for job in observed.jobs
+        if job.running and job.waiting.startswith(NOT_MADE)
     ]
 
 

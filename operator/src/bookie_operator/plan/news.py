@@ -8,7 +8,7 @@ from typing import Final
 from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
 from bookie_operator.plan.actions import Event
-from bookie_operator.plan.failures import ACTION_FAILED
+from bookie_operator.plan.failures import ACTION_FAILED, NOT_MADE, jobs_without_pods
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.report import READY_STATES
 from bookie_operator.plan.states import GONE
@@ -58,6 +58,16 @@ def state_events(pass_: Pass) -> list[Event]:
         elif one.state in READY_STATES and was not in READY_STATES:
             events.append(Event("BookieServing", one.message or "serves", bookie_id))
     return events
+
+
+def job_events(pass_: Pass) -> list[Event]:
+    """One event for each job whose pod is refused; a job that cannot be made has its own."""
+    known = [one.message for one in pass_.previous.blocked]
+    return [
+        Event(ACTION_FAILED, f"{one.action}: {one.message}", one.bookie, "Warning")
+        for one in jobs_without_pods(pass_.observed)
+        if not any(message.startswith(f"{one.subject}: {NOT_MADE}") for message in known)
+    ]
 
 
 def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Event]:

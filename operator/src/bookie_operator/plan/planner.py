@@ -39,6 +39,7 @@ from bookie_operator.plan.episodes import advance
 from bookie_operator.plan.failures import (
     due_first,
     failure_refusals,
+    jobs_without_pods,
     resting,
     split,
     untried,
@@ -48,7 +49,7 @@ from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.left_over import left_over
 from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import mends
-from bookie_operator.plan.news import condition_events, state_events
+from bookie_operator.plan.news import condition_events, job_events, state_events
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.possible_loss import is_undecided, possible_data_loss
 from bookie_operator.plan.rebuilds import rebuilds
@@ -137,7 +138,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
-    failures = wanted_failures(observed, [*actions, *wanted])
+    failures = wanted_failures(observed, [*actions, *wanted]) + jobs_without_pods(observed)
     refusals += failure_refusals(failures)
     found = Findings(
         pass_=pass_, incidents=incidents, repairs=repairing,
@@ -147,7 +148,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
     status = _status(found, budget=budget, held=fixes.held)
-    events += [*state_events(pass_), *condition_events(status, previous)]
+    events += [*state_events(pass_), *job_events(pass_), *condition_events(status, previous)]
     tasks = task_statuses(pass_, actions=actions, replicating=replicating, audit=auditing.status)
     due, waiting = split(actions, wanted, observed)
     return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)

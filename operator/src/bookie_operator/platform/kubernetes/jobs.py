@@ -225,6 +225,17 @@ def running_pod(job: Object, pods: Sequence[Object]) -> str:
     return str(pod["metadata"]["name"]) if "running" in state else ""
 
 
+def missed_of_job(job: Object, pods: Sequence[Object]) -> str:
+    """Whose events say why this Job's process does not start; empty = it has, or its pod says so
+    itself."""
+    pod = _pod_of(job["metadata"], pods)
+    if not pod:
+        return str(job["metadata"]["name"])
+    state = container_of(pod, CONTAINER).get("state") or {}
+    has_started = "running" in state or "terminated" in state
+    return "" if has_started or waiting_reason(pod) else str(pod["metadata"]["name"])
+
+
 def _pod_of(job: Object, pods: Sequence[Object]) -> Object:
     """A pod that is already deleted leaves no report; the Job's own end is enough."""
     return next((one for one in pods if _is_pod_of(one, job["uid"])), {})

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -60,15 +59,14 @@ from bookie_operator.platform.kubernetes.claims import (
     very,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
-from bookie_operator.platform.kubernetes.jobs import CONTAINER as JOB_CONTAINER
-from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, running_pod
+from bookie_operator.platform.kubernetes.job_view import JobView
+from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
 from bookie_operator.platform.kubernetes.keeper import Keeper, apply_each
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.network_policies import network_policies
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.optional_objects import OptionalObjects
 from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
-from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
@@ -116,7 +114,7 @@ class KubernetesPlatform:
         self._recorder = Recorder(api)
         self._nodes = Nodes(api, clock)
         self._warnings = Warnings(api, clock)
-        self._logs = JobLogs(api, container=JOB_CONTAINER, clock=clock)
+        self._jobs = JobView(api, cluster.metadata.name, clock)
         self._addresses = Addresses(api, self._keeper, clock)
         self._policies = OptionalObjects(api, self._keeper, NETWORK_POLICY, names.NETWORK)
         self._operator_namespace = operator_namespace
@@ -197,15 +195,7 @@ class KubernetesPlatform:
         return kept_claims_of(self._seen.claims)
 
     async def jobs(self) -> Sequence[Job]:
-        chosen = names.selector(self._name, names.JOBS)
-        jobs, pods = await asyncio.gather(self._api.list(JOB, chosen), self._api.list(POD, chosen))
-        found = [job for one in jobs if (job := job_of(one, pods)) is not None]
-        names_of_pods = {one["metadata"]["name"]: running_pod(one, pods) for one in jobs}
-        at_work = {
-            job.name: pod for job in found if job.running and (pod := names_of_pods[job.name])
-        }
-        reached = await self._logs.progress(at_work)
-        return [replace(job, progress=reached.get(job.name, "")) for job in found]
+        return await self._jobs.jobs()
 
     async def tasks(self) -> Sequence[BookieTask]:
         tasks, unbound = [], list[Object]()

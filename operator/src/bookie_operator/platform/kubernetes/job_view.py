@@ -1,0 +1,43 @@
+"""Jobs as they are now, each with how far it is and with why it does not start."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from bookie_operator.observed import Job
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import JOB, POD, Api
+from bookie_operator.platform.kubernetes.jobs import CONTAINER, job_of, missed_of_job, running_pod
+from bookie_operator.platform.kubernetes.progress import JobLogs
+from bookie_operator.platform.kubernetes.warnings import Warnings
+
+
+class JobView:
+    """Of one cluster. What a job says of itself comes from its pod's log, and why no pod comes
+    from the events of its controller."""
+
+    def __init__(self, api: Api, cluster: str, clock: Callable[[], datetime]) -> None:
+        self._api = api
+        self._chosen = names.selector(cluster, names.JOBS)
+        self._logs = JobLogs(api, container=CONTAINER, clock=clock)
+        self._warnings = Warnings(api, clock)
+
+    async def jobs(self) -> Sequence[Job]:
+        listed = (self._api.list(kind, self._chosen) for kind in (JOB, POD))
+        jobs, pods = await asyncio.gather(*listed)
+        found = [job for one in jobs if (job := job_of(one, pods)) is not None]
+        running = {job.name for job in found if job.running}
+        bodies = {n: one for one in jobs if (n := str(one["metadata"]["name"])) in running}
+        at_work = {name: pod for name, one in bodies.items() if (pod := running_pod(one, pods))}
+        missed = {name: by for name, one in bodies.items() if (by := missed_of_job(one, pods))}
+        reached = await self._logs.progress(at_work)
+        words = await self._warnings.about(missed)
+        return [
+            replace(
+                job,
+                progress=reached.get(job.name, ""),
+                waiting=job.waiting or words.get(job.name, ""),
+            )
+            for job in found
+        ]
