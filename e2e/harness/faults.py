@@ -42,11 +42,25 @@ class Faults:
 
         One that does not hang would use the two seconds it still gets for its flush.
         """
+        epoch = self.hang(bookie)
+        self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
+        return epoch
+
+    def hang(self, bookie: str) -> int:
+        """It stands still while it holds entries only in memory, and lives; its epoch."""
         epoch = self._fleet.epoch(bookie)
         self._wait_unflushed(bookie)
         self._signal("STOP", bookie)
-        self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
         return epoch
+
+    @contextmanager
+    def hung(self, bookie: str) -> Iterator[None]:
+        """It stands still, and then goes on as if nothing had been."""
+        self.hang(bookie)
+        try:
+            yield
+        finally:
+            self._signal("CONT", bookie)
 
     def _signal(self, signal: str, *bookies: str) -> None:
         pods = [self._fleet.pod(bookie) for bookie in bookies]
@@ -73,6 +87,15 @@ class Faults:
             yield
         finally:
             self._kind.on_node(node, "; ".join(f"iptables -D {rule}" for rule in rules))
+
+    @contextmanager
+    def cordoned(self, node: str) -> Iterator[None]:
+        """No new pod is scheduled there meanwhile."""
+        self._kube("cordon", node)
+        try:
+            yield
+        finally:
+            self._kube("uncordon", node)
 
     # Volumes
     def delete_claims(self, bookie: str, *disks: str) -> int:
@@ -142,8 +165,7 @@ class Faults:
     def hung_and_held(self, bookie: str) -> Iterator[None]:
         """One that hung and was forced away, so that nothing says it stopped, and is held."""
         self._pause()
-        self._wait_unflushed(bookie)
-        self._signal("STOP", bookie)
+        self.hang(bookie)
         self._scale(bookie, 0)
         self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
         self._wait_gone(bookie)

@@ -46,11 +46,11 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Object:
     return found
 
 
-def cluster(namespace: str, change: Mapping[str, Any]) -> Object:
+def cluster(namespace: str, change: Mapping[str, Any], *, name: str = CLUSTER) -> Object:
     return {
         "apiVersion": API,
         "kind": "BookieCluster",
-        "metadata": {"name": CLUSTER, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": merged(SPEC, change),
     }
 
@@ -61,6 +61,25 @@ def task(namespace: str, name: str, spec: Mapping[str, Any]) -> Object:
         "kind": "BookieTask",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"cluster": CLUSTER, **spec},
+    }
+
+
+def quota(namespace: str, name: str, hard: Mapping[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"hard": dict(hard)},
+    }
+
+
+def storage_class(name: str, provisioner: str) -> Object:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
     }
 
 

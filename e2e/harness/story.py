@@ -7,6 +7,7 @@ kept in e2e/artifacts/<story> before it is deleted.
 import contextlib
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,6 +175,12 @@ class Story:
             )
 
         wait_for(f"a disruption budget of {allowed}", allows, seconds=BUDGET_S)
+
+    def shown(self) -> str:
+        """What `kubectl bookie status` shows a person with a wide terminal."""
+        plugin = ("env", "COLUMNS=400", sys.executable, "-m", "bookie_operator.kubectl")
+        where = ("--context", self.kube.context, "--namespace", self.name)
+        return self.kube.tool(*plugin, *where, "status", "--cluster", CLUSTER)
 
     def note(self, incident: Mapping[str, Any], *, name: str = "") -> None:
         """Figures of an incident into the table; a detection before the bookie serves is < 0."""

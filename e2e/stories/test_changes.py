@@ -1,8 +1,5 @@
 """Changes that people make under load: the journal, a node's drain, more bookies and fewer."""
 
-import contextlib
-from collections.abc import Iterator
-
 import pytest
 from harness.commands import CommandError
 from harness.fleet import bookie_of, claim_name, condition_of, pod_name
@@ -41,16 +38,6 @@ def test_the_journal_is_switched_one_bookie_at_a_time(story: Story) -> None:
     story.nothing_is_lost()
 
 
-@contextlib.contextmanager
-def cordoned(story: Story, node: str) -> Iterator[None]:
-    """Nothing new is scheduled there, so no repair either: limbo stays as long as this."""
-    story.kube("cordon", node)
-    try:
-        yield
-    finally:
-        story.kube("uncordon", node)
-
-
 def drain(story: Story, node: str) -> str:
     """`kubectl drain` of the bookies of this story; what it said when it gave up."""
     words = ("--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector", BOOKIE_PODS)
@@ -64,7 +51,7 @@ def test_no_drain_takes_a_bookie_while_there_is_limbo(story: Story) -> None:
     story.up()
     story.write(prefill=(60, 30))
     node = story.fleet.pod("bookie-0")["spec"]["nodeName"]
-    with cordoned(story, node):
+    with story.faults.cordoned(node):  # no repair either: limbo stays as long as this
         before = story.faults.kill("bookie-1")
         story.fleet.wait_incident("bookie-1", after=before)
         story.wait_budget(0)
@@ -75,7 +62,7 @@ def test_no_drain_takes_a_bookie_while_there_is_limbo(story: Story) -> None:
     story.fleet.wait_cleared("bookie-1", after=before)
     story.fleet.wait_whole()
     story.wait_budget(1)
-    with cordoned(story, node):
+    with story.faults.cordoned(node):
         assert "disruption budget" in drain(story, node), "more than one bookie may go"
         assert len(set(uids.items()) & set(bookie_pods(story).items())) == len(uids) - 1
     story.fleet.wait_whole()

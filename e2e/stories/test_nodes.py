@@ -24,15 +24,6 @@ def workers(story: Story) -> list[str]:
 
 
 @contextmanager
-def taking_no_pods(story: Story, node: str) -> Iterator[None]:
-    story.kube("cordon", node)
-    try:
-        yield
-    finally:
-        story.kube("uncordon", node)
-
-
-@contextmanager
 def stopped(story: Story, node: str) -> Iterator[None]:
     story.kube.tool("docker", "stop", "--time", "1", node, seconds=60.0)
     try:
@@ -52,12 +43,12 @@ def with_the_fifth_alone(story: Story) -> str:
     if len(found) < 2:
         pytest.skip("one node: a kind cluster with two workers has one to lose")
     lost = found[-1]
-    with taking_no_pods(story, lost):  # so that operator, ZooKeeper and writer are on another one
+    with story.faults.cordoned(lost):  # so that operator, ZooKeeper and writer are on another one
         story.operator.renew()
         story.up()
     story.fleet.change({"replicas": 5})
     story.fleet.wait_whole()
-    with taking_no_pods(story, lost):
+    with story.faults.cordoned(lost):
         story.write(prefill=(60, 30))  # ledgers that the fifth has its share of
     names = on_node(story, lost)
     assert names == {"bookie-4"}, "the fifth alone is on the node that goes"
