@@ -569,6 +569,19 @@ def test_d14_a_task_that_is_under_way_or_paused_stays() -> None:
     assert not of_type(waiting, DeleteTask) and not of_type(paused, DeleteTask)
 
 
+def test_of_more_finished_tasks_than_the_history_holds_the_oldest_go() -> None:
+    done = [
+        task("audit", f"t{n}").model_copy(
+            update={"status": TaskStatus(phase=TaskPhase.FAILED, finished_at=at(age))}
+        )
+        for n, age in enumerate((2, 0, 3, 1))
+    ]
+    seen = observed(tasks=[*done, task("audit", "runs")], seconds=4)
+    made = plan(cluster(taskHistoryLimit=2), seen, NOTHING)
+    assert {one.name for one in of_type(made, DeleteTask)} == {"t1", "t3"}
+    assert not of_type(plan(cluster(taskHistoryLimit=4), seen, NOTHING), DeleteTask)
+
+
 def test_d14_a_job_keeps_the_name_that_an_older_operator_gave_it() -> None:
     wish = {"ledger": 5, "reason": "power cut", "approvedBy": "ann"}
     kept = [task("accept-loss", **wish, ttlSecondsAfterFinished=ttl) for ttl in (0, 9)]

@@ -495,6 +495,9 @@ class ClusterSpec(BookieOptions):
     """When every copy is asked for, and what becomes of what is missing."""
     scrub: Scrub = Scrub()
     """When every copy is read and its digest verified."""
+    task_history_limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    """BookieTasks that have ended and are kept: of more, those that ended first are deleted, even
+    before their `ttlSecondsAfterFinished` is over."""
     bookie_pod: PodOverlay | None = None
     """What is added to the pods of bookies; absent: nothing."""
     zookeeper_pod: PodOverlay | None = None

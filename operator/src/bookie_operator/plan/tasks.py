@@ -41,16 +41,21 @@ _JOBS: Final = {
 
 
 def expired(pass_: Pass) -> list[DeleteTask]:
-    """Finished tasks whose time is over; one of which nobody knows when it ended stays."""
+    """Finished tasks whose time is over, and of more than the history holds those that ended
+    first; one of which nobody knows when it ended stays."""
     if pass_.spec.paused:
         return []
+    ended = [
+        (task.status.finished_at, task)
+        for task in pass_.observed.tasks
+        if task.status.phase.is_final and task.status.finished_at is not None
+    ]
+    ended.sort(key=lambda pair: pair[0], reverse=True)
     return [
         DeleteTask(task.metadata.name, task.metadata.uid)
-        for task in pass_.observed.tasks
-        if task.status.phase.is_final
-        and task.status.finished_at is not None
-        and pass_.now - task.status.finished_at
-        >= timedelta(seconds=task.spec.ttl_seconds_after_finished)
+        for place, (at, task) in enumerate(ended)
+        if place >= pass_.spec.task_history_limit
+        or pass_.now - at >= timedelta(seconds=task.spec.ttl_seconds_after_finished)
     ]
 
 
