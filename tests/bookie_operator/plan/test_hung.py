@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from bookie.ids import BookieId
-from bookie_operator.model.status import BookieState, ClusterStatus
+from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import RestartBookie
 from bookie_operator.plan.hung import HUNG_AFTER, RESTARTS_MAX
@@ -41,6 +41,14 @@ def test_d5_a_bookie_that_hangs_is_restarted_when_that_has_lasted() -> None:
         status = made.status
     assert status.bookies[0].state is BookieState.UNRESPONSIVE
     assert told(made).endswith("since 00:01:40 UTC; it is restarted when that lasts 300 s")
+
+
+def test_a_restart_of_one_that_hangs_is_not_told_as_one_for_new_settings() -> None:
+    status = seen(silent(), seconds=100).status
+    made = seen(silent(), seconds=100 + MINUTES, after=status)
+    progressing = made.status.condition(ConditionType.PROGRESSING)
+    assert progressing is not None and progressing.reason == "Rolling"
+    assert progressing.message == "bookies are restarted, one by one"
 
 
 def test_d5_one_that_serves_others_is_not_restarted_for_the_operators_silence() -> None:

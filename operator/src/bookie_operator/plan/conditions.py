@@ -104,10 +104,7 @@ def _progressing(found: Findings) -> Verdict:
     starting = [found.pass_.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
     wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
     if found.is_restarting or (starting and wants_more):
-        messages = [
-            "bookies are restarted with new settings, one by one",
-            *map(_coming_up, starting),
-        ]
+        messages = ["bookies are restarted, one by one", *map(_coming_up, starting)]
         return Verdict("True", "Rolling", "; ".join(messages))
     if found.drain is not None and found.drain.phase is not DrainPhase.HELD:
         return Verdict("True", "Draining", drain_text(found.drain))
