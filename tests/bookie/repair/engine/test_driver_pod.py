@@ -11,7 +11,9 @@ from bookie.repair.engine.driver_pod import (
     REQUIRED,
     DriverPod,
     driver_obstacle,
+    executor_pod,
     executor_template,
+    mebibytes,
     spark_conf,
 )
 
@@ -67,6 +69,24 @@ def test_no_right_is_needed_but_to_make_pods() -> None:
 def test_executors_get_names_of_their_driver_that_kubernetes_takes() -> None:
     prefix = conf(POD_NAME="a" * 46 + "-bcd")["spark.kubernetes.executor.podNamePrefix"]
     assert prefix == "a" * 46
+
+
+def test_a_pod_that_is_asked_for_is_of_an_executors_size() -> None:
+    wanted = {"REPAIR_EXECUTOR_MEMORY": "1g", "REPAIR_EXECUTOR_OVERHEAD": "384m"}
+    made = executor_pod(DriverPod.from_environment(ENVIRONMENT | wanted))
+    first = made["spec"]["containers"][0]
+    assert first["resources"]["requests"] == {"cpu": "100m", "memory": "1408Mi"}
+    assert (first["image"], first["securityContext"]) == (
+        ENVIRONMENT["REPAIR_IMAGE"],
+        pods.container_security(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [("512m", 512), ("2g", 2048), ("1gb", 1024), ("7", 7), ("1k", 1), ("x", 0)]
+)
+def test_sizes_are_read_as_spark_reads_them(size: str, count: int) -> None:
+    assert mebibytes(size) == count
 
 
 @pytest.mark.parametrize("count", ["0", "65", "many", "nan"])

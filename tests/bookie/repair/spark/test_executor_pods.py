@@ -74,6 +74,7 @@ def test_what_cannot_be_asked_is_part_of_the_story(monkeypatch: pytest.MonkeyPat
 class FakePods:
     pods: list[dict[str, Any]]
     asked: list[str] = field(default_factory=list)
+    refused: str = ""
 
     def list(self, selector: str) -> list[Mapping[str, Any]]:
         self.asked.append(selector)
@@ -81,6 +82,24 @@ class FakePods:
 
     def delete(self, name: str) -> None:
         self.asked.append(f"delete {name}")
+
+    def refusal(self, pod: Mapping[str, Any]) -> str:
+        self.asked.append(f"make {pod['spec']['containers'][0]['image']}")
+        return self.refused
+
+
+QUOTA = "pods is forbidden: exceeded quota: full"
+
+
+def test_where_no_executor_could_be_made_the_story_is_the_servers_refusal() -> None:
+    driver = DriverPod.from_environment(ENVIRONMENT)
+    assert ExecutorPods(driver, FakePods([], refused=QUOTA)).story() == QUOTA
+    assert ExecutorPods(driver, FakePods([])).story() == "no executor pod exists"
+
+
+def test_no_pod_is_asked_for_where_there_is_one() -> None:
+    pods = FakePods([pod("e1", phase="Pending")], refused=QUOTA)
+    assert ExecutorPods(DriverPod.from_environment(ENVIRONMENT), pods).story() == "e1: Pending"
 
 
 def test_only_pods_that_wait_or_run_are_deleted() -> None:
@@ -111,6 +130,10 @@ class OnePod(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(200, {"items": [pod("one", phase="Pending")]})
 
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(403, {"kind": "Status", "message": QUOTA})
+
     def do_DELETE(self) -> None:
         self._answer(404 if self.path.endswith("/gone") else 403, {"message": "no"})
 
@@ -130,6 +153,12 @@ def test_the_api_server_is_asked_for_the_drivers_own_executors(served: HTTPServe
     assert ServedPods("data").list("driver=d") == [pod("one", phase="Pending")]
     pods = "/api/v1/namespaces/data/pods?labelSelector=driver%3Dd&limit=50"
     assert served.asked == [f"GET {pods}"]  # type: ignore[attr-defined]
+
+
+def test_a_refusal_is_asked_for_without_a_pod_being_made(served: HTTPServer) -> None:
+    told = ServedPods("data").refusal(pod("e1"))
+    assert told == f"the API server refuses: {QUOTA}"
+    assert served.asked == ["POST /api/v1/namespaces/data/pods?dryRun=All"]  # type: ignore[attr-defined]
 
 
 def test_a_pod_that_is_gone_needs_no_deletion(served: HTTPServer) -> None:

@@ -5,8 +5,10 @@ the same image. Everything here is a function of the environment; `spark.session
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,6 +155,27 @@ def executor_template(pod: DriverPod) -> dict[str, Any]:
         labels["app.kubernetes.io/managed-by"] = "bookie-operator"
     metadata = {**template["metadata"], "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def executor_pod(pod: DriverPod) -> dict[str, Any]:
+    """A pod as Spark makes an executor's of that template, as far as quotas and policies see it."""
+    made = executor_template(pod)
+    first, *others = made["spec"]["containers"]
+    memory = f"{mebibytes(pod.memory) + mebibytes(pod.overhead)}Mi"
+    resources = {"requests": {"cpu": pod.cpu, "memory": memory}, "limits": {"memory": memory}}
+    container = {**first, "image": pod.image, "resources": resources}
+    metadata = {**made["metadata"], "generateName": f"{pod.name[:POD_NAME_PREFIX_MAX]}-exec-"}
+    spec = {**made["spec"], "containers": [container, *others], "restartPolicy": "Never"}
+    return {**made, "metadata": metadata, "spec": spec}
+
+
+def mebibytes(size: str) -> int:
+    """Of a size as Spark takes it: 512m, 2g, 1gb, or 512 of MiB; 0 of what it would refuse."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
+    if found is None:
+        return 0
+    units = {"k": 1 / 1024, "m": 1, "": 1, "g": 1024, "t": 1024**2}
+    return ceil(int(found[1]) * units[found[2]])
 
 
 def _address(environ: Mapping[str, str]) -> str:

@@ -4,7 +4,9 @@ Spark waits for executors without a word. Who gives up waiting must be able to s
 that cannot be pulled, a pod that finds no node, a program that ends at once.
 """
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -15,7 +17,7 @@ from kubernetes.dynamic import DynamicClient
 from urllib3.exceptions import HTTPError
 
 from bookie.errors import UnavailableError
-from bookie.repair.engine.driver_pod import DRIVER_LABEL, DriverPod
+from bookie.repair.engine.driver_pod import DRIVER_LABEL, DriverPod, executor_pod
 
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
@@ -32,6 +34,14 @@ class Pods(Protocol):
 
     def delete(self, name: str) -> None:
         """Whether it is there or not."""
+
+    def refusal(self, pod: Mapping[str, Any]) -> str:
+        """Why no such pod may be made now, in the words of who refuses; empty = it may be. None
+        is made."""
+
+
+class RefusedError(UnavailableError):
+    """The API server has answered, and will not do it now."""
 
 
 class ServedPods:
@@ -52,6 +62,13 @@ class ServedPods:
     def delete(self, name: str) -> None:
         self._ask("delete", f"{self._path}/{quote(name)}", is_there=False)
 
+    def refusal(self, pod: Mapping[str, Any]) -> str:
+        try:
+            self._ask("post", self._path, body=pod, dry_run="All")
+        except RefusedError as error:
+            return str(error)
+        return ""
+
     def _ask(
         self, method: str, path: str, *, is_there: bool = True, **more: Any
     ) -> Mapping[str, Any]:
@@ -69,23 +86,36 @@ class ServedPods:
         except ApiException as error:
             if error.status == NOT_FOUND and not is_there:
                 return {}
-            raise UnavailableError(f"the API server refuses: {error.body or error}") from error
+            raise RefusedError(f"the API server refuses: {_words_of(error)}") from error
         except (ConfigException, HTTPError, OSError) as error:
             raise UnavailableError(f"the API server cannot be asked: {error}") from error
+
+
+def _words_of(error: ApiException) -> str:
+    """The message of a Status; else all that was answered."""
+    with suppress(ValueError, AttributeError):
+        return str(json.loads(error.body or "").get("message") or error.body)
+    return str(error.body or error)
 
 
 class ExecutorPods:
     """The executors' pods of one driver."""
 
     def __init__(self, driver: DriverPod, pods: Pods | None = None) -> None:
+        self._driver = driver
         self._selector = f"{DRIVER_LABEL}={driver.name}"
         """Label selector of this driver's executors."""
         self._pods = pods or ServedPods(driver.namespace)
 
     def story(self) -> str:
-        """What holds them up, in words; also when the API server gives no list."""
+        """What holds them up, in words; also when the API server gives no list.
+
+        Spark says nothing of a pod that it may not make: where there is none, one is asked for.
+        """
         try:
-            return story_of(self._list())
+            found = self._list()
+            refusal = "" if found else self._pods.refusal(executor_pod(self._driver))
+            return refusal or story_of(found)
         except UnavailableError as error:
             return f"its pods cannot be listed: {error}"
 
@@ -127,7 +157,7 @@ def story_of(pods: Iterable[Mapping[str, Any]]) -> str:
     """Each pod's trouble, the latest pods first; they all have the same, as a rule."""
     lines = [f"{pod['metadata']['name']}: {trouble_of(pod)}" for pod in pods]
     if not lines:
-        return "no executor pod exists (may the service account create pods here?)"
+        return "no executor pod exists"
     more = f" and {len(lines) - PODS_NAMED_MAX} more" if len(lines) > PODS_NAMED_MAX else ""
     return "; ".join(lines[-PODS_NAMED_MAX:][::-1]) + more
 
