@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from harness import manifests
+from harness.claims import by_spark
 from harness.fleet import claim_name, condition_of
 from harness.kube import Object, wait_for
 from harness.manifests import CLUSTER, SPEC
@@ -17,6 +18,8 @@ OTHER_CLASS = "e2e-other"
 NOT_RESIZED = "only dynamically provisioned pvc can be resized"
 """The API server's words where a class does not allow expansion."""
 REPLACE_S = 180.0
+STALLED_S = 180.0
+"""Two attempts, each with a start of Spark and the wait for executors."""
 RETRIED_S = 240.0
 """A job's controller waits for a minute at most before it tries again to make a pod."""
 
@@ -33,9 +36,9 @@ def events_with(story: Story, words: str) -> set[str]:
 
 
 @contextmanager
-def no_more(story: Story, what: str) -> Iterator[None]:
-    """A quota without room; it refuses only once a controller has counted for it."""
-    story.kube.apply(manifests.quota(story.name, QUOTA, {what: "0"}))
+def quota(story: Story, what: str, count: int = 0) -> Iterator[None]:
+    """So many and no more; it refuses only once a controller has counted for it."""
+    story.kube.apply(manifests.quota(story.name, QUOTA, {what: str(count)}))
 
     def counts() -> bool:
         found = story.kube.get("resourcequota", QUOTA) or {}
@@ -54,7 +57,7 @@ def test_a_quota_that_refuses_a_repair_is_named_and_waited_out(story: Story) -> 
     story.up()
     story.write(prefill=(60, 30))
     for bookie, what in (("bookie-1", "count/jobs.batch"), ("bookie-2", "pods")):
-        with no_more(story, what):
+        with quota(story, what):
             before = story.faults.kill(bookie)
             refusal = fleet.wait_refusal("ActionFailed", bookie=bookie)
             assert refusal["action"] == "StartJob" and REFUSED in refusal["message"], refusal
@@ -69,6 +72,30 @@ def test_a_quota_that_refuses_a_repair_is_named_and_waited_out(story: Story) -> 
         fleet.wait_condition("Degraded", "False")
     assert not fleet.status().get("blocked")
     story.load.goes_on()
+    story.nothing_is_lost()
+    story.every_copy_is_there()
+
+
+@pytest.mark.story("kk", "a quota in limbo with room for Spark's driver and none for executors")
+def test_executors_that_are_refused_are_told_of_in_the_servers_words(story: Story) -> None:
+    fleet = story.fleet
+    whole = {"engine": "spark-kubernetes", "maxAttempts": 2, "startDeadlineSeconds": 10}
+    story.up({"repair": whole})
+    story.write(prefill=(60, 30))
+    fleet.wait_condition("DurabilityVerified")  # no other job's pod counts
+    running = [pod for pod in story.kube.items("pods") if pod["status"]["phase"] == "Running"]
+    with quota(story, "pods", len(running) + 1):
+        before = story.faults.kill("bookie-1")
+        stalled = fleet.wait_condition("RepairStalled", seconds=STALLED_S)
+        assert REFUSED in condition_of(stalled, "RepairStalled")["message"]
+        assert condition_of(stalled, "LimboPresent")["status"] == "True"
+        assert "RepairStalled" in events_with(story, REFUSED)
+        story.load.goes_on()
+    with story.executors() as executors:
+        incident = fleet.wait_cleared("bookie-1", after=before, seconds=RETRIED_S)
+    story.note(incident)
+    by_spark(incident, executors)
+    fleet.wait_condition("RepairStalled", "False")
     story.nothing_is_lost()
     story.every_copy_is_there()
 
