@@ -9,6 +9,14 @@ run() {
     exec "$@"
 }
 
+# Figures of the ZooKeeper that runs here, beside it. A variable, not a word of the command: an image
+# of before, which the cluster's spec may name, starts its ZooKeeper all the same.
+if [ -n "${BOOKIE_ZOOKEEPER_METRICS_PORT:-}" ]; then
+    while :; do
+        python -m bookie.monitoring.exporter --port "$BOOKIE_ZOOKEEPER_METRICS_PORT" --bind 0.0.0.0 || sleep 5
+    done &
+fi
+
 [ "${1:-}" = executor ] || run "$@"
 
 spark=$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')

@@ -96,6 +96,15 @@ async def test_a_driver_may_handle_pods_and_nothing_else() -> None:
     assert [one["name"] for one in binding["subjects"]] == ["demo-repair"]
 
 
+async def test_a_zookeeper_shows_its_figures_from_its_next_start_on() -> None:
+    keeper = (await everything()).api.the(STATEFUL_SET, "demo-zookeeper")["spec"]
+    [container] = keeper["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert container["env"] == [{"name": "BOOKIE_ZOOKEEPER_METRICS_PORT", "value": "7000"}]
+    assert ports == {"client": 2181, "metrics": 7000}
+    assert keeper["updateStrategy"] == {"type": "OnDelete"}, "none is restarted for it"
+
+
 async def test_no_variables_of_services_are_read_as_settings() -> None:
     assert all(pod["enableServiceLinks"] is False for pod in pods(await everything()))
 

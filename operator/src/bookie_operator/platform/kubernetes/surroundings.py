@@ -32,6 +32,7 @@ from bookie_operator.platform.kubernetes.pods import (
 )
 
 ZOOKEEPER_PORT: Final = 2181
+ZOOKEEPER_METRICS_PORT: Final = 7000
 EXECUTOR_VERBS: Final = ("get", "list", "watch", "create", "delete")
 """All that a Spark driver needs with `executor.disableConfigMap`; it needs them on pods only."""
 Wanted = tuple[Kind, Object]
@@ -153,7 +154,14 @@ def _zookeeper_pod(cluster: BookieCluster, wanted: EmbeddedMetadata) -> Part:
             *("python", "-m", "bookie.metadata.server", "--directory", "/data"),
             *("--port", str(ZOOKEEPER_PORT), "--bind", "0.0.0.0"),
         ],
-        "ports": [{"name": "client", "containerPort": ZOOKEEPER_PORT}],
+        # The image's entry point reads it. One of an older version does not, and starts as ever.
+        "env": [
+            {"name": "BOOKIE_ZOOKEEPER_METRICS_PORT", "value": str(ZOOKEEPER_METRICS_PORT)},
+        ],
+        "ports": [
+            {"name": "client", "containerPort": ZOOKEEPER_PORT},
+            {"name": "metrics", "containerPort": ZOOKEEPER_METRICS_PORT},
+        ],
         "readinessProbe": {
             "tcpSocket": {"port": "client"},
             "periodSeconds": 3,

@@ -1,0 +1,134 @@
+"""`python -m bookie.monitoring.exporter`: a ZooKeeper's figures under `/metrics`, for Prometheus.
+
+It asks the server at every scrape and remembers nothing. A ZooKeeper that does not answer is
+a 503 with the reason, which Prometheus counts as `up` 0; the exporter itself goes on. Only the
+standard library: it shares a small container with the server.
+"""
+
+import signal
+import socket
+import sys
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import FrameType
+from typing import Final
+
+import click
+
+from bookie.errors import BookieError, UnavailableError
+from bookie.monitoring.mntr import exposition
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+PORT: Final = 7000
+"""As ZooKeeper's own provider has it."""
+ANSWER_WAIT_S: Final = 5.0
+"""Half of Prometheus's patience with a scrape."""
+ANSWER_BYTES_MAX: Final = 1 << 20
+RECEIVE_BYTES: Final = 1 << 16
+REQUEST_WAIT_S: Final = 10.0
+
+Address = tuple[str, int]
+
+
+def ask(zookeeper: Address, command: bytes) -> str:
+    """The answer to one of ZooKeeper's four-letter commands; UnavailableError when none comes."""
+    answer = bytearray()
+    try:
+        with socket.create_connection(zookeeper, timeout=ANSWER_WAIT_S) as connection:
+            connection.sendall(command)
+            while received := connection.recv(RECEIVE_BYTES):
+                answer += received
+                if len(answer) > ANSWER_BYTES_MAX:
+                    raise UnavailableError(
+                        f"the answer of {_shown(zookeeper)} is longer than {ANSWER_BYTES_MAX} "
+                        "bytes: is that a ZooKeeper?"
+                    )
+    except OSError as error:
+        raise UnavailableError(f"{_shown(zookeeper)} does not answer: {error}") from error
+    return answer.decode(errors="replace")
+
+
+def _shown(address: Address) -> str:
+    return f"ZooKeeper at {address[0]}:{address[1]}"
+
+
+class Exporter(ThreadingHTTPServer):
+    """The HTTP port in front of one ZooKeeper."""
+
+    daemon_threads = True
+
+    def __init__(self, bind: Address, zookeeper: Address) -> None:
+        self.address_family = socket.AF_INET6 if ":" in bind[0] else socket.AF_INET
+        """Of the socket that it binds, which the base class makes."""
+        self.zookeeper = zookeeper
+        super().__init__(bind, _Scrape)
+
+    @property
+    def port(self) -> int:
+        """Where it listens, which was asked for unless that was 0."""
+        return int(self.server_address[1])
+
+
+class _Scrape(BaseHTTPRequestHandler):
+    timeout = REQUEST_WAIT_S
+    server: Exporter
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self._reply(HTTPStatus.NOT_FOUND, f"there is /metrics only, found {self.path}\n")
+            return
+        try:
+            text = exposition(ask(self.server.zookeeper, b"mntr"))
+        except BookieError as error:
+            self._reply(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
+        else:
+            self._reply(HTTPStatus.OK, text, CONTENT_TYPE)
+
+    def _reply(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Scrapes come every half minute for ever: only errors are logged."""
+
+
+def _checked_address(_context: click.Context, _option: click.Parameter, value: str) -> Address:
+    host, _colon, port = value.rpartition(":")
+    if not host or not port.isdecimal():
+        raise click.BadParameter(f"found {value!r}, expected HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+@click.command(help="Serves the figures of a ZooKeeper to Prometheus, until it is stopped.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    default="localhost:2181",
+    callback=_checked_address,
+    show_default=True,
+    help="Whose figures; its 4lw.commands.whitelist must have mntr.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on.")
+def main(zookeeper: Address, port: int, bind: str) -> None:
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        server = Exporter((bind, port), zookeeper)
+    except OSError as error:
+        click.echo(f"error: {bind}:{port} cannot be listened on: {error}", err=True)
+        sys.exit(1)
+    click.echo(f"figures of {_shown(zookeeper)} on http://{bind}:{server.port}/metrics")
+    with server:
+        server.serve_forever()
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bookie.monitoring.exporter")
