@@ -16,6 +16,8 @@ from helm_charts import ALERTS, OPERATOR, ROOT, alert_rules, only, render
 RUNBOOKS: Final = ROOT / "docs" / "runbooks"
 OF: Final = '{namespace="ns",cluster="demo"'
 POD: Final = OF + ',pod="demo-bookie-0"'
+BOOKIE_UP: Final = 'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}'
+KEEPER: Final = f'{{job="ops/demo-bookie-operator-zookeeper",{OF[1:]},pod="demo-zookeeper-0"}}'
 CREATED: Final = f"bookie_operator_cluster_created_timestamp_seconds{OF}}}"
 LAST_PASS: Final = f"bookie_operator_last_pass_timestamp_seconds{OF}}}"
 AUDITED: Final = f"bookie_operator_audit_timestamp_seconds{OF}}}"
@@ -56,7 +58,11 @@ def operator_at_rest() -> dict[str, str]:
 
 
 WELL: Final = operator_at_rest() | {
-    'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "1x200",
+    BOOKIE_UP: "1x200",
+    f"up{KEEPER}": "1x200",
+    f"outstanding_requests{KEEPER}": "3x200",
+    f"fsynctime_sum{KEEPER}": "0+200x200",
+    f"fsynctime_count{KEEPER}": "0+100x200",
     f"bookie_leased{POD}}}": "1x200",
     f"bookie_writable{POD}}}": "1x200",
     f"bookie_ready{POD}}}": "1x200",
@@ -102,9 +108,7 @@ SICK: Final[dict[str, dict[str, str]]] = {
     "BookieAuditOld": {AUDITED: "-2000000x200"},
     "BookieOperatorDown": {"bookie_operator_leads": "0x200"},
     "BookieOperatorPassOld": {LAST_PASS: "0x200"},
-    "BookieUnreachable": {
-        'up{job="ops/demo-bookie-operator-bookies",namespace="ns",pod="demo-bookie-0"}': "0x200"
-    },
+    "BookieUnreachable": {BOOKIE_UP: "0x200"},
     "BookieNotConfirmed": {f"bookie_leased{POD}}}": "0x200"},
     "BookieReadOnly": {f"bookie_writable{POD}}}": "0x200"},
     "BookieDiskFullSoon": {f'bookie_free_bytes{POD},directory="/d"}}': "1000000-2000x200"},
@@ -116,6 +120,9 @@ SICK: Final[dict[str, dict[str, str]]] = {
         f"bookie_boot_epoch{POD}}}": "1+0.1x200",
         f"bookie_boot_clean{POD}}}": "0x200",
     },
+    "BookieZooKeeperUnreachable": {f"up{KEEPER}": "0x200"},
+    "BookieZooKeeperOverloaded": {f"outstanding_requests{KEEPER}": "101x200"},
+    "BookieZooKeeperSyncSlow": {f"fsynctime_sum{KEEPER}": "0+10100x200"},
 }
 """What differs where the fault of that alert is, and has been for long enough."""
 
@@ -183,6 +190,18 @@ def test_what_never_was_fires_by_the_age_of_the_cluster(
     rest = {name: values for name, values in WELL.items() if name != missing}
     judged(promtool, rule_file, rest, [alert])
     judged(promtool, rule_file, rest | {CREATED: "7100x200"}, [])
+
+
+def test_a_zookeeper_at_rest_syncs_nothing_and_is_not_slow(promtool: str, rule_file: Path) -> None:
+    still = {f"fsynctime_sum{KEEPER}": "500x200", f"fsynctime_count{KEEPER}": "1x200"}
+    judged(promtool, rule_file, WELL | still, [])
+
+
+def test_another_server_with_figures_of_these_names_rings_no_bell(
+    promtool: str, rule_file: Path
+) -> None:
+    foreign = {'outstanding_requests{job="proxy"}': "9999x200", 'up{job="proxy"}': "0x200"}
+    judged(promtool, rule_file, WELL | foreign, [])
 
 
 def test_every_alert_is_tried_and_has_a_page() -> None:

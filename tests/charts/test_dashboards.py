@@ -1,26 +1,40 @@
 """The dashboards: as they are made, and each query answered by a real Prometheus, of real figures.
 
-One bookie with all its wires and disks, and the operator's figures of a cluster in trouble, are
-scraped by Prometheus itself; then each panel is asked for. What is empty must say why.
+One bookie with all its wires and disks, a ZooKeeper, and the operator's figures of a cluster in
+trouble, are scraped by Prometheus itself; then each panel is asked for. What is empty must say why.
 """
 
-import asyncio
 import json
-import re
 import shutil
-import urllib.parse
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import pytest
 import yaml
+from bookie.metadata.embedded import EmbeddedZooKeeper
+from bookie.metadata.opening import open_store
+from bookie.monitoring.exporter import ask
+from bookie.monitoring.mntr import exposition
+from bookie.server.http import BookieCollector, Gauges
+from bookie.server.state import BookieState
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.status import ClusterStatus
 from dashboards import TARGET, dashboards, grafana
 from helm_charts import OPERATOR, alert_rules, of_kind, render
-from server_lab import ServerLab
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_server import (
+    Prometheus,
+    Source,
+    filled,
+    find_prometheus,
+    metric_names,
+    running_prometheus,
+    zookeeper_figures,
+)
+from server_lab import ME, ServerLab
 
 EMPTY: Final = {
     ("Adds that wait for a disk", "p50 {{pod}}"): "the bookie is in memory mode: no add waits",
@@ -56,7 +70,22 @@ STATUS: Final = {
     ],
 }
 SCRAPES_S: Final = 1
-WAIT_S: Final = 60.0
+ABSENT: Final = {
+    "bookie_operator_cluster_created_timestamp_seconds": "no daemon runs here that finds a cluster",
+}
+"""Figures that no rule may ask for but these, and why they are not scraped here."""
+QUERIES: Final = [
+    (f"{dashboard.name}: {panel.title}: {legend}", expr)
+    for dashboard in dashboards()
+    for panel in dashboard.panels
+    for expr, legend in panel.queries
+]
+SUFFIXES: Final = {
+    "counter": ("_total",),
+    "histogram": ("_bucket", "_count", "_sum"),
+    "summary": ("", "_count", "_sum"),
+}
+"""What Prometheus stores of a figure of this type; of any other, its name."""
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda one: one.name)
@@ -75,10 +104,63 @@ def test_each_is_a_config_map_that_grafana_looks_for() -> None:
         assert json.loads(next(iter(one["data"].values())))["panels"]
 
 
+@pytest.fixture(scope="module")
+def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    """A ZooKeeper that syncs, as the shared one does not."""
+    with EmbeddedZooKeeper.start(tmp_path_factory.mktemp("keeper")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def exposed(keeper: EmbeddedZooKeeper) -> set[str]:
+    """Every figure that a bookie, an operator or a ZooKeeper has."""
+    ours: list[Collector] = [BookieCollector(BookieState(ME), Gauges()), OperatorMetrics().registry]
+    families = [family for one in ours for family in one.collect()]
+    theirs = exposition(ask(("127.0.0.1", keeper.port), b"mntr"))
+    return {
+        f"{family.name}{suffix}"
+        for family in (*families, *text_string_to_metric_families(theirs))
+        for suffix in SUFFIXES.get(family.type, ("",))
+    }
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[0])
+def test_a_panel_asks_for_figures_that_there_are(query: tuple[str, str], exposed: set[str]) -> None:
+    asked = metric_names(query[1])
+    assert asked and asked <= exposed
+
+
+def test_every_rule_asks_for_figures_that_there_are(exposed: set[str]) -> None:
+    for rule in alert_rules():
+        asked = metric_names(rule["expr"])
+        assert asked and asked <= exposed | {"up"}, rule["alert"]
+
+
+def test_names_are_told_from_labels_functions_and_numbers() -> None:
+    query = 'sum by (le, pod) (rate(a_b{le="x{y}",n=~"$n"}[5m] offset 1h)) > 1e3 or on (c) b_total'
+    assert metric_names(query) == {"a_b", "b_total"}
+
+
+def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH: Debian has it in the package prometheus")
+    rules = [
+        {"record": f"panel_{at}", "expr": filled(expr, scrape_s=30)}
+        for at, (_where, expr) in enumerate(QUERIES)
+    ]
+    file = tmp_path / "panels.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    done = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
-async def prometheus(server: ServerLab, tmp_path: Path) -> AsyncIterator[str]:
-    """Its address. It scrapes both sources."""
-    program = shutil.which("prometheus")
+async def prometheus(
+    server: ServerLab, keeper: EmbeddedZooKeeper, tmp_path: Path
+) -> AsyncIterator[Prometheus]:
+    """It scrapes a bookie, an operator and a ZooKeeper."""
+    program = find_prometheus()
     if program is None:
         pytest.skip("prometheus is not on PATH: Debian has it in a package of that name")
     assert server.bookie is not None
@@ -87,104 +169,50 @@ async def prometheus(server: ServerLab, tmp_path: Path) -> AsyncIterator[str]:
     metrics.acted("ns", "demo", "RestartBookie")
     metrics.passed("ns", "demo", is_failed=False)
     operator = await serve_http(metrics, host="127.0.0.1", port=0)
-    sources = {
-        "bookie": (server.bookie.ports["http"], {"cluster": "demo", "pod": "demo-bookie-0"}),
-        "operator": (operator.addresses[0][1], {}),
-    }
-    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(configuration(sources)))
-    child = await asyncio.create_subprocess_exec(
-        program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
-        "--web.listen-address=127.0.0.1:0", stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(WAIT_S):
-            url = await ready(child)
-        yield url
-    finally:
-        child.kill()
-        await child.wait()
-        await operator.cleanup()
-
-
-def configuration(sources: dict[str, tuple[int, dict[str, str]]]) -> dict[str, Any]:
-    jobs = [
-        {
-            "job_name": name,
-            "honor_labels": True,
-            "scrape_interval": f"{SCRAPES_S}s",
-            "static_configs": [
-                {"targets": [f"127.0.0.1:{port}"], "labels": {"namespace": "ns"} | labels}
-            ],
-        }
-        for name, (port, labels) in sources.items()
-    ]
-    return {"scrape_configs": jobs}
-
-
-async def ready(child: asyncio.subprocess.Process) -> str:
-    """Reads its log until it says where it listens. What it says after that fits the pipe."""
-    assert child.stderr is not None
-    async for line in child.stderr:
-        if b"Listening on" in line:
-            return "http://" + line.decode().partition("address=")[2].split()[0].strip('"')
-    raise AssertionError("it ended without listening")
-
-
-async def ask(session: aiohttp.ClientSession, url: str, expr: str) -> list[Any]:
-    for variable in ("namespace", "cluster", "pod"):
-        expr = expr.replace(f"${variable}", ".*")
-    expr = expr.replace("$__rate_interval", f"{10 * SCRAPES_S}s")
-    async with session.get(f"{url}/api/v1/query?query={urllib.parse.quote(expr)}") as answer:
-        if answer.status == 503:  # it has just begun to listen, and is not ready
-            return []
-        found = await answer.json()
-    assert found["status"] == "success", f"{expr}: {found.get('error')}"
-    # NaN is a quantile of nothing.
-    return [one for one in found["data"]["result"] if one["value"][1] != "NaN"]
-
-
-async def until(session: aiohttp.ClientSession, url: str, expr: str) -> None:
-    """Prometheus is another process: it is asked until it has seen it."""
-    while not await ask(session, url, expr):  # noqa: ASYNC110
-        await asyncio.sleep(SCRAPES_S / 4)
-
-
-NAMES: Final = re.compile(r"\bbookie_\w+")
-ABSENT: Final = {
-    "bookie_operator_cluster_created_timestamp_seconds": "no daemon runs here that finds a cluster",
-}
-"""Figures that no rule may ask for but these, and why they are not scraped here."""
+    with zookeeper_figures(("127.0.0.1", keeper.port)) as port:
+        of_cluster = {"namespace": "ns", "cluster": "demo"}
+        sources = [
+            Source("bookies", server.bookie.ports["http"], of_cluster | {"pod": "demo-bookie-0"}),
+            Source("operator", operator.addresses[0][1], {"namespace": "ops"}),
+            Source("zookeeper", port, of_cluster | {"pod": "demo-zookeeper-0"}),
+        ]
+        async with running_prometheus(program, tmp_path, sources, scrape_s=SCRAPES_S) as found:
+            yield found
+    await operator.cleanup()
 
 
 async def test_every_alert_asks_for_figures_that_there_are(
-    server: ServerLab, prometheus: str
+    server: ServerLab, prometheus: Prometheus
 ) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0, 5)
     await server.flush()
-    async with aiohttp.ClientSession() as session:
-        await until(session, prometheus, "bookie_sync_seconds_count > 0")
-        await until(session, prometheus, "bookie_operator_condition")
-        async with session.get(f"{prometheus}/api/v1/label/__name__/values") as answer:
-            scraped = set((await answer.json())["data"])
-    asked = {name for rule in alert_rules() for name in NAMES.findall(rule["expr"])}
+    for expr in ("bookie_sync_seconds_count > 0", "bookie_operator_condition", "znode_count"):
+        await prometheus.until(expr)
+    asked = set().union(*(metric_names(rule["expr"]) for rule in alert_rules()))
     assert len(asked) >= 14
-    assert asked - scraped == set(ABSENT)
+    assert asked - await prometheus.names() == set(ABSENT)
 
 
-async def test_every_panel_has_figures(server: ServerLab, prometheus: str) -> None:
+async def test_every_panel_has_figures(
+    server: ServerLab, prometheus: Prometheus, keeper: EmbeddedZooKeeper
+) -> None:
     ledger = await server.ledger()
-    async with aiohttp.ClientSession() as session:
-        await until(session, prometheus, "count_over_time(bookie_entries_added_total[1h]) > 1")
-        await server.add(ledger, 0, 5)
-        await server.held(ledger, 0, 4)
-        await server.flush()
-        await until(session, prometheus, "rate(bookie_read_wait_seconds_count[10s]) > 0")
-        empty = {
-            (panel.title, legend)
-            for dashboard in dashboards()
-            for panel in dashboard.panels
-            for expr, legend in panel.queries
-            if not await ask(session, prometheus, expr)
-        }
+    await prometheus.until("count_over_time(bookie_entries_added_total[1h]) > 1")
+    await prometheus.until("count_over_time(znode_count[1h]) > 1")
+    await server.add(ledger, 0, 5)
+    await server.held(ledger, 0, 4)
+    await server.flush()
+    store = await open_store(keeper.url)
+    await store.initialise()
+    await store.close()
+    for count in ("bookie_read_wait_seconds_count", "readlatency_count", "updatelatency_count"):
+        await prometheus.until(f"rate({count}[10s]) > 0")
+    empty = {
+        (panel.title, legend)
+        for dashboard in dashboards()
+        for panel in dashboard.panels
+        for expr, legend in panel.queries
+        if not await prometheus.query(expr)
+    }
     assert empty == set(EMPTY)

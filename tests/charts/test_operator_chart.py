@@ -1,5 +1,6 @@
 """The operator's chart: what it renders to, without a cluster."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from bookie_operator.model.status import ConditionType
 from bookie_operator.platform.kubernetes import api
 from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
 from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
+from kubernetes_lab import Lab
 
 GROUP: Final = "bookkeeper.bookie-operator.dev"
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -43,6 +45,8 @@ USED_CLUSTER_WIDE: Final = {
 NEVER: Final = ("secrets", "pods/exec", "persistentvolumes", "namespaces")
 EVERYTHING: Final = (
     "--set=metrics.podMonitor.enabled=true",
+    "--set=metrics.bookies.enabled=true",
+    "--set=metrics.zookeeper.enabled=true",
     "--set=metrics.prometheusRule.enabled=true",
     "--set=networkPolicy.enabled=true",
     "--set=verbose=true",
@@ -73,6 +77,14 @@ def operator_role(objects: list[Object]) -> Object:
 def lease_role(objects: list[Object]) -> Object:
     names = [role["metadata"]["name"] for role in of_kind(objects, "Role")]
     return of_kind(objects, "Role")[names.index("demo-bookie-operator-lease")]
+
+
+async def made(name: str) -> Object:
+    """The template of the pods of this StatefulSet, as the platform makes it."""
+    lab = Lab(metadata={"embedded": {}})
+    await lab.run_bookie()
+    found: Object = lab.api.the(api.STATEFUL_SET, name)["spec"]["template"]
+    return found
 
 
 def pods(objects: list[Object]) -> list[Object]:
@@ -275,6 +287,66 @@ def test_people_get_rights_by_the_roles_they_have() -> None:
     assert f"{RBAC}/aggregate-to-view" in view["metadata"]["labels"]
     assert granted(view)[(GROUP, "bookieclusters")] == {"get", "list", "watch"}
     assert (GROUP, "bookieclusters/status") not in granted(edit)
+
+
+MONITORS: Final = {
+    "podMonitor": "demo-bookie-operator",
+    "bookies": "demo-bookie-operator-bookies",
+    "zookeeper": "demo-bookie-operator-zookeeper",
+}
+"""Values under `metrics`, and the PodMonitor that each makes."""
+
+
+def monitor(of: str, *values: str) -> Object:
+    found = only(render(OPERATOR, f"--set=metrics.{of}.enabled=true", *values), "PodMonitor")
+    assert found["metadata"]["name"] == MONITORS[of]
+    return found
+
+
+@pytest.mark.parametrize("of", MONITORS)
+def test_a_monitor_has_its_interval_and_labels(of: str) -> None:
+    words = (f"--set=metrics.{of}.interval=15s", f"--set=metrics.{of}.labels.release=prom")
+    found = monitor(of, *words)
+    assert found["metadata"]["labels"]["release"] == "prom"
+    [endpoint] = found["spec"]["podMetricsEndpoints"]
+    assert (endpoint["interval"], endpoint["path"]) == ("15s", "/metrics")
+
+
+@pytest.mark.parametrize("of", MONITORS)
+def test_rules_of_ones_own_come_after_those_of_the_chart(of: str) -> None:
+    target = {"targetLabel": "site", "replacement": "north"}
+    figure = {"sourceLabels": ["__name__"], "regex": "bookie_long_polls", "action": "drop"}
+    [usual] = monitor(of)["spec"]["podMetricsEndpoints"]
+    [changed] = monitor(
+        of,
+        f"--set-json=metrics.{of}.relabelings=[{json.dumps(target)}]",
+        f"--set-json=metrics.{of}.metricRelabelings=[{json.dumps(figure)}]",
+    )["spec"]["podMetricsEndpoints"]
+    assert changed["relabelings"] == [*usual.get("relabelings", []), target]
+    assert (changed["metricRelabelings"], "metricRelabelings" in usual) == ([figure], False)
+
+
+def test_a_typo_in_a_rule_of_ones_own_is_refused() -> None:
+    word = '--set-json=metrics.zookeeper.relabelings=[{"target_label": "a"}]'
+    done = template(OPERATOR, word)
+    assert done.returncode != 0 and "not allowed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("of", "name"), [("bookies", "demo-bookie-0"), ("zookeeper", "demo-zookeeper")]
+)
+async def test_a_monitor_finds_the_pods_that_the_operator_makes(of: str, name: str) -> None:
+    pod, spec = await made(name), monitor(of)["spec"]
+    assert spec["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    [container] = pod["spec"]["containers"]
+    [endpoint] = spec["podMetricsEndpoints"]
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert spec["namespaceSelector"] == {"any": True}
+
+
+def test_with_named_namespaces_pods_are_found_there() -> None:
+    spec = monitor("zookeeper", "--set=watchNamespaces={one,two}")["spec"]
+    assert spec["namespaceSelector"] == {"matchNames": ["one", "two"]}
 
 
 def alerts() -> list[dict[str, Any]]:

@@ -50,7 +50,9 @@ def only(objects: list[Object], kind: str) -> Object:
     return found[0]
 
 
-ALERTS: Final = ("--set=metrics.prometheusRule.enabled=true", "--set=metrics.bookies.enabled=true")
+ALERTS: Final = tuple(
+    f"--set=metrics.{name}.enabled=true" for name in ("prometheusRule", "bookies", "zookeeper")
+)
 
 
 def alert_rules() -> list[Object]:
