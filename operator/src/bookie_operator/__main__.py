@@ -147,17 +147,22 @@ def local() -> None:
 @click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
 @in_directory
 @click.option("--detach", is_flag=True, help="Return once Available; the operator runs on.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    help="Serve the operator's figures to Prometheus there, on this machine only.",
+)
 @errors_shown
-def up(manifest: Path, directory: Path, detach: bool) -> int:
+def up(manifest: Path, directory: Path, detach: bool, metrics_port: int | None) -> int:
     """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully."""
     folders = LocalFolders(directory)
     if detach:
-        ready = up_detached(folders, manifest)
+        ready = up_detached(folders, manifest, metrics_port=metrics_port)
         click.echo(f"metadata: {ready.metadata_url}\nstatus: {ready.status_file}")
         return 0
     console = Console()
     with LiveScreen(console) if console.is_terminal else PlainScreen(console) as screen:
-        return run_operator(folders, manifest, screen)
+        return run_operator(folders, manifest, screen, metrics_port=metrics_port)
 
 
 @local.command()

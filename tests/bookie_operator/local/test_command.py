@@ -1,6 +1,7 @@
 """`bookie-operator` as people call it: messages and exit codes."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -47,6 +48,16 @@ def test_a_wrong_manifest_is_a_usage_error(tmp_path: Path) -> None:
     done = run("local", "up", str(path), "--dir", str(tmp_path / "d"))
     assert done.exit_code == 2 and "did you mean replicas?" in done.output
     assert not (tmp_path / "d").exists()
+
+
+def test_a_port_of_metrics_that_is_in_use_ends_it_before_anything_starts(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(manifest()))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("local", "up", str(path), "--dir", str(tmp_path / "d"), "--metrics-port", port)
+    assert done.exit_code == 1 and "choose another --metrics-port" in done.output
+    assert not LocalFolders(tmp_path / "d").zookeeper.exists()
 
 
 @pytest.mark.parametrize("command", ["status", "metadata", "wait", "down"])

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import yaml
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.ids import BookieId, EntryId
+from bookie.metadata.embedded import free_port
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
@@ -28,6 +30,7 @@ from bookie_operator.platform.processes import identify, send, wait_gone
 from bookie_processes import BookieProcess, until_there
 from fake_processes import until
 from operator_scenes import manifest
+from prometheus_client.parser import text_string_to_metric_families
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(170)]
 PATIENCE_S = 60.0
@@ -43,6 +46,7 @@ class Fleet:
 
     root: Path
     manifest: Path
+    metrics_port: int
 
     def operator(self, *words: str) -> str:
         command = [sys.executable, "-m", "bookie_operator", "local", *words]
@@ -53,7 +57,20 @@ class Fleet:
         return done.stdout
 
     def up(self) -> str:
-        return self.operator("up", str(self.manifest), "--detach")
+        port = str(self.metrics_port)
+        return self.operator("up", str(self.manifest), "--detach", "--metrics-port", port)
+
+    def figures(self) -> dict[tuple[str, str], float]:
+        """Of the operator: (name, what it is of) -> value."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics") as page:
+            families = text_string_to_metric_families(page.read().decode())
+        of_cluster = ("namespace", "cluster")
+        return {
+            (one.name, "".join(v for k, v in one.labels.items() if k not in of_cluster)): one.value
+            for family in families
+            for one in family.samples
+            if one.labels.items() >= {"namespace": "local", "cluster": "demo"}.items()
+        }
 
     def scale(self, replicas: int) -> None:
         """A changed manifest, as a person brings it: the next operator has it."""
@@ -128,7 +145,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     # No flush by time: what is acknowledged is lost with the process, so repairs have work to do.
     tree = manifest(flushIntervalSeconds=3600, repair={"engine": "inline", "backoffSeconds": 1})
     path.write_text(yaml.safe_dump(tree))
-    fleet = Fleet(root / "dir", path)
+    fleet = Fleet(root / "dir", path, free_port())
     try:
         told = fleet.up()
         assert fleet.metadata_url in told and str(fleet.root / "status.json") in told
@@ -179,6 +196,10 @@ async def test_a_killed_bookie_is_fenced_repaired_and_cleared(fleet: Fleet) -> N
     assert fleet.bookie(B0)["lastShutdown"] == {"clean": False, "reason": "UncleanShutdown"}
     await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
     assert fleet.condition("LimboPresent") == "False"
+    # The figures follow the status, at the end of the pass.
+    verified = ("bookie_operator_condition", "DurabilityVerified")
+    await fleet.wait(lambda: fleet.figures().get(verified) == 1)
+    assert fleet.figures()["bookie_operator_actions_total", "StartJob"] >= 1
 
 
 async def test_a_replaced_disk_is_approved_and_filled_again(fleet: Fleet) -> None:

@@ -14,17 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aiohttp import web
 from bookie.errors import BookieError
+from bookie.metadata.embedded import HOST
 
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
+from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.cluster import BookieCluster, check_transition
 from bookie_operator.model.manifest import load_cluster, load_task
 from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observe import Observer
-from bookie_operator.plan.actions import Event
+from bookie_operator.plan.actions import Action, Event
 from bookie_operator.platform.folders import (
     LocalFolders,
     operator_lock,
@@ -36,6 +39,8 @@ from bookie_operator.platform.local import LocalPlatform
 from bookie_operator.reconcile import Reconciler
 
 TICK_S: Final = 0.5
+NAMESPACE: Final = "local"
+"""Label of the figures of a cluster whose manifest names no namespace."""
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
@@ -105,14 +110,19 @@ def _with(cluster: BookieCluster, *, generation: int, status: ClusterStatus) -> 
     return cluster.model_copy(update={"metadata": metadata, "status": status})
 
 
-def up(folders: LocalFolders, manifest: Path, screen: Screen) -> int:
-    """Run the operator here until a signal; the exit code of the process."""
+def up(
+    folders: LocalFolders, manifest: Path, screen: Screen, *, metrics_port: int | None = None
+) -> int:
+    """Run the operator here until a signal; the exit code of the process.
+
+    `metrics_port`: where its figures are served, on this machine only; None = nowhere.
+    """
     cluster = load_cluster(manifest)
     folders.make()
     with operator_lock(folders):
         cluster = prepare(folders, cluster)
         replace_file(folders.cluster_file, manifest.read_text(encoding="utf-8"))
-        stopped_by = asyncio.run(_serve(folders, cluster, screen))
+        stopped_by = asyncio.run(_serve(folders, cluster, screen, metrics_port))
         if stopped_by is not signal.SIGINT:
             return 0
         clean = take_down(folders, report=lambda line: screen.show_event(Event("Stopping", line)))
@@ -120,8 +130,10 @@ def up(folders: LocalFolders, manifest: Path, screen: Screen) -> int:
 
 
 async def _serve(
-    folders: LocalFolders, cluster: BookieCluster, screen: Screen
+    folders: LocalFolders, cluster: BookieCluster, screen: Screen, metrics_port: int | None
 ) -> signal.Signals | None:
+    metrics = OperatorMetrics()
+    http = await _serve_figures(metrics, metrics_port)
     platform = LocalPlatform(
         folders,
         grace_s=cluster.spec.grace_period_seconds,
@@ -140,7 +152,8 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     platform.adopt()
-    working = asyncio.create_task(_loop(platform, Reconciler(platform, observer, control), cluster))
+    work = _Work(platform, observer, control, cluster=cluster, metrics=metrics)
+    working = asyncio.create_task(work.run())
     try:
         waiting: list[asyncio.Future[Any]] = [stopped, working]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -151,23 +164,70 @@ async def _serve(
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
+        if http is not None:
+            await http.cleanup()
         await observer.close()
         await control.close()
         await platform.close()
 
 
-async def _loop(platform: LocalPlatform, reconciler: Reconciler, cluster: BookieCluster) -> None:
-    while True:
-        try:
-            status = await reconciler.run_pass(cluster)
-            cluster = cluster.model_copy(update={"status": status})
-        except (BookieError, OSError) as error:  # look again; what stays wrong is said again
-            await platform.record(Event("PassFailed", str(error), type="Warning"))
-        await platform.wait(TICK_S)
+async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppRunner | None:
+    """LocalError when the port cannot be had."""
+    if port is None:
+        return None
+    try:
+        return await serve_http(metrics, host=HOST, port=port)
+    except OSError as error:
+        raise LocalError(
+            f"{HOST}:{port} cannot be listened on: {error}; choose another --metrics-port"
+        ) from error
+
+
+class _Work:
+    """Passes over the directory's cluster, one after another, and their figures."""
+
+    def __init__(
+        self,
+        platform: LocalPlatform,
+        observer: Observer,
+        control: GrpcControl,
+        *,
+        cluster: BookieCluster,
+        metrics: OperatorMetrics,
+    ) -> None:
+        self._metrics = metrics
+        self._platform = platform
+        self._cluster = cluster
+        self._where = (cluster.metadata.namespace or NAMESPACE, cluster.metadata.name)
+        """Labels of its figures."""
+        self._reconciler = Reconciler(platform, observer, control, on_done=self._count)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            try:
+                await self._pass()
+            except (BookieError, OSError) as error:  # look again; what stays wrong is said again
+                self._metrics.passed(*self._where, is_failed=True)
+                await self._platform.record(Event("PassFailed", str(error), type="Warning"))
+            await self._platform.wait(TICK_S)
+
+    async def _pass(self) -> None:
+        status = await self._reconciler.run_pass(self._cluster)
+        self._cluster = self._cluster.model_copy(update={"status": status})
+        self._metrics.passed(*self._where, is_failed=not self._reconciler.could_look)
+        self._metrics.show(*self._where, status)
+
+    def _count(self, action: Action) -> None:
+        self._metrics.acted(*self._where, type(action).__name__)
 
 
 def up_detached(
-    folders: LocalFolders, manifest: Path, *, command: Callable[[], list[str]] | None = None
+    folders: LocalFolders,
+    manifest: Path,
+    *,
+    metrics_port: int | None = None,
+    command: Callable[[], list[str]] | None = None,
 ) -> Ready:
     """Start the operator in the background and wait until the cluster is Available.
 
@@ -184,6 +244,7 @@ def up_detached(
         else [
             *(sys.executable, "-m", "bookie_operator", "local", "up", str(manifest.absolute())),
             *("--dir", str(folders.root)),
+            *(() if metrics_port is None else ("--metrics-port", str(metrics_port))),
         ]
     )
     with folders.operator_log.open("ab") as log:
