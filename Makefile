@@ -61,6 +61,7 @@ bench-audit: install ; $(BIN)/python -m benchmarks.bench_audit --publish
 bench-operator: install ; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.bench_operator
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 dashboards: install ; $(BIN)/python charts/dashboards.py
+dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
 # Container images: bookie, operator, repair. IMAGE_ARGS='--build-arg BASE=...' for another base.
@@ -100,4 +101,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator crds dashboards older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator crds dashboards dashboards-proof older-chart base wheels constraints images load

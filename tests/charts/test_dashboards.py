@@ -70,6 +70,8 @@ STATUS: Final = {
     ],
 }
 SCRAPES_S: Final = 1
+RATE_S: Final = 60
+"""However slow the machine is, what a test did lies within."""
 ABSENT: Final = {
     "bookie_operator_cluster_created_timestamp_seconds": "no daemon runs here that finds a cluster",
 }
@@ -146,7 +148,7 @@ def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
     if promtool is None:
         pytest.skip("promtool is not on PATH: Debian has it in the package prometheus")
     rules = [
-        {"record": f"panel_{at}", "expr": filled(expr, scrape_s=30)}
+        {"record": f"panel_{at}", "expr": filled(expr, rate_s=RATE_S)}
         for at, (_where, expr) in enumerate(QUERIES)
     ]
     file = tmp_path / "panels.yaml"
@@ -176,7 +178,9 @@ async def prometheus(
             Source("operator", operator.addresses[0][1], {"namespace": "ops"}),
             Source("zookeeper", port, of_cluster | {"pod": "demo-zookeeper-0"}),
         ]
-        async with running_prometheus(program, tmp_path, sources, scrape_s=SCRAPES_S) as found:
+        async with running_prometheus(
+            program, tmp_path, sources, scrape_s=SCRAPES_S, rate_s=RATE_S
+        ) as found:
             yield found
     await operator.cleanup()
 
@@ -207,7 +211,7 @@ async def test_every_panel_has_figures(
     await store.initialise()
     await store.close()
     for count in ("bookie_read_wait_seconds_count", "readlatency_count", "updatelatency_count"):
-        await prometheus.until(f"rate({count}[10s]) > 0")
+        await prometheus.until(f"rate({count}[{RATE_S}s]) > 0")
     empty = {
         (panel.title, legend)
         for dashboard in dashboards()

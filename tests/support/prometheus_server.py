@@ -15,9 +15,8 @@ import aiohttp
 import yaml
 from bookie.monitoring.exporter import Address, Exporter
 
+TARGETS: Final = "targets.json"
 START_WAIT_S: Final = 60.0
-RATE_SCRAPES: Final = 10
-"""Scrapes in the interval of a rate, in place of Grafana's variable."""
 VARIABLE: Final = re.compile(r"\$(?:namespace|cluster|pod)\b")
 NOT_NAMES: Final = (
     re.compile(r'"[^"]*"'),  # a label's value, which may hold any of the others
@@ -26,13 +25,6 @@ NOT_NAMES: Final = (
     re.compile(r"\b\w+\s*(?=\()"),  # a function
     re.compile(r"\b(?:and|or|unless|offset|bool)\b"),
     re.compile(r"\b\d\w*"),  # a number, or a duration
-)
-NAME: Final = re.compile(
-    r"\{[^}]*\}|\[[^\]]*\]"  # labels, and the length of a range
-    r"|\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)"
-    r"|\b\w+\s*(?=\()"  # a function
-    r"|\b(?:and|or|unless|offset|bool)\b"
-    r"|\$?\b\d\w*"  # a number, or a duration
 )
 NAME: Final = re.compile(r"[a-zA-Z_:][\w:]*")
 NOT_A_NUMBER: Final = "NaN"
@@ -48,30 +40,36 @@ class Source:
     labels: Mapping[str, str]
 
 
-def configuration(sources: Sequence[Source], *, scrape_s: float) -> dict[str, Any]:
-    """As the chart's PodMonitors have Prometheus scrape: each target's labels, its own kept."""
-    jobs = {source.job: [one for one in sources if one.job == source.job] for source in sources}
+def configuration(*, scrape_s: float) -> dict[str, Any]:
+    """As the chart's PodMonitors have Prometheus scrape; which targets is in a file beside it."""
+    every = _duration(scrape_s)
+    discovery = {"files": [TARGETS], "refresh_interval": every}
+    job = {"job_name": "pods", "honor_labels": True, "file_sd_configs": [discovery]}
     return {
-        "scrape_configs": [
-            {
-                "job_name": job,
-                "honor_labels": True,
-                "scrape_interval": f"{round(scrape_s * 1000)}ms",
-                "scrape_timeout": f"{round(scrape_s * 1000)}ms",
-                "static_configs": [
-                    {"targets": [f"127.0.0.1:{one.port}"], "labels": dict(one.labels)}
-                    for one in group
-                ],
-            }
-            for job, group in jobs.items()
-        ]
+        "global": {"scrape_interval": every, "scrape_timeout": every},
+        "scrape_configs": [job],
     }
 
 
-def filled(expr: str, *, scrape_s: float) -> str:
+def write_targets(folder: Path, sources: Sequence[Source]) -> None:
+    """What is scraped from now on: a bookie that starts again has another port."""
+    targets = [
+        {"targets": [f"127.0.0.1:{one.port}"], "labels": {"job": one.job} | dict(one.labels)}
+        for one in sources
+    ]
+    fresh = folder / f"{TARGETS}.new"
+    fresh.write_text(json.dumps(targets))
+    fresh.replace(folder / TARGETS)
+
+
+def _duration(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
+
+
+def filled(expr: str, *, rate_s: float) -> str:
     """A panel's query with all chosen, as Grafana sends it."""
     text = VARIABLE.sub(".*", expr)
-    return text.replace("$__rate_interval", f"{round(RATE_SCRAPES * scrape_s * 1000)}ms")
+    return text.replace("$__rate_interval", _duration(rate_s))
 
 
 def metric_names(expr: str) -> set[str]:
@@ -84,21 +82,44 @@ def metric_names(expr: str) -> set[str]:
 class Prometheus:
     """One that runs."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, *, scrape_s: float) -> None:
+    def __init__(
+        self, url: str, session: aiohttp.ClientSession, *, scrape_s: float, rate_s: float
+    ) -> None:
         self.url = url
         self._session = session
         self._scrape_s = scrape_s
+        self._rate_s = rate_s
 
     async def query(self, expr: str) -> list[Any]:
         """Series with their value now; those without a number are none."""
-        text = filled(expr, scrape_s=self._scrape_s)
-        async with self._session.get(f"{self.url}/api/v1/query", params={"query": text}) as answer:
+        found = await self._ask("query", expr)
+        return [one for one in found if one["value"][1] != NOT_A_NUMBER]
+
+    async def graph(self, expr: str, *, since: float, until: float) -> list[Any]:
+        """Series with their values, scrape by scrape, as a graph has them; times since 1970."""
+        place = {"start": since, "end": until, "step": self._scrape_s}
+        found = await self._ask("query_range", expr, **place)
+        numbers = [
+            one | {"values": [float(v) for _at, v in one["values"] if v != NOT_A_NUMBER]}
+            for one in found
+        ]
+        return [one for one in numbers if one["values"]]
+
+    async def _ask(self, path: str, expr: str, **place: float) -> list[Any]:
+        text = filled(expr, rate_s=self._rate_s)
+        question = {"query": text} | {name: str(value) for name, value in place.items()}
+        async with self._session.get(f"{self.url}/api/v1/{path}", params=question) as answer:
             if answer.status == 503:  # it has just begun to listen, and is not ready
                 return []
             found = json.loads(await answer.read())
         if found["status"] != "success":
             raise ValueError(f"{text}: {found.get('error')}")
-        return [one for one in found["data"]["result"] if one["value"][1] != NOT_A_NUMBER]
+        series: list[Any] = found["data"]["result"]
+        return series
+
+    async def version(self) -> str:
+        async with self._session.get(f"{self.url}/api/v1/status/buildinfo") as answer:
+            return str((await answer.json())["data"]["version"])
 
     async def names(self) -> set[str]:
         """Of all figures that it has scraped."""
@@ -118,11 +139,12 @@ def find_prometheus() -> str | None:
 
 @asynccontextmanager
 async def running_prometheus(
-    program: str, folder: Path, sources: Sequence[Source], *, scrape_s: float
+    program: str, folder: Path, sources: Sequence[Source], *, scrape_s: float, rate_s: float
 ) -> AsyncIterator[Prometheus]:
-    """Scrapes the sources until the end of the block."""
+    """Scrapes the sources until the end of the block. `rate_s`: what a rate is taken over."""
     settings = folder / "prometheus.yml"
-    settings.write_text(yaml.safe_dump(configuration(sources, scrape_s=scrape_s)))
+    settings.write_text(yaml.safe_dump(configuration(scrape_s=scrape_s)))
+    write_targets(folder, sources)
     child = await asyncio.create_subprocess_exec(
         program, f"--config.file={settings}", f"--storage.tsdb.path={folder}/prometheus",
         "--web.listen-address=127.0.0.1:0", stderr=asyncio.subprocess.PIPE,
@@ -131,7 +153,7 @@ async def running_prometheus(
         async with asyncio.timeout(START_WAIT_S):
             url = await _listening(child)
         async with aiohttp.ClientSession() as session:
-            yield Prometheus(url, session, scrape_s=scrape_s)
+            yield Prometheus(url, session, scrape_s=scrape_s, rate_s=rate_s)
     finally:
         child.kill()
         await child.wait()

@@ -85,8 +85,8 @@ def test_an_answer_without_end_is_not_read_to_the_end() -> None:
 
 @pytest.mark.process
 def test_the_program_says_where_it_listens_and_ends_when_it_is_asked_to() -> None:
-    words = (sys.executable, "-m", "bookie.monitoring.exporter", "--port=0")
-    words += ("--zookeeper=127.0.0.1:1",)
+    options = ("--port=0", "--zookeeper=127.0.0.1:1")
+    words = (sys.executable, "-m", "bookie.monitoring.exporter", *options)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, bufsize=1) as child:
         assert child.stdout is not None
         url = child.stdout.readline().split()[-1]
