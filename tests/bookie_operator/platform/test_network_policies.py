@@ -21,6 +21,7 @@ from operator_scenes import T0
 
 HOME: Final = "ops"
 CLIENTS, CONTROL, METRICS, ZOOKEEPER, DRIVER, BLOCKS = 3182, 3183, 8080, 2181, 7078, 7079
+KEEPER_METRICS: Final = 7000
 EMBEDDED: Final = {"metadata": {"embedded": {}}}
 
 
@@ -74,6 +75,7 @@ ALL: Final = NEAR | {"operator", "impostor", "stranger", "outside"}
         ("bookie", METRICS, ALL),
         ("bookie", 22, set()),
         ("zookeeper", ZOOKEEPER, NEAR | {"operator"}),
+        ("zookeeper", KEEPER_METRICS, ALL),
         ("zookeeper", CONTROL, set()),
         ("job", DRIVER, {"executor"}),
         ("job", BLOCKS, {"executor"}),
@@ -95,6 +97,7 @@ def test_clients_that_are_named_are_let_in_and_no_others() -> None:
         *("bookie", "operator"),
     }
     assert who_reaches(lab, "bookie", METRICS) == {"stranger", "impostor"}
+    assert who_reaches(lab, "zookeeper", KEEPER_METRICS) == {"stranger", "impostor"}
     assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator"}
 
 

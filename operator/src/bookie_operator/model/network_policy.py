@@ -32,4 +32,5 @@ class NetworkPolicies(Resource):
     as in `from` of a NetworkPolicy, such as `- namespaceSelector: {matchLabels: {team: pulsar}}`.
     Empty: every pod of the cluster's namespace."""
     metrics: Peers = ()
-    """Who may read metrics (8080), as in `from` of a NetworkPolicy. Empty: everybody."""
+    """Who may read metrics (8080 of bookies, 7000 of the embedded ZooKeeper), as in `from` of a
+    NetworkPolicy. Empty: everybody."""

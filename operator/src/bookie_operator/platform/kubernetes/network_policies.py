@@ -19,7 +19,10 @@ from bookie_operator.platform.kubernetes.bookies import (
     RUN_PORT,
     STOCK_PORT,
 )
-from bookie_operator.platform.kubernetes.surroundings import ZOOKEEPER_PORT
+from bookie_operator.platform.kubernetes.surroundings import (
+    ZOOKEEPER_METRICS_PORT,
+    ZOOKEEPER_PORT,
+)
 
 Peer = Mapping[str, Any]
 EVERYWHERE: Final[tuple[Peer, ...]] = (
@@ -62,7 +65,10 @@ def network_policies(
     if cluster.spec.metadata.embedded is not None:
         beyond = EVERYWHERE if external is not None and external.zookeeper else ()
         known = [*clients, *beyond, bookies, jobs, executors, *operator]
-        rules[names.ZOOKEEPER] = [_rule(known, ZOOKEEPER_PORT)]
+        rules[names.ZOOKEEPER] = [
+            _rule(known, ZOOKEEPER_PORT),
+            _rule(wanted.metrics, ZOOKEEPER_METRICS_PORT),
+        ]
     return [(NETWORK_POLICY, _policy(cluster, kind, ingress)) for kind, ingress in rules.items()]
 
 
