@@ -132,6 +132,11 @@ def test_a_panel_asks_for_figures_that_there_are(query: tuple[str, str], exposed
     assert asked and asked <= exposed
 
 
+@pytest.mark.parametrize("dashboard", dashboards(), ids=lambda one: one.name)
+def test_choices_are_taken_of_figures_that_there_are(dashboard: Any, exposed: set[str]) -> None:
+    assert set().union(*(metric_names(metric) for _label, metric in dashboard.labels)) <= exposed
+
+
 def test_every_rule_asks_for_figures_that_there_are(exposed: set[str]) -> None:
     for rule in alert_rules():
         asked = metric_names(rule["expr"])

@@ -1,11 +1,14 @@
-"""What the proof of the dashboards says of a query."""
+"""What the proof of the dashboards says of a query; the one in docs/proof is of all of them."""
 
+import json
+from pathlib import Path
 from typing import Final
 
 import pytest
-from dashboards import Dashboard, Panel
+from dashboards import Dashboard, Panel, dashboards
 from panel_answers import UNKNOWN, findings, shown_answer
 
+PROOF: Final = Path(__file__).parents[2] / "docs" / "proof" / "dashboards.json"
 QUERY: Final = ("a_b", "{{pod}} of {{cluster}}")
 PANEL: Final = Panel("Waits", [QUERY], unit="s")
 PAGE: Final = Dashboard("one", "Bookies / one", [], [PANEL])
@@ -46,3 +49,11 @@ def test_no_series_without_a_reason_is_a_finding() -> None:
 def test_a_reason_that_is_not_true_any_more_is_a_finding() -> None:
     [found] = findings({("Waits", "a"): 2}, reasons={("Waits", "a"): "nobody waits"})
     assert "its reason to have none is not true any more" in found
+
+
+def test_what_docs_proof_has_is_of_every_query_of_now() -> None:
+    proved = json.loads(PROOF.read_text(encoding="utf-8"))["queries"]
+    ours = [(p.title, q[0]) for page in dashboards() for p in page.panels for q in p.queries]
+    again = "run `make dashboards-proof RESULTS=docs/proof`"
+    assert [(one["panel"], one["query"]) for one in proved] == ours, again
+    assert [one["panel"] for one in proved if one.get("reason") == UNKNOWN] == [], again
