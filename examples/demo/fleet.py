@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from bookie.hosts import at_port, loopback
 
 POLL_S = 0.2
 KILL_TRIES_MAX = 300
@@ -50,7 +51,7 @@ class Fleet:
         """
         path = self._folder / "bookies" / bookie / "runtime.json"
         runtime = json.loads(path.read_text(encoding="utf-8"))
-        url = f"http://127.0.0.1:{runtime['ports']['http']}/metrics"
+        url = f"http://{at_port(loopback(), runtime['ports']['http'])}/metrics"
         for _ in range(KILL_TRIES_MAX):
             unflushed = await asyncio.to_thread(_metric, url, "bookie_unflushed_bytes")
             if UNFLUSHED_BYTES[0] <= unflushed <= UNFLUSHED_BYTES[1]:

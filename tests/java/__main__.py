@@ -111,6 +111,7 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
     ):
         facts = {
             "fleet.kind": kind,
+            "fleet.host": zookeeper.host,
             "fleet.root": f"{zookeeper.address}/{ROOT}",
             "fleet.control": str(control.port),
         }

@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any, Final
 
 import yaml
-from bookie.metadata.embedded import HOST, free_port
+from bookie.hosts import loopback
+from bookie.metadata.embedded import free_port
 from bookie.testing.apache import StockBookie
 from java_tls import Certificates
 from kazoo.client import KazooClient
@@ -117,7 +118,7 @@ class Member:
     @property
     def accepts(self) -> bool:
         """Its port is open: Apache's bookies register before."""
-        with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+        with suppress(OSError), socket.create_connection((loopback(), self.port), timeout=1):
             return True
         return False
 

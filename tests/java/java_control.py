@@ -3,13 +3,14 @@
 One line, `VERB WORD...`, is answered by one when it is done: `ok WORD...`, or `error WHY`.
 """
 
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final
 
-from bookie.metadata.embedded import HOST
+from bookie.hosts import loopback
 
 Verb = Callable[[list[str]], object]
 LINE_BYTES_MAX: Final = 4096
@@ -28,8 +29,11 @@ class Control:
                 while line := self.rfile.readline(LINE_BYTES_MAX):
                     self.wfile.write(control.answer(line.decode()).encode() + b"\n")
 
-        self._server = socketserver.ThreadingTCPServer((HOST, 0), Asked)
-        self._server.daemon_threads = True
+        class Server(socketserver.ThreadingTCPServer):
+            address_family = socket.AF_INET6 if ":" in loopback() else socket.AF_INET
+            daemon_threads = True
+
+        self._server = Server((loopback(), 0), Asked)
         self.port: int = self._server.server_address[1]
 
     def answer(self, line: str) -> str:

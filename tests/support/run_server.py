@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bookie.frames.entry import Buffer
+from bookie.hosts import loopback
 from bookie.ids import BookieId
 from bookie.metadata.store import (
     BOOT_EPOCH_PROPERTY,
@@ -49,7 +50,7 @@ class RunServer:
     server: asyncio.Server | None = None
 
     async def start(self, port: int = 0) -> int:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self.server = await asyncio.start_server(self._serve, loopback(), port)
         return int(self.server.sockets[0].getsockname()[1])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -88,6 +89,6 @@ class RunServer:
 
 async def register(store: MetadataStore, bookie_id: str, port: int, *, boot_epoch: int = 1) -> None:
     await store.initialise()
-    endpoint = Endpoint(RUN_ENDPOINT, "127.0.0.1", port, "bookie-run")
+    endpoint = Endpoint(RUN_ENDPOINT, loopback(), port, "bookie-run")
     properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
     await store.register(BookieInfo(BookieId(bookie_id), (endpoint,), properties))

@@ -18,6 +18,7 @@ from bookie.client.pool import BookiePool, PoolSettings
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.frame import FLAG_RECOVERY, parse_run
+from bookie.hosts import at_port, loopback
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import MetadataStore
@@ -294,7 +295,8 @@ class ServerLab:
     async def admin(self) -> AsyncIterator[Any]:
         """A stub of its control plane."""
         assert self.bookie is not None
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{self.bookie.ports['admin']}") as channel:
+        target = at_port(loopback(), self.bookie.ports["admin"])
+        async with grpc.aio.insecure_channel(target) as channel:
             yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
 
     async def flush(self) -> None:

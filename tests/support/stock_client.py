@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from bookie.frames.entry import DigestType, EntryCodec, master_key
+from bookie.hosts import loopback
 from bookie.ids import EntryId, LedgerId
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.messages import Outcome
@@ -59,7 +60,7 @@ class StockClient:
 
     @classmethod
     async def connect(cls, port: int) -> Any:
-        return cls(*await asyncio.open_connection("127.0.0.1", port))
+        return cls(*await asyncio.open_connection(loopback(), port))
 
     def send(self, *frames: bytes) -> None:
         """All of them in one write."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from aiohttp import web
+from bookie.hosts import is_wildcard, listen_everywhere
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from bookie_operator.model.status import AuditStatus, ClusterStatus
@@ -136,5 +137,8 @@ async def serve_http(metrics: OperatorMetrics, *, host: str, port: int) -> web.A
     application.add_routes([web.get("/metrics", show_metrics), web.get("/healthz", show_health)])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    if is_wildcard(host):
+        await web.SockSite(runner, listen_everywhere(port)).start()
+    else:
+        await web.TCPSite(runner, host, port).start()
     return runner

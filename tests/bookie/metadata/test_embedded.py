@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import SettingsError, UnavailableError
+from bookie.hosts import at_port, loopback
 from bookie.metadata import java
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, find_jars
 from bookie.metadata.java import find_java, java_version
@@ -60,7 +61,7 @@ def test_the_jars_are_found_without_importing_pyspark() -> None:
 def test_a_server_answers_and_stops(tmp_path: Path) -> None:
     with EmbeddedZooKeeper.start(tmp_path, settings=FAST) as server:
         assert server.is_running
-        assert server.url == f"zk://127.0.0.1:{server.port}/ledgers"
+        assert server.url == f"zk://{at_port(loopback(), server.port)}/ledgers"
         os.kill(server.pid, 0)
     server.stop()
     with pytest.raises(ProcessLookupError):

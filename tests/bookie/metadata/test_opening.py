@@ -4,7 +4,7 @@ import pytest
 from bookie.errors import SettingsError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.embedded import free_port
-from bookie.metadata.opening import open_store
+from bookie.metadata.opening import check_url, open_store
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import StoredBoot
 
@@ -20,6 +20,9 @@ from bookie.metadata.store import StoredBoot
         "zk://host:2181/",
         "zk://host:2181,/ledgers",
         "zk://host:2181/a//b",
+        "zk://::1:2181/ledgers",
+        "zk://[::1]/ledgers",
+        "zk://[::1]:2181,/ledgers",
         "http://host:2181/ledgers",
         "host:2181/ledgers",
     ],
@@ -27,6 +30,14 @@ from bookie.metadata.store import StoredBoot
 async def test_another_form_of_url_is_named_with_the_expected_one(url: str) -> None:
     with pytest.raises(SettingsError, match="zk://host:port"):
         await open_store(url)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    ["[::1]:2181", "[fd00::1]:2181,[fd00::2]:2181", "[fd00::1]:2181,zookeeper:2181,10.0.0.1:1"],
+)
+def test_an_ensemble_may_have_addresses_of_either_family(hosts: str) -> None:
+    check_url(f"zk://{hosts}/ledgers")
 
 
 async def test_stores_of_one_memory_name_share_and_others_do_not() -> None:

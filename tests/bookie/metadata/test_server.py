@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import UnavailableError
+from bookie.hosts import loopback
 from bookie.metadata import embedded, java
 from bookie.metadata.embedded import EmbeddedSettings, free_port, write_configuration
 from bookie.metadata.server import main
@@ -35,7 +36,7 @@ def answer(port: int, process: subprocess.Popen[bytes]) -> bytes:
     """What it says about its health, as soon as it says something."""
     while process.poll() is None:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
+            with socket.create_connection((loopback(), port), timeout=5) as probe:
                 probe.sendall(b"ruok")
                 return probe.recv(16)
         except ConnectionRefusedError:
@@ -59,9 +60,8 @@ def test_a_free_port_is_none_that_the_kernel_gives_to_outgoing_connections() -> 
 
 
 def test_a_port_in_use_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
+    family = socket.AF_INET6 if ":" in loopback() else socket.AF_INET
+    with socket.create_server((loopback(), 0), family=family) as server:
         used = server.getsockname()[1]
         monkeypatch.setattr(random, "sample", lambda _ports, tries: [used] * tries)
         with pytest.raises(UnavailableError, match="are in use: name a free port"):
@@ -77,10 +77,22 @@ def test_a_second_server_on_the_folder_is_refused(tmp_path: Path) -> None:
             assert second.returncode == 1
 
 
-def test_it_listens_where_it_is_told_to(tmp_path: Path) -> None:
-    write_configuration(tmp_path, port=2181, settings=EmbeddedSettings(bind="0.0.0.0"))
-    lines = (tmp_path / "zoo.cfg").read_text().splitlines()
-    assert {"clientPortAddress=0.0.0.0", "clientPort=2181", "admin.enableServer=false"} <= {*lines}
+def configured(tmp_path: Path, bind: str | None) -> set[str]:
+    write_configuration(tmp_path, port=2181, settings=EmbeddedSettings(bind=bind))
+    return {*(tmp_path / "zoo.cfg").read_text().splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("bind", "address"), [("10.0.0.7", "10.0.0.7"), ("[fd00::7]", "fd00::7"), (None, loopback())]
+)
+def test_it_listens_where_it_is_told_to(tmp_path: Path, bind: str | None, address: str) -> None:
+    lines = configured(tmp_path, bind)
+    assert {f"clientPortAddress={address}", "clientPort=2181", "admin.enableServer=false"} <= lines
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "[::]"])
+def test_told_to_listen_everywhere_it_listens_on_both_families(tmp_path: Path, bind: str) -> None:
+    assert not [line for line in configured(tmp_path, bind) if "clientPortAddress" in line]
 
 
 def test_without_java_it_says_what_to_install(

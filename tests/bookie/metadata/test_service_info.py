@@ -23,9 +23,12 @@ def test_the_bytes_are_the_stock_bookies_bytes() -> None:
     assert decode_info(RAW, bookie_id=B0, read_only=False) == INFO
 
 
-def test_a_silent_registration_is_read_from_the_id() -> None:
-    found = decode_info(b"", bookie_id=BookieId("10.0.0.1:3181"), read_only=True)
-    assert found.endpoints == (Endpoint("bookie-rpc", "10.0.0.1", 3181, "bookie-rpc"),)
+@pytest.mark.parametrize(
+    ("host", "bare"), [("10.0.0.1", "10.0.0.1"), ("fd00::7", "fd00::7"), ("[fd00::7]", "fd00::7")]
+)
+def test_a_silent_registration_is_read_from_the_id(host: str, bare: str) -> None:
+    found = decode_info(b"", bookie_id=BookieId(f"{host}:3181"), read_only=True)
+    assert found.endpoints == (Endpoint("bookie-rpc", bare, 3181, "bookie-rpc"),)
     assert found.read_only
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from bookie.client.pool import BookiePool
+from bookie.hosts import at_port, loopback
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
@@ -58,7 +59,7 @@ class Outside:
         return await self.health()
 
     async def health(self) -> pb.Health:
-        target = f"127.0.0.1:{self.process.ports()['admin']}"
+        target = at_port(loopback(), self.process.ports()["admin"])
         async with grpc.aio.insecure_channel(target) as channel:
             stub: Any = BookieAdminStub(channel)  # type: ignore[no-untyped-call]
             found: pb.Health = await stub.GetHealth(pb.GetHealthRequest(), timeout=5)
@@ -142,7 +143,7 @@ async def test_a_second_process_on_the_same_folders_is_refused_and_names_the_fir
 
 
 def ready(process: BookieProcess) -> tuple[int, str]:
-    url = f"http://127.0.0.1:{process.ports()['http']}/readyz"
+    url = f"http://{at_port(loopback(), process.ports()['http'])}/readyz"
     try:
         with urllib.request.urlopen(url) as answer:
             return answer.status, answer.read().decode()

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from bookie.frames.frame import RunFrame
+from bookie.hosts import loopback
 from bookie.metadata.store import RPC_ENDPOINT
 from bookie.protocol.status import Status
 from bookie.server.connections import DataServer
@@ -332,7 +333,7 @@ async def test_an_add_that_comes_alone_is_answered_in_the_turn_that_brought_it(k
 async def test_an_add_that_comes_alone_waits_for_room(kind: Any) -> None:
     lab = FullLab()
     lab.storeroom.room = 1
-    client = await kind.connect(await lab.server.start("127.0.0.1", 0))
+    client = await kind.connect(await lab.server.start(loopback(), 0))
     assert outcomes(await client.ask(client.add(7, 0))) == {OK}
     client.send(client.add(7, 1))
     await lab.until_refused()
@@ -348,7 +349,7 @@ async def test_adds_without_room_wait_in_their_order_and_the_socket_is_not_read(
     kind: Any,
 ) -> None:
     lab = FullLab()
-    client = await kind.connect(await lab.server.start("127.0.0.1", 0))
+    client = await kind.connect(await lab.server.start(loopback(), 0))
     client.send(*[client.add(ledger, 7 * ledger) for ledger in range(4)])
     await lab.until_refused()
     client.send(*[client.add(9, i, payload=bytes(MIB)) for i in range(30)])

@@ -37,10 +37,12 @@ def pod(uid: str = "pod-1", *, age: float = 300, **more: Any) -> Object:
     return {"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": {}} | more
 
 
-def with_container(state: Object, *, restarts: int = 0, last: Object | None = None) -> Object:
+def with_container(
+    state: Object, *, restarts: int = 0, last: Object | None = None, ip: str = "10.0.0.1"
+) -> Object:
     container = {"name": "bookie", "restartCount": restarts, "ready": "running" in state}
     container |= {"state": state} | ({"lastState": last} if last else {})
-    return pod(status={"podIP": "10.0.0.1", "containerStatuses": [container]})
+    return pod(status={"podIP": ip, "containerStatuses": [container]})
 
 
 def running(age: float = 100) -> Object:
@@ -81,6 +83,10 @@ def test_a_running_bookie_is_reached_by_its_pods_address() -> None:
 
 def ago_at(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
+
+
+def test_a_pod_of_ip_version_6_is_reached_by_its_address_in_brackets() -> None:
+    assert process(with_container(running(), ip="fd00::7")).control == "[fd00::7]:3183"
 
 
 def test_a_pod_without_any_status_is_an_intent_to_run() -> None:

@@ -29,6 +29,7 @@ from bookie.errors import (
     StorageError,
     UnavailableError,
 )
+from bookie.hosts import at_port
 from bookie.ids import LedgerId
 from bookie.metadata.naming import NAMED_MAX, Listing, list_ledgers
 from bookie.metadata.store import BookieInfo, MetadataStore, StoredBoot
@@ -410,7 +411,7 @@ def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
 
 
 def _lives_elsewhere(rival: BookieInfo) -> str:
-    places = ", ".join(f"{e.host}:{e.port}" for e in rival.endpoints) or "?"
+    places = ", ".join(at_port(e.host, e.port) for e in rival.endpoints) or "?"
     return (
         f"bookie {rival.bookie_id} is registered and alive at {places}, on other directories than "
         "these: stop that process, or give this one an id of its own; nothing was changed"

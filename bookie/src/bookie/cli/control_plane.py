@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from bookie.cli.common import run, store_at
 from bookie.errors import UnavailableError
+from bookie.hosts import at_port
 from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.wire.admin.client import ControlPlane, control_plane
@@ -34,4 +35,5 @@ async def registered(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]
         raise UnavailableError(
             f"{bookie_id} is not registered with a control plane: it must serve for that"
         )
-    return f"{endpoint.host}:{endpoint.port}", Identity(instance_id, bookie_id, found.boot_epoch)
+    where = at_port(endpoint.host, endpoint.port)
+    return where, Identity(instance_id, bookie_id, found.boot_epoch)

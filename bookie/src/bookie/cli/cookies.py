@@ -30,6 +30,7 @@ from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
 from bookie.errors import BootRefusedError
 from bookie.exit_codes import Exit
+from bookie.hosts import at_port, loopback
 from bookie.metadata.store import MetadataStore
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import load_settings
@@ -126,7 +127,7 @@ def _target_of(runtime: Path | None) -> str:
         fail(f"cannot read the runtime file {runtime}: {error.strerror}", Exit.USAGE)
     except (ValueError, KeyError, TypeError):
         fail(f"{runtime} is no bookie's runtime file: expected JSON with ports.admin", Exit.USAGE)
-    return f"127.0.0.1:{port}"
+    return at_port(loopback(), port)
 
 
 @click.command("fix")

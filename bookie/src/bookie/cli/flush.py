@@ -12,8 +12,10 @@ from bookie.cli.common import fail, output_option, run
 from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
 from bookie.exit_codes import Exit
+from bookie.hosts import at_port, loopback
 from bookie.wire.admin.client import Call, CallError, Failure, control_plane
 
+ADMIN_PORT: Final = 3183
 ANSWER_S: Final = 1.5
 """A bookie that hangs or is not there must not use up the time that its stop has."""
 FLUSH_S: Final = 120.0
@@ -23,8 +25,8 @@ FLUSH_S: Final = 120.0
 @click.option(
     "--admin",
     metavar="HOST:PORT",
-    default="127.0.0.1:3183",
-    show_default=True,
+    default=lambda: at_port(loopback(), ADMIN_PORT),
+    show_default="this machine, port 3183",
     help="Control plane of the bookie.",
 )
 @click.option(

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import IO, Final
 
 from bookie.errors import SettingsError, UnavailableError
+from bookie.hosts import at_port, bare, is_wildcard, loopback
 from bookie.metadata.java import find_java
 
-HOST: Final = "127.0.0.1"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JARS: Final = (
     "zookeeper-*.jar",
@@ -58,14 +58,14 @@ class EmbeddedSettings:
     """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
 
     `fsync` off makes writes cheap and a power cut fatal: for tests only. `bind`: the address to
-    listen on.
+    listen on, None = the loopback; a wildcard is every address of both families.
     """
 
     tick_ms: int = 500
     heap_mb: int = 128
     fsync: bool = True
     preallocate_kb: int = 256
-    bind: str = HOST
+    bind: str | None = None
 
 
 class EmbeddedZooKeeper:
@@ -74,6 +74,7 @@ class EmbeddedZooKeeper:
     def __init__(self, process: subprocess.Popen[bytes], *, directory: Path, port: int) -> None:
         self._process = process
         self.directory = directory
+        self.host = loopback()
         self.port = port
 
     @classmethod
@@ -109,7 +110,7 @@ class EmbeddedZooKeeper:
     @property
     def address(self) -> str:
         """`host:port` for clients."""
-        return f"{HOST}:{self.port}"
+        return at_port(self.host, self.port)
 
     @property
     def url(self) -> str:
@@ -161,7 +162,10 @@ class EmbeddedZooKeeper:
 def _ask(port: int, command: bytes) -> bytes:
     """The answer to one of ZooKeeper's four-letter commands, empty when nobody answers."""
     answer = b""
-    with suppress(OSError), socket.create_connection((HOST, port), timeout=PROBE_WAIT_S) as probe:
+    with (
+        suppress(OSError),
+        socket.create_connection((loopback(), port), timeout=PROBE_WAIT_S) as probe,
+    ):
         probe.sendall(command)
         while received := probe.recv(4096):
             answer += received
@@ -200,12 +204,13 @@ def free_port() -> int:
     Below the range from which the kernel gives ports to outgoing connections: in that range the
     port of a server that is down for a moment is taken by anybody's next connection.
     """
-    lowest = _lowest_outgoing_port()
+    lowest, host = _lowest_outgoing_port(), loopback()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in random.sample(range(LISTEN_PORT_MIN, lowest), PORT_TRIES_MAX):
-        with socket.socket() as probe, suppress(OSError):
+        with socket.socket(family) as probe, suppress(OSError):
             # As servers do: a port is free although old connections to it are still closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((HOST, port))
+            probe.bind((host, port))
             return port
     raise UnavailableError(
         f"{PORT_TRIES_MAX} ports between {LISTEN_PORT_MIN} and {lowest - 1} were tried, and all "
@@ -227,7 +232,7 @@ def write_configuration(directory: Path, *, port: int, settings: EmbeddedSetting
     lines = (
         f"dataDir={directory / 'data'}",
         f"clientPort={port}",
-        f"clientPortAddress={settings.bind}",
+        *_listening(settings.bind),
         f"tickTime={settings.tick_ms}",
         f"maxSessionTimeout={settings.tick_ms * 60}",
         f"preAllocSize={settings.preallocate_kb}",
@@ -238,6 +243,13 @@ def write_configuration(directory: Path, *, port: int, settings: EmbeddedSetting
         "autopurge.purgeInterval=1",
     )
     (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _listening(bind: str | None) -> tuple[str, ...]:
+    """Without an address the server listens on all, of both families where the machine has both."""
+    if bind is not None and is_wildcard(bind):
+        return ()
+    return (f"clientPortAddress={bare(bind) if bind else loopback()}",)
 
 
 def server_command(

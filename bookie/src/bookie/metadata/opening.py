@@ -13,9 +13,9 @@ from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
 
-HOSTS: Final = re.compile(
-    r"[^,/:\[\]]+:\d{1,5}(,[^,/:\[\]]+:\d{1,5})*|(\[[0-9a-fA-F:]+\]:\d{1,5},?)+"
-)
+HOST: Final = r"([^,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}"
+"""A name or an IPv4 address, or an IPv6 address in brackets, each with a port."""
+HOSTS: Final = re.compile(rf"{HOST}(,{HOST})*")
 
 
 async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> MetadataStore:
@@ -45,5 +45,6 @@ def check_url(url: str) -> None:
 
 def _not_a_url(url: str) -> SettingsError:
     return SettingsError(
-        f"metadata URL is {url!r}, expected zk://host:port[,host:port]/ledgers or memory://name"
+        f"metadata URL is {url!r}, expected zk://host:port[,host:port]/ledgers (an IPv6 address "
+        "in brackets) or memory://name"
     )

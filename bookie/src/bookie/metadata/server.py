@@ -13,7 +13,6 @@ import click
 
 from bookie.errors import BookieError, SettingsError
 from bookie.metadata.embedded import (
-    HOST,
     EmbeddedSettings,
     find_jars,
     lock_folder,
@@ -33,7 +32,11 @@ EXIT_ERROR, EXIT_USAGE = 1, 2
     help="Where its data lies; made when it is not there.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=2181, show_default=True)
-@click.option("--bind", default=HOST, show_default=True, help="The address to listen on.")
+@click.option(
+    "--bind",
+    show_default="the loopback",
+    help="The address to listen on; 0.0.0.0 or :: is every one, of both families.",
+)
 @click.option(
     "--heap-mb",
     type=click.IntRange(min=32),
@@ -48,7 +51,7 @@ EXIT_ERROR, EXIT_USAGE = 1, 2
     show_default=True,
     help="ZooKeeper's clock; sessions may last between 2 and 60 ticks.",
 )
-def main(directory: Path, port: int, bind: str, heap_mb: int, tick_ms: int) -> None:
+def main(directory: Path, port: int, bind: str | None, heap_mb: int, tick_ms: int) -> None:
     settings = EmbeddedSettings(bind=bind, heap_mb=heap_mb, tick_ms=tick_ms)
     try:
         become_server(directory, port=port, settings=settings)

@@ -8,6 +8,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from bookie.errors import MetadataFormatError
+from bookie.hosts import bare
 from bookie.ids import BookieId
 from bookie.metadata.bookkeeper_pb2 import BookieServiceInfoFormat
 from bookie.metadata.store import RPC_ENDPOINT, BookieInfo, Endpoint
@@ -50,7 +51,8 @@ def decode_info(raw: bytes, *, bookie_id: BookieId, read_only: bool) -> BookieIn
 
 
 def _legacy_endpoints(bookie_id: BookieId) -> tuple[Endpoint, ...]:
+    # As it stands before the last colon: Apache's own parser takes no IPv6 address here at all.
     host, _, port = bookie_id.rpartition(":")
     if not host or not port.isdecimal() or int(port) > PORT_MAX:
         return ()
-    return (Endpoint(RPC_ENDPOINT, host, int(port), RPC_ENDPOINT),)
+    return (Endpoint(RPC_ENDPOINT, bare(host), int(port), RPC_ENDPOINT),)

@@ -19,6 +19,7 @@ from bookie.errors import (
     StorageError,
     UndecidableError,
 )
+from bookie.hosts import at_port
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.clearing import ClearVerdict
@@ -189,7 +190,7 @@ class AdminServer:
             ],
         )
         rpc.add_BookieAdminServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
-        chosen: int = self._server.add_insecure_port(f"{host}:{port}")
+        chosen: int = self._server.add_insecure_port(at_port(host, port))
         await self._server.start()
         return chosen
 

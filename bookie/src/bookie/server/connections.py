@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
+from bookie.hosts import is_wildcard, listen_everywhere
 from bookie.protocol.status import Status
 from bookie.server.replies import Unread
 from bookie.wire.native import (
@@ -405,7 +406,10 @@ class DataServer:
 
     async def start(self, host: str, port: int) -> int:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._make, host, port)
+        if is_wildcard(host):
+            self._server = await loop.create_server(self._make, sock=listen_everywhere(port))
+        else:
+            self._server = await loop.create_server(self._make, host, port)
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop(self) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from bookie.hosts import is_wildcard, listen_everywhere
 from bookie.server.state import BookieState, Phase
 from bookie.storage.durations import Durations
 
@@ -152,7 +153,10 @@ class ProbeServer:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        if is_wildcard(host):
+            await web.SockSite(self._runner, listen_everywhere(port)).start()
+        else:
+            await web.TCPSite(self._runner, host, port).start()
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

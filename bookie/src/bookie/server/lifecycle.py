@@ -22,6 +22,7 @@ from bookie.boot.lock import FolderInUseError, FolderLock
 from bookie.boot.takeover import BootSettings, in_thread
 from bookie.clock import boot_time
 from bookie.errors import BookieError, BootRefusedError, StorageError, UnavailableError
+from bookie.hosts import at_port
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
@@ -199,8 +200,8 @@ class Bookie:
             self.ports[name] = await start(host, port)
         except (OSError, RuntimeError) as error:
             raise UnavailableError(
-                f"cannot listen on {host}:{port} ({error}): free it, or set ports.{name} to "
-                "another port or to 0 for any"
+                f"cannot listen on {at_port(host, port)} ({error}): free it, or set ports.{name} "
+                "to another port or to 0 for any"
             ) from error
 
     async def _stay_refused(self, error: BootRefusedError) -> ExitCode:

@@ -27,6 +27,7 @@ from pydantic.alias_generators import to_camel
 
 from bookie.boot.claim import outlasts_s
 from bookie.errors import SettingsError
+from bookie.hosts import loopback
 from bookie.metadata.opening import check_url
 from bookie.pods import ADVERTISED_FILE, RACK_FILE
 from bookie.server.advertised import PROTOCOLS, endpoints_of
@@ -190,14 +191,18 @@ RackName = Annotated[
 
 
 class BookieSettings(_Section):
-    """All settings of one `bookie serve`. `rack`: its network location, such as `/rack-a`; without
-    it, what `rackFile` says, which may come and change while the bookie serves. `advertised`: where
+    """All settings of one `bookie serve`.
+
+    `host`: a name, or a bare address of either family, that clients find in the registration.
+    `bind`: what to listen on, the host when None; `0.0.0.0` or `::` is every address of the
+    machine, of both families. `rack`: its network location, such as `/rack-a`; without it, what
+    `rackFile` says, which may come and change while the bookie serves. `advertised`: where
     clients elsewhere reach it, `stock` and `run`, each as `host:port`; without, `advertisedFile`.
     """
 
     bookie_id: BookieName
     metadata: Annotated[str, AfterValidator(_metadata_url)]
-    host: str = "127.0.0.1"
+    host: str = Field(default_factory=loopback)
     bind: str | None = None
     ports: Ports = Ports()
     journal: Directory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bookie.metadata.embedded import HOST
+from bookie.hosts import loopback
 
 TOOLS: Final = ("mvn", "javac", "java")
 BUILD_WAIT_S: Final = 600.0
@@ -22,7 +22,6 @@ LOG_SETTINGS: Final = Path(__file__).with_name("apache-log4j2.properties")
 JVM_FLAGS: Final = (
     "-XX:+ParallelRefProcEnabled",  # these up to the last as Apache's own start scripts have them
     "-XX:+DisableExplicitGC",
-    "-Djava.net.preferIPv4Stack=true",
     "-Dio.netty.leakDetectionLevel=disabled",
     "-Dio.netty.recycler.maxCapacity.default=1000",
     "-Dio.netty.recycler.linkCapacity=1024",
@@ -109,7 +108,9 @@ def jvm(
     classpath: str, main: str, arguments: Iterable[str], *, folder: Path, flags: Iterable[str]
 ) -> list[str]:
     """The words after `java`. `folder`: where Netty and RocksDB unpack their native parts."""
-    own = [*JVM_FLAGS, f"-Djava.io.tmpdir={folder}", "-cp", classpath]
+    # With IPv4 as theirs have it as well; it would keep a JVM off a machine that has IPv6 only.
+    ipv4 = f"-Djava.net.preferIPv4Stack={str(':' not in loopback()).lower()}"
+    own = [*JVM_FLAGS, ipv4, f"-Djava.io.tmpdir={folder}", "-cp", classpath]
     return [*flags, *own, main, *arguments]
 
 
@@ -133,7 +134,7 @@ class StockBookie:
             "metadataServiceUri": f"zk+hierarchical://{self.root}",
             "bookiePort": str(self.port),
             "allowLoopback": "true",
-            "advertisedAddress": HOST,
+            "advertisedAddress": loopback(),
             "journalDirectories": str(self.folder / "journal"),
             "ledgerDirectories": str(self.folder / "ledger-0"),
             **settings,

@@ -1,6 +1,7 @@
 """Throwaway certificates for tests of TLS: an authority, and what it signs, made by openssl(1).
 
-Valid for two days, on this machine only (localhost, 127.0.0.1). Keys are PKCS#8 and not encrypted.
+Valid for two days, on this machine only (localhost and both loopbacks). Keys are PKCS#8 and not
+encrypted.
 """
 
 import shutil
@@ -13,7 +14,7 @@ TOOL: Final = "openssl"
 COMMAND_WAIT_S: Final = 30.0
 KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 DAYS: Final = ("-days", "2")
-LEAF: Final = "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,IP:127.0.0.1\n"
+LEAF: Final = "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n"
 
 
 class NoOpensslError(Exception):

@@ -8,7 +8,8 @@ import asyncio
 from typing import Final
 
 from bookie.errors import UnavailableError
-from bookie.metadata.embedded import HOST, EmbeddedZooKeeper
+from bookie.hosts import at_port, loopback
+from bookie.metadata.embedded import EmbeddedZooKeeper
 
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, stop
@@ -66,7 +67,7 @@ class EmbeddedStore:
             return self._server.url if self._server.is_running else None
         process, port = self._recorded()
         if process is not None and is_alive(process):
-            return f"zk://{HOST}:{port}/ledgers"
+            return f"zk://{at_port(loopback(), port)}/ledgers"
         return None
 
     def _start(self) -> str:
@@ -77,7 +78,8 @@ class EmbeddedStore:
         if process is None:
             raise UnavailableError("the embedded ZooKeeper ended as soon as it had started")
         write_json(
-            self._folders.zookeeper_file, process.as_dict() | {"port": server.port, "host": HOST}
+            self._folders.zookeeper_file,
+            process.as_dict() | {"port": server.port, "host": server.host},
         )
         self._server = server
         return server.url

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.hosts import at_port, loopback
 from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, BookieOptions, DiskRole
@@ -29,7 +30,6 @@ from bookie_operator.platform.folders import (
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason
 from bookie_operator.platform.volumes import volumes_of
 
-HOST: Final = "127.0.0.1"
 FREE_PORTS: Final = {"run": 0, "stock": 0, "admin": 0, "http": 0}
 """0 = any free one."""
 BACKOFF_MAX: Final = timedelta(seconds=60)
@@ -184,7 +184,7 @@ class Kubelet:
             return None
         if record.process is None or ready.get("pid") != record.process.pid:
             return None
-        return f"{HOST}:{ready['ports']['admin']}"
+        return at_port(loopback(), ready["ports"]["admin"])
 
     def _note_end(self, bookie_id: BookieId) -> None:
         record = self._records[bookie_id]
@@ -263,7 +263,7 @@ def process_settings(
         metadata_url=metadata_url,
         directories={disk.name: str(folders.volume(name, disk.name)) for disk in template.disks},
         ports=FREE_PORTS,
-        host=HOST,
+        host=loopback(),
         runtime_file=str(folders.bookie(name) / "runtime.json"),
     )
 

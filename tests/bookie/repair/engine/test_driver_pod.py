@@ -41,6 +41,11 @@ def test_the_driver_is_found_by_the_address_of_its_pod() -> None:
     assert told["spark.kubernetes.driver.pod.name"] == ENVIRONMENT["POD_NAME"]
 
 
+def test_spark_gets_an_address_of_ip_version_6_in_brackets() -> None:
+    said = conf(POD_IP="fd00::9")
+    assert said["spark.driver.host"] == said["spark.driver.bindAddress"] == "[fd00::9]"
+
+
 def test_an_api_server_of_ip_version_6_is_put_in_brackets() -> None:
     assert conf(KUBERNETES_SERVICE_HOST="fd00::1")["spark.master"].endswith("//[fd00::1]:6443")
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bookie import pods
 from bookie.errors import SettingsError
+from bookie.hosts import bracketed
 from bookie.pods import BLOCKS_PORT, DRIVER_PORT, GROUP
 
 REQUIRED: Final = (
@@ -99,9 +100,9 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
     conf = {
         "spark.master": f"k8s://https://{pod.api_server}",
         "spark.submit.deployMode": "client",
-        "spark.driver.host": pod.ip,
+        "spark.driver.host": bracketed(pod.ip),
         # Spark gives this to its executors as the driver's address.
-        "spark.driver.bindAddress": pod.ip,
+        "spark.driver.bindAddress": bracketed(pod.ip),
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCKS_PORT),
         "spark.kubernetes.namespace": pod.namespace,
@@ -181,7 +182,7 @@ def mebibytes(size: str) -> int:
 def _address(environ: Mapping[str, str]) -> str:
     host = environ["KUBERNETES_SERVICE_HOST"]
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{bracketed(host)}:{port}"
 
 
 def _template(environ: Mapping[str, str]) -> Mapping[str, Any]:

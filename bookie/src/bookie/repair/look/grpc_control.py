@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from bookie.client.addresses import Address, AddressBook
 from bookie.errors import UnavailableError
+from bookie.hosts import at_port
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import ADMIN_ENDPOINT, MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -210,7 +211,7 @@ class GrpcControl:
 
     @asynccontextmanager
     async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[ControlPlane]:
-        target = f"{address.endpoint.host}:{address.endpoint.port}"
+        target = at_port(address.endpoint.host, address.endpoint.port)
         line = self._lines.get(bookie_id)
         if line is not None and line.plane.target != target:
             del self._lines[bookie_id]

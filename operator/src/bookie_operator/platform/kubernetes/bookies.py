@@ -217,9 +217,12 @@ def _container(
 
 
 def flush_command(grace_period_s: int) -> list[str]:
-    """Flush while still serving, in half of the time at most: the stop needs the rest."""
+    """Flush while still serving, in half of the time at most: the stop needs the rest.
+
+    Of the bookie on this pod's loopback, whose family the command finds out.
+    """
     seconds = str(max(1, grace_period_s // 2))
-    return ["bookie", "flush", "--admin", f"127.0.0.1:{ADMIN_PORT}", "--timeout", seconds]
+    return ["bookie", "flush", "--timeout", seconds]
 
 
 def _placed(scheduling: Scheduling, cluster: str) -> Part:

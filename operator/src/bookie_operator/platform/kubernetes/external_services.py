@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from bookie.hosts import at_port
 from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
@@ -108,8 +109,9 @@ def addresses_by_bookie(
         host = _host(wanted, service, bookie_id, nodes_of_bookies.get(bookie_id))
         ports = _ports(service)
         if host and all(ports.get(name) for name in ADVERTISED_PORTS):
-            at = f"[{host}]" if ":" in host else host
-            found[bookie_id] = " ".join(f"{name}={at}:{ports[name]}" for name in ADVERTISED_PORTS)
+            found[bookie_id] = " ".join(
+                f"{name}={at_port(host, ports[name])}" for name in ADVERTISED_PORTS
+            )
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from bookie.hosts import at_port
 from bookie.ids import BookieId
 
 from bookie_operator.errors import PreconditionError
@@ -117,7 +118,7 @@ def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | Non
         restarts=restarts,
         started_at=started_at or moment(metadata.get("creationTimestamp")),
         last_exit=_last_exit(container, asked_at=_asked_to_end(metadata)),
-        control=f"{ip}:{ADMIN_PORT}" if running and ip else None,
+        control=at_port(ip, ADMIN_PORT) if running and ip else None,
         is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
         waiting=waiting_reason(pod),
         pod=str(metadata["uid"]),

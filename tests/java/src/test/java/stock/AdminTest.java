@@ -51,7 +51,7 @@ class AdminTest extends SuiteCase {
             BookieServiceInfo info = admin.getBookieServiceInfo(bookie);
             BookieServiceInfo.Endpoint endpoint = info.getEndpoints().stream()
                     .filter(each -> each.getProtocol().equals("bookie-rpc")).findFirst().orElseThrow();
-            assertEquals("127.0.0.1", endpoint.getHost());
+            assertEquals(Fleet.HOST, endpoint.getHost());
             assertEquals(
                     endpoint.getPort(), admin.getBookieAddressResolver().resolve(bookie).getPort());
         }

@@ -12,6 +12,8 @@ import org.apache.bookkeeper.net.BookieId;
 /** The bookies, as the runner lets a test handle them (java_control.py); every step waits. */
 final class Fleet {
     static final String ROOT = System.getProperty("fleet.root");
+    /** Where everything listens: the loopback of the family that the machine has. */
+    static final String HOST = System.getProperty("fleet.host");
     static final String KIND = System.getProperty("fleet.kind");
 
     private Fleet() {}
@@ -58,7 +60,7 @@ final class Fleet {
     /** The words after `ok`. */
     static String ask(String line) {
         int port = Integer.getInteger("fleet.control");
-        try (Socket socket = new Socket("127.0.0.1", port);
+        try (Socket socket = new Socket(HOST, port);
                 PrintWriter out = new PrintWriter(
                         socket.getOutputStream(), true, StandardCharsets.UTF_8);
                 BufferedReader in = new BufferedReader(

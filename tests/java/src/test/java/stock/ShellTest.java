@@ -49,7 +49,7 @@ class ShellTest extends SuiteCase {
         for (String option : List.of("-rw", "-a")) {
             Shell.Said said = good("listbookies " + option);
             for (String bookie : THREE) {
-                has(said, "BookieID:" + bookie + ", IP:127.0.0.1");
+                has(said, "BookieID:" + bookie + ", IP:" + Fleet.HOST);
             }
         }
         has(good("listbookies -ro"), "No bookie exists!");
@@ -66,7 +66,7 @@ class ShellTest extends SuiteCase {
 
     @Test
     void endpointinfoShowsWhereABookieIs() throws Exception {
-        has(good("endpointinfo -b bookie-0"), "protocol=bookie-rpc", "host=127.0.0.1");
+        has(good("endpointinfo -b bookie-0"), "protocol=bookie-rpc", "host=" + Fleet.HOST);
         has(said("endpointinfo -b bookie-9"), "Bookie does not exist");
     }
 
