@@ -60,6 +60,7 @@ bench-gate: install ; $(BIN)/python -m benchmarks --gate
 bench-java: install ; $(BIN)/python -m benchmarks.bench_java
 bench-audit: install ; $(BIN)/python -m benchmarks.bench_audit --publish
 bench-operator: install ; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.bench_operator
+snapshot: install ; PYTHONPATH=tests/support:tests/versions $(BIN)/python tests/versions $(VERSION)
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 dashboards: install ; $(BIN)/python charts/dashboards.py
 dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
@@ -102,4 +103,4 @@ image-%:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator crds dashboards dashboards-proof older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images load
