@@ -15,7 +15,7 @@ from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
-from bookie_operator.observe import NEW_COOKIES_MAX, Observer
+from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import JobKind, LeftOver
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
@@ -281,6 +281,13 @@ async def test_d9_of_kept_claims_the_cookie_is_asked_for(loop: Loop) -> None:
     loop.platform.kept = {BookieId("bookie-9"): ("demo-bookie-9-journal",)}
     seen = await loop.observer.observe(loop.cluster)
     assert seen.left_over[BookieId("bookie-9")] == LeftOver(("demo-bookie-9-journal",), True)
+
+
+async def test_an_excluded_number_is_looked_for_and_the_next_ones_follow_the_highest(
+    loop: Loop,
+) -> None:
+    numbers = may_have_left(cluster(replicas=3, excludedOrdinals=[1]), [])
+    assert numbers == ["bookie-1", *(f"bookie-{n}" for n in range(4, 4 + NEW_COOKIES_MAX))]
 
 
 async def test_d9_whom_others_run_under_such_a_name_is_not_left_over(loop: Loop) -> None:

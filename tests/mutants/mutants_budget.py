@@ -15,6 +15,7 @@ QUORUMS: Final = "bookie/src/bookie/repair/judge/quorums.py"
 
 ROLLOUTS: Final = "tests/bookie_operator/plan/test_rollouts.py::"
 PLAN: Final = "tests/bookie_operator/plan/test_budget.py::"
+GIVEN_UP: Final = "tests/bookie_operator/plan/test_given_up.py::"
 HELD: Final = "tests/bookie/repair/judge/test_last_copies.py::"
 OWN: Final = "tests/bookie/repair/judge/test_quorums.py::"
 EXCEEDS: Final = ("planner exceeds the loss budget",)
@@ -157,6 +158,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             "tests/bookie_operator/plan/test_lost.py::"
             "test_more_than_the_ack_quorum_leaves_over_is_an_outage_and_a_person_decides",
+        ),
+    ),
+    planted(
+        "a dead bookie leaves before others hold what it held",
+        stands_for=EXCEEDS,
+        file=DRAINS,
+        old="        why = why_not_made_good(self.pass_, self.victim)\n",
+        new='        why = ""\n',
+        tests=(GIVEN_UP + "test_a_dead_bookie_stays_until_others_hold_what_it_held",),
+    ),
+    planted(
+        "a re-replication that the bookie may have come back after counts",
+        stands_for=EXCEEDS,
+        file=LOST,
+        old="made_at >= known_since\n",
+        new="True\n",
+        tests=(GIVEN_UP + "test_what_was_made_good_before_the_operator_looked_does_not_count",),
+    ),
+    planted(
+        "a re-replication from before the bookie came back counts",
+        stands_for=EXCEEDS,
+        file=LOST,
+        old="if job.started_at >= begun_at and _is_clean(job)",
+        new="if _is_clean(job)",
+        tests=(
+            "tests/bookie_operator/plan/test_lost.py::"
+            "test_a_job_from_before_it_went_away_once_more_says_nothing",
         ),
     ),
 )

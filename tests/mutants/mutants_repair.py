@@ -223,8 +223,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the first bookie leaves first",
         stands_for=("wrong victim order",),
         file=DRAINS,
-        old="surplus[-1] if surplus",
-        new="surplus[0] if surplus",
+        old="max(reversed(surplus), key=urgency",
+        new="max(surplus, key=urgency",
         tests=(LEAVE + "TestTurningBack::test_the_last_to_come_is_the_first_to_go",),
     ),
     planted(

@@ -23,6 +23,7 @@ from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
     Event,
+    RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
@@ -158,20 +159,18 @@ class SimPlatform:
         volumes[disk.name] = replace(volumes[disk.name], size=disk.size)
         return True
 
-    async def remove_bookie(
-        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
-    ) -> bool:
-        bookie = self._bookies[bookie_id]
+    async def remove_bookie(self, action: RemoveBookie) -> bool:
+        bookie = self._bookies[action.bookie_id]
         if bookie.is_stopping:
             return False
-        if bookie.instance and bookie.instance != instance:
-            raise PreconditionError(f"process is {bookie.instance}, planned for {instance}")
-        self.watch_action("remove", bookie_id)
+        if bookie.instance and bookie.instance != action.instance:
+            raise PreconditionError(f"process is {bookie.instance}, planned for {action.instance}")
+        self.watch_action("remove", action.bookie_id)
 
         def then() -> None:
             bookie.template = None
             bookie.retained, bookie.volumes = dict(bookie.volumes), {}
-            for disk in list(bookie.retained) if delete_volumes else []:
+            for disk in list(bookie.retained) if action.delete_volumes else []:
                 bookie.delete_volume(disk)
 
         self._begin(bookie, then)

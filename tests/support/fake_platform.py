@@ -16,6 +16,7 @@ from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
     Event,
+    RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
@@ -101,13 +102,11 @@ class FakePlatform:
         self.fleet[bookie_id] = replace(one, volumes={**one.volumes, disk.name: volume})
         return True
 
-    async def remove_bookie(
-        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
-    ) -> bool:
-        one = self.fleet[bookie_id]
-        if one.process is not None and one.process.instance != instance:
+    async def remove_bookie(self, action: RemoveBookie) -> bool:
+        one = self.fleet[action.bookie_id]
+        if one.process is not None and one.process.instance != action.instance:
             raise PreconditionError("another process runs")
-        del self.fleet[bookie_id]
+        del self.fleet[action.bookie_id]
         return True
 
     async def start_job(self, job: StartJob) -> bool:

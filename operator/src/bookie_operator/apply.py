@@ -75,10 +75,8 @@ class Applier:
                 begun = await self._platform.expand_volume(bookie_id, disk)
                 event = Event("VolumeExpanding", f"{disk.name} to {disk.size}", bookie_id)
                 return event if begun else None
-            case RemoveBookie(bookie_id, instance, delete_volumes):
-                begun = await self._platform.remove_bookie(
-                    bookie_id, instance=instance, delete_volumes=delete_volumes
-                )
+            case RemoveBookie(bookie_id, delete_volumes=delete_volumes):
+                begun = await self._platform.remove_bookie(action)
                 what = "its volumes go with it" if delete_volumes else "its volumes are kept"
                 event = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
                 return event if begun else None

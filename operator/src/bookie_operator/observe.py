@@ -258,13 +258,16 @@ class Observer:
 
 
 def may_have_left(cluster: BookieCluster, kept: Iterable[BookieId]) -> Sequence[BookieId]:
-    """Of whom the platform has claims, who was listed before, and the next few numbers.
+    """Of whom the platform has claims, who was listed before, whose numbers are excluded, and the
+    next few numbers.
 
-    Bookies leave from the highest number down, so those that left follow one another.
+    Otherwise bookies leave from the highest number down, so those that left follow one another.
     """
     before = (BookieId(one.bookie) for one in cluster.status.left_over)
-    known = sorted({*kept, *before}.difference(cluster.spec.bookie_ids), key=by_number)
-    numbers = itertools.count(cluster.spec.replicas)
+    excluded = map(bookie_name, cluster.spec.excluded_ordinals)
+    wanted = cluster.spec.bookie_ids
+    known = sorted({*kept, *before, *excluded}.difference(wanted), key=by_number)
+    numbers = itertools.count(by_number(wanted[-1])[1] + 1)
     new = (one for one in map(bookie_name, numbers) if one not in known)
     return [*known[:BOOKIES_MAX], *itertools.islice(new, NEW_COOKIES_MAX)]
 

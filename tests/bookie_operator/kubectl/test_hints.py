@@ -1,12 +1,56 @@
-"""What a person is told to do about the metadata store and what it lost."""
+"""What a person can do about a metadata store that lost something, and about who leaves."""
 
 import pytest
 from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.hints import Hint, hints
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    NOT_REREPLICATED,
+    Blocked,
+    ClusterStatus,
+    DrainPhase,
+    DrainStatus,
+)
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.planner import plan
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed
+
+
+def commands(of: BookieCluster, status: ClusterStatus) -> list[str]:
+    return [" ".join(one.command) for one in hints(of.model_copy(update={"status": status}))]
+
+
+def held(of: BookieCluster, name: str, predicate: str = "LimboPresent") -> list[str]:
+    """Commands while this bookie is to leave and cannot."""
+    drain = DrainStatus(bookie=name, phase=DrainPhase.HELD, started_at=at(0))
+    blocked = Blocked(bookie=name, action="ScaleDown", predicate=predicate, since=at(0))
+    status = plan(of, observed(of=of), ClusterStatus()).status
+    return commands(of, status.model_copy(update={"drain": drain, "blocked": (blocked,)}))
+
+
+def test_one_that_is_to_leave_can_be_kept_by_what_asked_for_it() -> None:
+    assert "scale bookiecluster demo --replicas 5" in held(cluster(), "bookie-4")
+    gaps = cluster(replicas=3, excludedOrdinals=[0, 1])
+    assert "scale bookiecluster demo --replicas 4" in held(gaps, "bookie-5")
+    patch = """patch bookiecluster demo --type merge -p {"spec": {"excludedOrdinals": [0]}}"""
+    assert patch in held(gaps, "bookie-1")
+    more = """-p {"spec": {"excludedOrdinals": [0], "replicas": 9}}"""
+    assert held(cluster(excludedOrdinals=[0, 9]), "bookie-9")[-1].endswith(more)
+
+
+def test_one_that_is_away_and_to_leave_can_be_given_up_sooner() -> None:
+    again = "bookie rereplicate bookie-1 --cluster demo"
+    excluding = cluster(excludedOrdinals=[1])
+    assert again in held(excluding, "bookie-1", NOT_REREPLICATED)
+    assert again not in held(excluding, "bookie-1")
+
+
+def test_one_whose_copies_others_hold_can_be_done_without() -> None:
+    of = cluster(excludedOrdinals=[7])
+    status = plan(of, observed(of=of), ClusterStatus()).status
+    gone = status.bookies[1].model_copy(update={"rereplicated_at": at(0)})
+    status = status.model_copy(update={"bookies": (status.bookies[0], gone)})
+    assert commands(of, status)[-1].endswith("""-p {"spec": {"excludedOrdinals": [1, 7]}}""")
 
 
 def hints_for(*special: Bookie) -> list[Hint]:

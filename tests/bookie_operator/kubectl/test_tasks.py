@@ -171,7 +171,7 @@ class TestRereplicate:
     def test_a_bookie_that_is_wanted_is_a_usage_error(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         done = lab.run("rereplicate", "bookie-1", "--yes")
-        assert done.exit_code == 2 and "lower spec.replicas" in done.stderr
+        assert done.exit_code == 2 and "spec.excludedOrdinals" in done.stderr
 
     @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
     def test_what_is_left_is_damage(self, lab: FakeLab, is_clean: bool, code: int) -> None:

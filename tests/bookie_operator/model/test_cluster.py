@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from bookie_operator.errors import ManifestError
-from bookie_operator.model.cluster import BookieCluster, check_transition, size_bytes
+from bookie_operator.model.cluster import BookieCluster, bookie_name, check_transition, size_bytes
 from bookie_operator.model.manifest import load_cluster, parse
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.plan.actions import template_of
 from operator_scenes import DISKS, cluster, manifest
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,10 @@ def test_the_example_is_the_cluster_that_the_readme_tells_of() -> None:
         ({"replicas": "x"}, "spec.replicas: found 'x'"),
         ({"quorum": {"ack": 4}}, "found ensemble 3, write 3, ack 4; expected ensemble >= write"),
         ({"quorum": {"ack": 1}}, "quorum.ack: found 1, expected at least 2"),
+        ({"excludedOrdinals": [1, 2, 1]}, "excludedOrdinals: found 1 twice, expected each number"),
+        ({"excludedOrdinals": [100]}, "spec.excludedOrdinals[0]: found 100"),
+        ({"excludedOrdinals": [-1]}, "spec.excludedOrdinals[0]: found -1"),
+        ({"replicas": 99, "excludedOrdinals": [0, 1]}, "found 2 numbers beside 99 replicas"),
         ({"ack": "disk"}, "spec.ack: found 'disk', expected 'memory' or 'sync'"),
         ({"replicsa": 4}, "spec.replicsa: unknown field; did you mean replicas?"),
         ({"storage": {"disks": list(DISKS[1:])}}, "found 0 disks of role journal"),
@@ -51,6 +56,28 @@ def test_a_mistake_is_named_with_field_found_and_expected(
 def test_every_mistake_is_told_at_once() -> None:
     told = refusal(ack="disk", replicsa=1)
     assert "spec.ack" in told and "spec.replicsa" in told
+
+
+@pytest.mark.parametrize(
+    ("replicas", "excluded", "numbers"),
+    [(4, [], "0123"), (4, [1], "0234"), (3, [3, 0], "124"), (3, [7], "012"), (3, [0, 1, 2], "345")],
+)
+def test_bookies_have_the_lowest_numbers_that_are_not_excluded(
+    replicas: int, excluded: list[int], numbers: str
+) -> None:
+    spec = cluster(replicas=replicas, excludedOrdinals=excluded).spec
+    assert spec.bookie_ids == tuple(f"bookie-{number}" for number in numbers)
+    assert [spec.replicas_for(int(number)) for number in numbers] == list(range(1, replicas + 1))
+
+
+def test_a_partition_is_a_number_whatever_is_excluded_below_it() -> None:
+    spec = cluster(excludedOrdinals=[1], rollout={"partition": 3}).spec
+    assert [b for b in spec.bookie_ids if spec.is_held_back(b)] == ["bookie-0", "bookie-2"]
+
+
+def test_a_cluster_without_the_field_has_the_settings_that_it_had() -> None:
+    plain, excluding = cluster().spec, cluster(excludedOrdinals=[1]).spec
+    assert template_of(plain, bookie_name(2)) == template_of(excluding, bookie_name(2))
 
 
 @pytest.mark.parametrize("safe", [{"ack": "sync"}, {"journalWriteData": True}])

@@ -1,7 +1,8 @@
-"""Histories of replicas that go up and down: no bookie is removed with a ledger left, or in limbo.
+"""Histories of replicas and excluded numbers: no bookie is removed with a ledger left, or in limbo.
 
-Bookies crash, ledgers come, jobs end well or badly, and the operator is killed before, between and
-after its actions: all it remembers is the status that it published.
+Bookies crash, and one at a time dies for good; ledgers come, jobs end well or badly, and the
+operator is killed before, between and after its actions: all it remembers is the status that it
+published.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,9 +11,9 @@ from functools import cache
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.reports import AuditReport
+from bookie_operator.model.reports import AuditReport, RereplicationReport
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import Bookie, Job, JobKind, Observed
+from bookie_operator.observed import Bookie, Job, JobKind, Observed, by_number
 from bookie_operator.plan.actions import (
     Action,
     CreateVolume,
@@ -34,8 +35,12 @@ names = st.sampled_from([BookieId(f"bookie-{ordinal}") for ordinal in range(MOST
 
 
 @cache
-def wanted(replicas: int) -> BookieCluster:
-    return cluster(replicas=replicas, audit={"schedule": "@never"})
+def wanted(replicas: int, excluded: tuple[int, ...] = ()) -> BookieCluster:
+    never = {"schedule": "@never"}
+    numbers = list(excluded)
+    return cluster(
+        replicas=replicas, excludedOrdinals=numbers, audit=never, lostBookieDelaySeconds=30
+    )
 
 
 @dataclass
@@ -51,6 +56,8 @@ class Actor:
     counted: int | None = None
     has_booted: bool = True
     silent: bool = False
+    dead: bool = False
+    """Its node is lost: it does not start."""
     stopping: bool = False
     """Being removed: its last answer is remembered for a while, and then its process is gone."""
 
@@ -63,13 +70,14 @@ class Actor:
 class World:
     now: float = 0.0
     replicas: int = 4
+    excluded: tuple[int, ...] = ()
     fleet: dict[BookieId, Actor] = field(default_factory=dict)
     gone: dict[BookieId, Actor] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     status: ClusterStatus = field(default_factory=ClusterStatus)
 
     def cluster(self) -> BookieCluster:
-        return wanted(self.replicas)
+        return wanted(self.replicas, self.excluded)
 
     def see(self) -> Observed:
         fleet = {name: self.seen(name, actor) for name, actor in self.fleet.items()}
@@ -123,7 +131,8 @@ class World:
         if actor.running and f"{name}.{actor.instance}" != instance:
             return  # the platform's precondition
         assert actor.ledgers == 0, f"{name} is removed with {actor.ledgers} ledgers on it"
-        assert not any(one.limbo for one in self.fleet.values()), "removed while in limbo"
+        others = [one for one in self.fleet.values() if one is not actor or not actor.dead]
+        assert not any(one.limbo for one in others), "removed while in limbo"
         actor.stopping = True
 
     def stopped(self, names: set[BookieId]) -> None:
@@ -149,11 +158,19 @@ class World:
 
 
 def start(actor: Actor) -> None:
-    if not actor.running:
+    if not actor.running and not actor.dead:
         actor.running, actor.counted = True, None
         actor.instance += 1
         actor.epoch += 1
         actor.has_booted = True
+
+
+def moved(actor: Actor | None) -> RereplicationReport:
+    if actor is not None and actor.running:
+        return RereplicationReport(refused="it is registered")
+    if actor is not None:
+        actor.ledgers = 0
+    return RereplicationReport(ledgers_moved=1)
 
 
 class Replicas(RuleBasedStateMachine):
@@ -177,6 +194,27 @@ class Replicas(RuleBasedStateMachine):
     @rule(replicas=st.integers(ENSEMBLE, MOST))
     def scale(self, replicas: int) -> None:
         self.world.replicas = replicas
+
+    @rule(ordinal=st.integers(0, MOST - 1))
+    def exclude_or_take_back(self, ordinal: int) -> None:
+        world = self.world
+        world.excluded = tuple({ordinal} ^ set(world.excluded))[-3:]
+
+    @rule(name=names, is_given_up=st.booleans())
+    def die(self, name: BookieId, is_given_up: bool) -> None:
+        world = self.world
+        actor = world.fleet.get(name)
+        if actor is None or any(one.dead for one in world.fleet.values()):
+            return
+        self.stop(name, unclean=True)
+        actor.dead = not actor.running
+        if is_given_up and actor.dead:
+            world.excluded = tuple({*world.excluded[:2], by_number(name)[1]})
+
+    @rule(is_back=st.sampled_from([False, False, True]))
+    def node_comes_back(self, is_back: bool) -> None:
+        for actor in self.world.fleet.values():
+            actor.dead = actor.dead and not is_back
 
     @rule(name=names)
     def ledger_comes(self, name: BookieId) -> None:
@@ -215,6 +253,8 @@ class Replicas(RuleBasedStateMachine):
             actor = world.fleet.get(job.bookie or BookieId(""))
             if good and job.kind is JobKind.AUDIT:
                 world.jobs[job.name] = replace(world.jobs[job.name], report=AuditReport(ok=1))
+            if job.kind is JobKind.REREPLICATE and good:
+                world.jobs[job.name] = replace(world.jobs[job.name], report=moved(actor))
             if actor is None or not good:
                 continue
             if job.kind is JobKind.DRAIN and actor.draining:
@@ -242,7 +282,9 @@ class Replicas(RuleBasedStateMachine):
     @rule()
     def left_alone_as_many_run_as_are_wanted(self) -> None:
         world = self.world
-        for _ in range(80):
+        for name, actor in world.fleet.items():
+            actor.dead = actor.dead and name not in world.cluster().spec.bookie_ids
+        for _ in range(120):
             if self.is_as_wanted():
                 break
             for name in list(world.fleet):
@@ -258,7 +300,7 @@ class Replicas(RuleBasedStateMachine):
 
     def is_as_wanted(self) -> bool:
         world = self.world
-        names = {f"bookie-{ordinal}" for ordinal in range(world.replicas)}
+        names = set(world.cluster().spec.bookie_ids)
         return (
             set(world.fleet) == names == {one.id for one in world.status.bookies}
             and all(one.can_write and not one.silent for one in world.fleet.values())

@@ -32,6 +32,17 @@ def test_d9_kept_claims_and_a_cookie_are_listed_with_their_bookie() -> None:
     assert "no ledger named it" in one.message and "delete the claims" in one.message
 
 
+def test_one_whose_number_is_excluded_says_how_it_would_come_back() -> None:
+    b1 = BookieId("bookie-1")
+    [one] = listed(
+        replace(observed(of=cluster(excludedOrdinals=[1])), left_over={b1: KEPT}),
+        excludedOrdinals=[1],
+    )
+    assert "Once spec.excludedOrdinals names 1 no more it takes its volumes up again" in one.message
+    [far] = listed(with_left(KEPT, BookieId("bookie-9")), excludedOrdinals=[1, 9])
+    assert "names 9 no more, and with 9 replicas or more, it takes" in far.message
+
+
 def test_d9_a_cookie_alone_says_how_the_bookie_would_come_back() -> None:
     [one] = listed(with_left(LeftOver(has_cookie=True)), cookieFix={"policy": "Approve"})
     assert one.claims == () and "new disks, by a cookie fix (policy Approve)" in one.message

@@ -133,6 +133,14 @@ def test_once_others_hold_everything_it_is_left_alone_until_it_is_back() -> None
     assert back.bookies[1].rereplicated_at is None
 
 
+def test_a_job_from_before_it_went_away_once_more_says_nothing() -> None:
+    """It may have looked at the ledgers before the bookie came back and took new ones."""
+    back = look(seconds=HOUR + 86, before=after_away()).status
+    again = look(AWAY, seconds=HOUR + 88, before=back).status
+    made = look(AWAY, seconds=HOUR + 99, before=again, jobs=[job(ended=HOUR + 90)])
+    assert made.status.bookies[1].rereplicated_at is None
+
+
 @pytest.mark.parametrize("report", [LEFT, REFUSED])
 def test_what_left_something_is_begun_again_after_the_delay(report: RereplicationReport) -> None:
     ended = job(report, ended=HOUR + 90)

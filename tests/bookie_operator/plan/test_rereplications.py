@@ -77,7 +77,7 @@ def test_a_bookie_that_the_operator_runs_is_refused_with_what_to_do() -> None:
     made = look(tasks=(wish(bookie_id="bookie-1"),))
     told = made.tasks["task-1"]
     assert told.phase is TaskPhase.FAILED and not started(made)
-    assert "and not away" in told.message and "lower spec.replicas" in told.message
+    assert "and not away" in told.message and "spec.excludedOrdinals" in told.message
 
 
 @pytest.mark.parametrize("reason", ["limbo", "a bookie is down", "paused", "one runs"])

@@ -8,7 +8,7 @@ from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import ReplaceBookie
+from bookie_operator.plan.actions import RemoveBookie, ReplaceBookie
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -290,7 +290,7 @@ async def test_a_replacement_under_way_is_not_begun_again(lab: Lab) -> None:
 # Replacing a bookie that is away
 
 
-async def giving_up(lab: Lab, instance: str, *, is_node_lost: bool, **other: str) -> ReplaceBookie:
+async def given_up(lab: Lab, instance: str, *, is_node_lost: bool, **other: str) -> ReplaceBookie:
     """Of all volumes that it has; `other`: uids that are planned for instead, by disk."""
     volumes = {disk: one.uid for disk, one in (await lab.bookie()).volumes.items()}
     return ReplaceBookie(B0, tuple((volumes | other).items()), instance, is_node_lost)
@@ -298,7 +298,7 @@ async def giving_up(lab: Lab, instance: str, *, is_node_lost: bool, **other: str
 
 async def test_a_bookie_on_a_lost_node_gets_new_volumes_and_its_pod_goes_by_force(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    action = await giving_up(lab, instance, is_node_lost=True)
+    action = await given_up(lab, instance, is_node_lost=True)
     assert await lab.platform.replace_bookie(action)
     assert lab.pod() is None, "nobody on the node says that it has ended"
     lab.controllers.settle(2)
@@ -314,13 +314,13 @@ async def test_a_bookie_on_a_lost_node_gets_new_volumes_and_its_pod_goes_by_forc
 
 async def test_a_pod_whose_node_reports_ends_in_good_order(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    assert await lab.platform.replace_bookie(await giving_up(lab, instance, is_node_lost=False))
+    assert await lab.platform.replace_bookie(await given_up(lab, instance, is_node_lost=False))
     assert lab.pod() is not None and replicas(lab) == 0
 
 
 async def test_when_one_volume_is_another_by_now_none_is_given_up(lab: Lab) -> None:
     instance = (await lab.run_bookie()).instance
-    wrong = await giving_up(lab, instance, is_node_lost=True, **{"ledger-0": "another"})
+    wrong = await given_up(lab, instance, is_node_lost=True, **{"ledger-0": "another"})
     with pytest.raises(PreconditionError, match="planned for another"):
         await lab.platform.replace_bookie(wrong)
     assert replicas(lab) == 1 and not any(
@@ -330,7 +330,7 @@ async def test_when_one_volume_is_another_by_now_none_is_given_up(lab: Lab) -> N
 
 async def test_a_bookie_that_runs_as_another_one_by_now_keeps_its_volumes(lab: Lab) -> None:
     await lab.run_bookie()
-    action = await giving_up(lab, "another.0", is_node_lost=True)
+    action = await given_up(lab, "another.0", is_node_lost=True)
     with pytest.raises(PreconditionError, match="runs no more as"):
         await lab.platform.replace_bookie(action)
     assert replicas(lab) == 1
@@ -345,7 +345,7 @@ async def remove(lab: Lab, instance: str, *, delete_volumes: bool = False) -> li
     for _ in range(6):
         if B0 not in await lab.platform.bookies():
             return answers
-        done = lab.platform.remove_bookie(B0, instance=instance, delete_volumes=delete_volumes)
+        done = lab.platform.remove_bookie(RemoveBookie(B0, instance, delete_volumes))
         answers.append(await done)
         lab.controllers.settle()
     raise AssertionError("it is still there")
@@ -381,8 +381,28 @@ async def test_another_process_than_the_emptied_one_stays(lab: Lab) -> None:
     process = await lab.run_bookie()
     lab.controllers.restart_container(POD_0)
     with pytest.raises(PreconditionError):
-        await lab.platform.remove_bookie(B0, instance=process.instance, delete_volumes=True)
+        await lab.platform.remove_bookie(RemoveBookie(B0, process.instance, delete_volumes=True))
     assert replicas(lab) == 1 and len(lab.api.all(CLAIM)) == 3
+
+
+async def test_a_bookie_on_a_lost_node_leaves_and_its_pod_goes_by_force(lab: Lab) -> None:
+    process = await lab.run_bookie()
+    lab.api.begin_deletion(POD, POD_0)  # as the node's controller does: nobody ends it
+    calm = RemoveBookie(B0, process.instance, delete_volumes=False)
+    assert not await lab.platform.remove_bookie(calm) and replicas(lab) == 1
+    action = replace(calm, is_node_lost=True)
+    assert await lab.platform.remove_bookie(action)
+    assert lab.pod() is None and replicas(lab) == 0
+    lab.controllers.settle(2)
+    await lab.platform.remove_bookie(action)
+    assert not await lab.platform.bookies() and len(lab.api.all(CLAIM)) == 3
+
+
+async def test_one_that_was_seen_without_a_pod_stays_when_it_has_one_by_now(lab: Lab) -> None:
+    await lab.run_bookie()
+    with pytest.raises(PreconditionError, match="runs no more as"):
+        await lab.platform.remove_bookie(RemoveBookie(B0, "", delete_volumes=False))
+    assert replicas(lab) == 1
 
 
 async def test_kept_volumes_serve_again_after_a_scale_up(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
 from bookie_operator.observed import JobKind, Process
-from bookie_operator.plan.actions import Event, ReplaceBookie, StartJob, template_of
+from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
 from bookie_operator.platform import folders
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
@@ -146,7 +146,7 @@ async def remove(platform: LocalPlatform, *, delete_volumes: bool) -> None:
     """As the planner does: again and again, until it is not there."""
     process = await start(platform)
     while B0 in await platform.bookies():
-        await platform.remove_bookie(B0, instance=process.instance, delete_volumes=delete_volumes)
+        await platform.remove_bookie(RemoveBookie(B0, process.instance, delete_volumes))
         await platform.wait(0.1)
 
 
@@ -191,7 +191,7 @@ async def test_all_volumes_of_a_bookie_are_given_up_at_once(platform: LocalPlatf
 async def test_another_process_than_planned_for_stays(platform: LocalPlatform) -> None:
     await start(platform)
     with pytest.raises(PreconditionError, match="planned for other"):
-        await platform.remove_bookie(B0, instance="other", delete_volumes=False)
+        await platform.remove_bookie(RemoveBookie(B0, "other", delete_volumes=False))
     await remove(platform, delete_volumes=True)
 
 
@@ -265,7 +265,7 @@ async def test_a_bookie_that_another_holds_for_too_long_is_kept_until_it_is_trie
 ) -> None:
     before = await start(platform)
     with busy(platform, tmp_path, monkeypatch):
-        assert await platform.remove_bookie(B0, instance=before.instance, delete_volumes=True)
+        assert await platform.remove_bookie(RemoveBookie(B0, before.instance, delete_volumes=True))
         await failed_once(platform, tmp_path, before)
     await started_again(platform, before)
     await remove(platform, delete_volumes=True)

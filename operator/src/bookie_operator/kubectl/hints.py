@@ -11,6 +11,7 @@ from typing import Final
 from rich.text import Text
 
 from bookie_operator.kubectl.advice import Hint
+from bookie_operator.kubectl.drain_hints import drain_hints
 from bookie_operator.kubectl.reasons import reason_hints
 from bookie_operator.kubectl.refusals import refusal_hint
 from bookie_operator.model.cluster import BookieCluster
@@ -20,7 +21,6 @@ from bookie_operator.model.status import (
     BookieStatus,
     ClusterStatus,
     ConditionType,
-    DrainPhase,
     IncidentOutcome,
     RepairState,
 )
@@ -68,6 +68,7 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
     yield from _repairs(name, status)
     yield from reason_hints(name, status)
     yield from _cluster(name, status)
+    yield from drain_hints(cluster)
 
 
 def _consents(name: str, status: ClusterStatus) -> Iterator[Hint]:
@@ -154,13 +155,6 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
             "Copies are missing, and a bookie that may hold the last ones is left alone. A scrub "
             "brings back what can be, and an audit looks again after it:",
             ("bookie", "scrub", "--cluster", name),
-        )
-    drain = status.drain
-    if drain is not None and (drain.phase is DrainPhase.HELD or drain.failures):
-        replicas = str(int(drain.bookie.rpartition("-")[2]) + 1)
-        yield Hint(
-            f"{drain.bookie} is to leave and cannot yet. To keep it instead:",
-            ("scale", "bookiecluster", name, "--replicas", replicas),
         )
 
 

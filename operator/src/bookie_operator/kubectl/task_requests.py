@@ -127,9 +127,9 @@ def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
         return made
     if bookie in cluster.spec.bookie_ids:
         raise ManifestError(
-            f"found {bookie}, which spec.replicas of {cluster.metadata.name} asks for, expected a "
+            f"found {bookie}, which the spec of {cluster.metadata.name} asks for, expected a "
             "bookie that is gone for good: the operator makes this one anew and repairs it; to be "
-            "rid of one, lower spec.replicas"
+            "rid of it, add its number to spec.excludedOrdinals"
         )
     screen.tell(
         f"Every ledger that names {bookie} gets a new member, copied from the others, and those "

@@ -4,6 +4,7 @@ Every rule stands twice: as a validator here, whose message names field, found a
 a CEL rule for the API server. `check_transition` holds the rules about changes of a live cluster.
 """
 
+import itertools
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
@@ -109,6 +110,8 @@ Quantity = Annotated[
 template it would be found only when the pod cannot be made."""
 Quantities = Annotated[dict[str, Quantity], Field(max_length=16)]
 Labels = Annotated[dict[str, ShortText], Field(max_length=32)]
+Ordinal = Annotated[int, Field(ge=0, le=REPLICAS_MAX - 1)]
+"""Number of a bookie, the 2 of `bookie-2`."""
 
 
 class PodResources(Resource):
@@ -404,7 +407,8 @@ class Rollout(Resource):
     partition: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 0
     """Bookies with a number below this keep the settings that they run with, as in a StatefulSet;
     0, the default, holds nobody back. With 3 replicas, 2 lets bookie-2 alone go first, as a canary.
-    One whose volume was replaced starts with the new settings all the same."""
+    It is the number that counts, whatever `excludedOrdinals` leaves out below it. One whose volume
+    was replaced starts with the new settings all the same."""
 
 
 def bookie_name(ordinal: int) -> BookieId:
@@ -450,6 +454,11 @@ class ClusterSpec(BookieOptions):
                     "replicas must be at least quorum.ensemble",
                 ),
                 rule(
+                    f"self.replicas + size(self.excludedOrdinals) <= {REPLICAS_MAX}",
+                    f"replicas and excludedOrdinals together must be at most {REPLICAS_MAX}: "
+                    f"numbers of bookies end at {REPLICAS_MAX - 1}",
+                ),
+                rule(
                     "self.journalWriteData || self.ack != 'memory' || self.quorum.ack >= 2",
                     "quorum.ack must be at least 2 when journalWriteData is false and ack is "
                     "memory: one unclean stop would lose acknowledged entries",
@@ -467,7 +476,19 @@ class ClusterSpec(BookieOptions):
     cluster."""
     replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
     """How many bookies there are, `bookie-0` to `bookie-N`; at least `quorum.ensemble`, better one
-    more. Lowered, the bookie with the highest number is drained and leaves."""
+    more. Lowered, the bookie with the highest number is drained and leaves; `excludedOrdinals`
+    names another one."""
+    excluded_ordinals: Annotated[
+        tuple[Ordinal, ...],
+        Field(
+            max_length=REPLICAS_MAX - 1,
+            json_schema_extra={"x-kubernetes-list-type": "set"},
+        ),
+    ] = ()
+    """Numbers that no bookie has: with 4 replicas, [1] means bookies 0, 2, 3 and 4. The bookie of a
+    number that is added is drained and leaves, as after lower replicas; one that is away for good
+    leaves once others hold what it held. With unchanged replicas a new one joins at the end. Taken
+    out of the list, a number comes back as a bookie like any other."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
     """Of a bookie's pod."""
     scheduling: Scheduling = Scheduling()
@@ -527,6 +548,25 @@ class ClusterSpec(BookieOptions):
     """Change it, and every bookie is restarted, one after the other and within the loss budget, as
     for a new image. Any text will do; a time is usual, such as 2026-11-25T08:00:00Z."""
 
+    @field_validator("excluded_ordinals")
+    @classmethod
+    def _different(cls, ordinals: tuple[int, ...]) -> tuple[int, ...]:
+        twice = sorted({number for number in ordinals if ordinals.count(number) > 1})
+        if twice:
+            raise ValueError(f"found {', '.join(map(str, twice))} twice, expected each number once")
+        return ordinals
+
+    @model_validator(mode="after")
+    def _has_numbers(self) -> Self:
+        count = len(self.excluded_ordinals)
+        if self.replicas + count > REPLICAS_MAX:
+            raise ValueError(
+                f"excludedOrdinals: found {count} numbers beside {self.replicas} replicas, "
+                f"expected at most {REPLICAS_MAX} together: numbers of bookies end at "
+                f"{REPLICAS_MAX - 1}"
+            )
+        return self
+
     @model_validator(mode="after")
     def _survives_one_loss(self) -> Self:
         if self.replicas < self.quorum.ensemble:
@@ -559,11 +599,19 @@ class ClusterSpec(BookieOptions):
 
     def is_held_back(self, bookie_id: BookieId) -> bool:
         """`rollout.partition` keeps it at the settings that it runs with."""
-        return bookie_id in self.bookie_ids[: self.rollout.partition]
+        return bookie_id in map(bookie_name, range(self.rollout.partition))
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:
-        return tuple(map(bookie_name, range(self.replicas)))
+        """The bookies that are wanted, lowest number first."""
+        excluded = set(self.excluded_ordinals)
+        free = (number for number in itertools.count() if number not in excluded)
+        return tuple(map(bookie_name, itertools.islice(free, self.replicas)))
+
+    def replicas_for(self, ordinal: int) -> int:
+        """How many replicas there must be at least for a bookie of this number, were it not
+        excluded."""
+        return ordinal + 1 - sum(number < ordinal for number in self.excluded_ordinals)
 
 
 class BookieCluster(Resource):

@@ -22,6 +22,8 @@ INCIDENTS_MAX: Final = 50
 CLASSES_MAX: Final = 32
 LAST_COPY: Final = "LastCopy"
 """Predicate, and reason of the loss budget: a last known copy might go."""
+NOT_REREPLICATED: Final = "NotRereplicated"
+"""Predicate: a bookie that is to leave is away, and others do not hold yet what it held."""
 HOLDERS_MAX: Final = 64
 """Groups of bookies that hold last copies."""
 MEMBERS_MAX: Final = 100
@@ -519,12 +521,14 @@ class DrainPhase(StrEnum):
     """Wanted, and refused for the time being: status.blocked says why."""
     DRAINING = "Draining"
     EMPTIED = "Emptied"
-    """The bookie says that no ledger names it; it is asked once more before it goes."""
+    """No ledger names it, by its own word, or since others hold what it held and it stays away; it
+    is looked at once more before it goes."""
     REMOVING = "Removing"
 
 
 class DrainStatus(EngineUse):
-    """The bookie that leaves next, since fewer are wanted; absent when none is to leave."""
+    """The bookie that leaves next, since fewer are wanted or its number is excluded; absent when
+    none is to leave."""
 
     bookie: ShortText
     """Id of the bookie that leaves."""
@@ -545,7 +549,7 @@ class DrainStatus(EngineUse):
     next_attempt_at: AwareDatetime | None = None
     """Not before then does another job begin."""
     instance: ShortText = ""
-    """The process that said it is empty, and is being removed; empty = it never ran."""
+    """The process that is being removed; empty = there is none."""
     ledgers_moved: Count = 0
     """Ledgers that its jobs moved, all together."""
     entries_copied: Count = 0

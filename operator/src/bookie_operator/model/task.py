@@ -134,7 +134,8 @@ class TaskSpec(Resource):
         if value == DECOMMISSION:
             raise ValueError(
                 "found 'decommission', which is no task: lower spec.replicas of the cluster, and "
-                "the bookie with the highest number is drained and leaves; expected one of "
+                "the bookie with the highest number is drained and leaves, or name another one's "
+                "number in spec.excludedOrdinals; expected one of "
                 f"{', '.join(TaskType)}"
             )
         return value

@@ -166,6 +166,8 @@ class RemoveBookie:
     bookie_id: BookieId
     instance: str
     delete_volumes: bool
+    is_node_lost: bool = False
+    """Nobody can end its pod in good order: it goes by force."""
 
 
 @dataclass(frozen=True, slots=True)

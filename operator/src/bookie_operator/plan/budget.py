@@ -95,6 +95,21 @@ class Budget:
             return _refuse(action, candidate, EXCEEDED, why)
         return general
 
+    def given_up_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
+        """Why `candidate`, which is away and whose ledgers others hold, may not be given up now.
+
+        Its own marks of before count no more than in a re-replication, which needs nothing of it.
+        """
+        general = self._general_refusal(action, candidate, without_marks=False)
+        in_limbo = [
+            name
+            for name, why in self.impaired.items()
+            if name != candidate and why is Impairment.IN_LIMBO
+        ]
+        if general is None and in_limbo:
+            return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
+        return general or self._limit_refusal(action, candidate, limit=max(1, self.limit))
+
     def last_copy_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
         """Why what `candidate` holds may not be taken away, whatever the limit is; or None."""
         taken = self.copies.taken_with(candidate, self.impaired)

@@ -1,7 +1,8 @@
-"""Bookies that leave: fewer replicas are wanted, so the one with the highest number is emptied.
+"""Bookies that leave: fewer replicas are wanted, or the spec excludes their number.
 
 One at a time. It takes no new entries (`DrainBookie`), jobs move its ledgers to others, and it goes
-only when it says itself, in two passes, that no ledger names it. All of that waits while anything
+only when it says itself, in two passes, that no ledger names it; one that is away for good cannot
+say so, and goes once others hold what it held (`given_up`). All of that waits while anything
 is in limbo, anybody else is out, or too few would be left to write to, and all of it can be taken
 back until the process is stopped: raise the replicas again. Memory is `status.drain` alone, and
 jobs are named after bookie and attempt, so that an operator that starts again goes on from there.
@@ -20,6 +21,7 @@ from bookie.wire.admin.health import Health
 from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import (
+    NOT_REREPLICATED,
     BookieState,
     DrainPhase,
     DrainStatus,
@@ -37,9 +39,11 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.given_up import is_away, why_not_made_good
+from bookie_operator.plan.lost import is_made_good
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import ROLLED_BACK
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import Judged, node_lost
 
 SCALE_DOWN: Final = "ScaleDown"
 WOULD_BREAK_ENSEMBLE: Final = "WouldBreakEnsemble"
@@ -96,9 +100,22 @@ def drain_text(drain: DrainStatus) -> str:
 
 
 def leaving_next(pass_: Pass) -> BookieId | None:
-    """Of those that are not wanted the one with the highest number (`bookie-10` after -9)."""
-    surplus = [name for name in pass_.judged if name not in pass_.spec.bookie_ids]
-    return surplus[-1] if surplus else None
+    """Of those that are not wanted the one with the highest number (`bookie-10` after -9).
+
+    Before it whoever stops already, whoever is away for good, as others wait for that, and whoever
+    was begun with.
+    """
+    wanted, begun = set(pass_.spec.bookie_ids), pass_.previous.drain
+    surplus = [name for name in pass_.judged if name not in wanted]
+
+    def urgency(name: BookieId) -> tuple[bool, bool, bool]:
+        return (
+            pass_.judged[name].state is BookieState.LEAVING,
+            is_made_good(pass_, name),
+            begun is not None and begun.bookie == name,
+        )
+
+    return max(reversed(surplus), key=urgency, default=None)
 
 
 def never_ran(one: Judged) -> bool:
@@ -132,9 +149,17 @@ def drains(pass_: Pass, gate: DrainGate) -> Drains:
         status=step.status,
         actions=[*back, *step.actions],
         removal=step.removal,
-        refusals=step.refusals,
+        refusals=[*step.refusals, *_away_as_well(pass_, victim)],
         events=[*gone, *step.events],
     )
+
+
+def _away_as_well(pass_: Pass, victim: BookieId) -> list[Refusal]:
+    """Others that are to leave and cannot say that they are empty: the one that does waits for
+    them."""
+    others = [one for one in pass_.judged if one not in (*pass_.spec.bookie_ids, victim)]
+    waiting = {one: why_not_made_good(pass_, one) for one in others if is_away(pass_, one)}
+    return [Refusal(SCALE_DOWN, NOT_REREPLICATED, why, one) for one, why in waiting.items() if why]
 
 
 def _taken_back(pass_: Pass, victim: BookieId | None) -> list[Action]:
@@ -166,7 +191,7 @@ def _gone(pass_: Pass) -> list[Event]:
     drain = pass_.previous.drain
     if drain is None or not drain.is_removing or drain.bookie in pass_.judged:
         return []
-    return [Event("BookieRemoved", "drained and gone", drain.bookie)]
+    return [Event("BookieRemoved", "no ledger named it, and it is gone", drain.bookie)]
 
 
 def _known(victim: BookieId, observed: Observed, before: DrainStatus | None) -> DrainStatus:
@@ -266,6 +291,8 @@ class _Step:
         if self.one.state is BookieState.LEAVING or never_ran(self.one):
             instance = process.instance if process is not None else ""
             return self._removed(instance, never_ran=True)
+        if is_away(self.pass_, self.victim):
+            return self._emptied()
         health = _health_of(self.one)
         assert health is not None, "else it counts as out"
         if not health.draining:
@@ -278,6 +305,8 @@ class _Step:
 
     def _refusal(self) -> Refusal | None:
         is_out_already = self.one.state is BookieState.LEAVING or never_ran(self.one)
+        if not is_out_already and is_away(self.pass_, self.victim):
+            return self._given_up_refusal()
         refusal = self.gate.budget.leaving_refusal(SCALE_DOWN, self.victim)
         if refusal is not None or is_out_already:
             return refusal
@@ -294,6 +323,17 @@ class _Step:
                 "ledger needs it; bring it back, or set replicas back"
             )
             return self._refuse("LossBudgetExceeded", why)
+        if self.gate.is_busy:
+            return self._refuse("OneActionAtATime", "waits for the next pass")
+        return None
+
+    def _given_up_refusal(self) -> Refusal | None:
+        refusal = self.gate.budget.given_up_refusal(SCALE_DOWN, self.victim)
+        if refusal is not None:
+            return refusal
+        why = why_not_made_good(self.pass_, self.victim)
+        if why:
+            return self._refuse(NOT_REREPLICATED, why)
         if self.gate.is_busy:
             return self._refuse("OneActionAtATime", "waits for the next pass")
         return None
@@ -319,20 +359,20 @@ class _Step:
 
     def _emptied(self) -> Drains:
         process = self.one.bookie.process
-        assert process is not None, "it answers"
         last = self.gate.budget.last_copy_refusal(SCALE_DOWN, self.victim)
         if last is not None:  # by an audit from before its ledgers were moved: a new one is asked
             status = self._status(DrainPhase.DRAINING, ledgers_left=0)
             return Drains(status, self._stops("Drained"), refusals=[last])
         if self.before.phase in (DrainPhase.EMPTIED, DrainPhase.REMOVING):
-            return self._removed(process.instance)
+            return self._removed(process.instance if process is not None else "")
         event = Event("BookieDrained", "no ledger names it any more", self.victim)
         status = self._status(DrainPhase.EMPTIED, ledgers_left=0)
         return Drains(status, self._stops("Drained"), events=[event])
 
     def _removed(self, instance: str, *, never_ran: bool = False) -> Drains:
         delete = self.pass_.spec.retention.when_scaled == "Delete"
-        removal = RemoveBookie(self.victim, instance, delete_volumes=delete)
+        is_node_lost = bool(node_lost(self.one.bookie))
+        removal = RemoveBookie(self.victim, instance, delete, is_node_lost)
         said_so = "" if never_ran else instance
         return Drains(self._status(DrainPhase.REMOVING, instance=said_so), removal=removal)
 

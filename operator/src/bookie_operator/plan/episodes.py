@@ -132,7 +132,7 @@ def _updated(incident: Incident, one: Judged | None, observed: Observed) -> Inci
         update |= _with_reports(incident, jobs)
     if incident.outcome is not IncidentOutcome.OPEN:
         return incident.model_copy(update=update) if update else incident
-    if one is None:  # it was drained, which needs that nothing was in limbo, and is gone
+    if one is None:  # it has left: no ledger named it
         update |= _cleared(incident, observed.now)
         return incident.model_copy(update=update | {"outcome": IncidentOutcome.CLEARED})
     health = one.bookie.health

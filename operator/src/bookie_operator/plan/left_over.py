@@ -39,8 +39,17 @@ def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
     return tuple(listed[:LEFT_OVER_MAX])
 
 
+def _again(spec: ClusterSpec, ordinal: int) -> str:
+    """When it would be a member again."""
+    replicas = spec.replicas_for(ordinal)
+    if ordinal not in spec.excluded_ordinals:
+        return f"With {replicas} replicas or more"
+    more = f", and with {replicas} replicas or more," if replicas > spec.replicas else ""
+    return f"Once spec.excludedOrdinals names {ordinal} no more{more}"
+
+
 def _message(spec: ClusterSpec, bookie_id: BookieId, *, has_claims: bool) -> str:
-    again = f"With {by_number(bookie_id)[1] + 1} replicas or more"
+    again = _again(spec, by_number(bookie_id)[1])
     if has_claims:
         return (
             f"It has left, and no ledger named it. {again} it takes its volumes up again with what "

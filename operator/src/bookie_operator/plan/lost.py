@@ -45,11 +45,16 @@ def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
     one, before = pass_.judged[bookie_id], pass_.previous.bookie(bookie_id)
     if one.bookie.is_registered or _answers(one) or one.state is BookieState.LEAVING:
         return None
-    if before is None or not before.boot_epoch:
+    if before is None or not (before.boot_epoch or _is_known_leaver(pass_, one)):
         return None  # it never served
     if before.gone_since is None and not pass_.observed.metadata.reachable:
         return None  # nobody knows
     return min(before.gone_since or pass_.now, whole_milliseconds(pass_.now))
+
+
+def _is_known_leaver(pass_: Pass, one: Judged) -> bool:
+    """To leave, and known to metadata: it served, though perhaps nobody saw it do so."""
+    return one.bookie.id not in pass_.spec.bookie_ids and one.bookie.has_cookie is True
 
 
 def may_be_gone(pass_: Pass, bookie_id: BookieId) -> bool:
@@ -71,8 +76,21 @@ def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
         return None
     if before is not None and before.rereplicated_at is not None:
         return before.rereplicated_at
-    done = [_end(job) for job in _ended_since(pass_, bookie_id, since) if _is_clean(job)]
+    begun_at = since.replace(microsecond=0)  # as starts of jobs are known
+    ended = _ended_since(pass_, bookie_id, since)
+    # One that began before may have passed over what the bookie took when it was back in between.
+    done = [_end(job) for job in ended if job.started_at >= begun_at and _is_clean(job)]
     return whole_milliseconds(min(done)) if done else None
+
+
+def is_made_good(pass_: Pass, bookie_id: BookieId) -> bool:
+    """Others have all that it held, and it was away ever since.
+
+    What was made before this operator began to look does not count: the bookie may have been there
+    in between and have taken new entries.
+    """
+    made_at, known_since = rereplicated_at(pass_, bookie_id), pass_.observed.metadata.known_since
+    return made_at is not None and known_since is not None and made_at >= known_since
 
 
 def lost(pass_: Pass, *, is_loss_possible: bool) -> Lost:
@@ -100,14 +118,11 @@ def lost(pass_: Pass, *, is_loss_possible: bool) -> Lost:
 def _unreplaced(pass_: Pass) -> dict[BookieId, datetime]:
     """Bookies that are away, and whose copies nobody else has made yet, with since when.
 
-    What was made before this operator began to look is made again: the bookie may have been there
-    in between and have taken new entries, and where it was not, nothing is left to do.
+    What counts no more is made again; where the bookie was not there, nothing is left to do.
     """
-    known_since = pass_.observed.metadata.known_since
     found = {}
     for bookie_id in pass_.judged:
-        since, made_at = gone_since(pass_, bookie_id), rereplicated_at(pass_, bookie_id)
-        is_made = made_at is not None and known_since is not None and made_at >= known_since
+        since, is_made = gone_since(pass_, bookie_id), is_made_good(pass_, bookie_id)
         if since is not None and not is_made and not _is_rebuilt(pass_, bookie_id):
             found[bookie_id] = since
     return found

@@ -86,9 +86,8 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
     if task.status.phase is TaskPhase.RUNNING:
         return ""  # it is back: the job itself says so
     return (
-        f"{bookie_id} is one of the bookies that spec.replicas asks for, and not away: to be rid "
-        "of one for good, lower spec.replicas: the bookie with the highest number is drained and "
-        "leaves"
+        f"{bookie_id} is one of the bookies that the spec asks for, and not away: to be rid of it "
+        "for good, add its number to spec.excludedOrdinals: it is drained and leaves"
     )
 
 

@@ -18,6 +18,7 @@ from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
     Event,
+    RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
@@ -69,10 +70,9 @@ class Platform(Protocol):
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """Ask for the size of `disk`. False = not now, or asked for already."""
 
-    async def remove_bookie(
-        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
-    ) -> bool:
-        """Stop that very instance gracefully (empty = none runs) and run the bookie no more.
+    async def remove_bookie(self, action: RemoveBookie) -> bool:
+        """Stop that very instance gracefully (empty = none runs) and run the bookie no more; its
+        pod goes by force where its node is lost.
 
         Called until `bookies` does not list it: volumes that are kept are nobody's then, until
         `create_volume` takes them up again. False = under way.

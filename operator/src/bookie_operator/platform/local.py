@@ -29,6 +29,7 @@ from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
     Event,
+    RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
@@ -232,17 +233,16 @@ class LocalPlatform:
             partial(grow_volume, self._folders, bookie_id, disk.name, size=disk.size)
         )
 
-    async def remove_bookie(
-        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
-    ) -> bool:
+    async def remove_bookie(self, action: RemoveBookie) -> bool:
+        bookie_id = action.bookie_id
         if bookie_id in self._stopping:
             return False
-        process = self._unchanged(bookie_id, instance)
+        process = self._unchanged(bookie_id, action.instance)
 
         def then() -> None:
             """Blocking."""
             for volume in volumes_of(self._folders, bookie_id).values():
-                if delete_volumes:
+                if action.delete_volumes:
                     delete_volume(self._folders, bookie_id, volume.disk, uid=volume.uid)
                 else:
                     retain_volume(self._folders, bookie_id, volume.disk)

@@ -26,6 +26,7 @@ from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
     Event,
+    RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
@@ -353,8 +354,7 @@ class KubernetesPlatform:
             await self._api.delete(CLAIM, known)
         await self._is_fenced(bookie_id)
         if action.is_node_lost:
-            for pod in await self._pods(bookie_id):
-                await self._api.delete(POD, pod, is_forced=True)
+            await self._force(await self._pods(bookie_id))
         return bool(fresh)
 
     async def expand_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
@@ -365,13 +365,15 @@ class KubernetesPlatform:
         name = names.claim_name(self._name, bookie_id, disk)
         return await planned_claim(self._api, name, uid=uid)
 
-    async def remove_bookie(
-        self, bookie_id: BookieId, *, instance: str, delete_volumes: bool
-    ) -> bool:
+    async def remove_bookie(self, action: RemoveBookie) -> bool:
+        bookie_id = action.bookie_id
         known = await self._set(bookie_id)
         is_begun = known is None or known["spec"].get("replicas") == 0
-        if not is_begun and instance and await self._planned_pod(bookie_id, instance) is None:
-            return False
+        pods = await self._pods(bookie_id)
+        if not is_begun and pods:
+            pod = pod_of_instance(pods, bookie_id, action.instance)
+            if pod is None and not action.is_node_lost:
+                return False
         if await self._is_fenced(bookie_id):
             self._keeper.forget(STATEFUL_SET, names.set_name(self._name, bookie_id))
             fenced = await self._set(bookie_id)
@@ -379,8 +381,15 @@ class KubernetesPlatform:
                 await self._api.delete(STATEFUL_SET, fenced)
             await self._drop_old_settings(bookie_id, "")
             for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
-                await self._leave(one, is_deleted=delete_volumes)
+                await self._leave(one, is_deleted=action.delete_volumes)
+        elif action.is_node_lost:
+            await self._force(pods)
         return not is_begun
+
+    async def _force(self, pods: Sequence[Object]) -> None:
+        """Pods whose node is lost: nobody else says that they have ended."""
+        for pod in pods:
+            await self._api.delete(POD, pod, is_forced=True)
 
     async def _leave(self, claim: Object, *, is_deleted: bool) -> None:
         """A volume whose bookie has left goes as well, or is nobody's."""

@@ -1,0 +1,67 @@
+"""What a person can do about bookies that leave, or that the cluster could do without."""
+
+import json
+from collections.abc import Iterator
+
+from bookie_operator.kubectl.advice import Hint
+from bookie_operator.model.cluster import BookieCluster, bookie_name
+from bookie_operator.model.status import NOT_REREPLICATED, DrainPhase
+
+
+def drain_hints(cluster: BookieCluster) -> Iterator[Hint]:
+    """Most pressing first."""
+    yield from _leaving(cluster)
+    yield from _away(cluster)
+
+
+def _leaving(cluster: BookieCluster) -> Iterator[Hint]:
+    drain, name = cluster.status.drain, cluster.metadata.name
+    if drain is None or not (drain.phase is DrainPhase.HELD or drain.failures):
+        return
+    if any(b.predicate == NOT_REREPLICATED for b in cluster.status.blocked):
+        yield Hint(
+            f"{drain.bookie} is away, and goes once others hold what it held. If it is gone for "
+            "good, to begin with that now:",
+            ("bookie", "rereplicate", drain.bookie, "--cluster", name),
+        )
+    yield Hint(f"{drain.bookie} is to leave and cannot yet. To keep it instead:", _kept(cluster))
+
+
+def _away(cluster: BookieCluster) -> Iterator[Hint]:
+    """Of those that the spec wants."""
+    excluded, wanted = cluster.spec.excluded_ordinals, cluster.spec.bookie_ids
+    for one in cluster.status.bookies:
+        if one.rereplicated_at is None or one.id not in wanted:
+            continue
+        yield Hint(
+            f"Others hold what {one.id} held before it went away. If it is gone for good, to do "
+            "without it and have a new bookie join at the end:",
+            _patched(cluster, [*excluded, _number(one.id)], cluster.spec.replicas),
+        )
+
+
+def _kept(cluster: BookieCluster) -> tuple[str, ...]:
+    """The command that makes the bookie which leaves a member again."""
+    spec, drain = cluster.spec, cluster.status.drain
+    assert drain is not None
+    ordinal = _number(drain.bookie)
+    needed = spec.replicas_for(ordinal)
+    if ordinal not in spec.excluded_ordinals:
+        name = cluster.metadata.name
+        return ("scale", "bookiecluster", name, "--replicas", str(needed))
+    rest = [number for number in spec.excluded_ordinals if number != ordinal]
+    return _patched(cluster, rest, max(needed, spec.replicas))
+
+
+def _patched(cluster: BookieCluster, excluded: list[int], replicas: int) -> tuple[str, ...]:
+    wanted: dict[str, object] = {"excludedOrdinals": sorted(excluded)}
+    if replicas != cluster.spec.replicas:
+        wanted["replicas"] = replicas
+    patch = json.dumps({"spec": wanted})
+    return ("patch", "bookiecluster", cluster.metadata.name, "--type", "merge", "-p", patch)
+
+
+def _number(bookie_id: str) -> int:
+    number = int(bookie_id.rpartition("-")[2])
+    assert bookie_name(number) == bookie_id, "bookies of a cluster have numbers"
+    return number

@@ -1,0 +1,65 @@
+"""Bookies that are to leave and are away for good: they go without having said that they are empty.
+
+In place of their own word stands a re-replication that left nothing, and since which they have been
+away (`lost`): by then every entry that they owed has its copies on others, and no ledger names
+them. It begins by the rules for lost bookies. Until then, or where an entry has no other copy, the
+bookie stays a member, and the status says what it waits for and what a person can do.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from bookie.ids import BookieId
+
+from bookie_operator.model.status import BookieState
+from bookie_operator.observed import JobKind
+from bookie_operator.plan.lost import gone_since, is_made_good
+from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.states import GONE
+
+_STAYS_AWAY: Final = frozenset(
+    {
+        *(*GONE, BookieState.PENDING),
+        *(BookieState.REFUSED, BookieState.UNRESPONSIVE, BookieState.AWAITING_APPROVAL),
+    }
+)
+"""Others that are not registered come up, and may say themselves what they hold."""
+
+
+def is_away(pass_: Pass, bookie_id: BookieId) -> bool:
+    """It is not there, nor is it about to be."""
+    is_gone = gone_since(pass_, bookie_id) is not None
+    return is_gone and pass_.judged[bookie_id].state in _STAYS_AWAY
+
+
+def why_not_made_good(pass_: Pass, bookie_id: BookieId) -> str:
+    """What giving up a bookie that is away waits for, and what to do; empty = for nothing."""
+    since = gone_since(pass_, bookie_id)
+    if since is None or is_made_good(pass_, bookie_id):
+        return ""
+    away = f"{bookie_id} is away since {since.isoformat(timespec='seconds')} and cannot be drained"
+    return f"{away}: {_awaited(pass_, bookie_id, since)}"
+
+
+def _awaited(pass_: Pass, bookie_id: BookieId, since: datetime) -> str:
+    running = [job for job in pass_.running(JobKind.REREPLICATE) if job.bookie == bookie_id]
+    if running:
+        return f"its ledgers get other members{_after_colon(running[0].progress)}"
+    last = pass_.previous.rereplication
+    is_of_now = last.finished_at is not None and last.finished_at >= since
+    if last.bookie == bookie_id and is_of_now and last.clean is False:
+        left = f"{last.ledgers_left} ledgers name it still, {last.blocked} are blocked"
+        return f"{left}{_after_colon(last.message)}; bring it back, or mend what is in the way"
+    delay = timedelta(seconds=pass_.spec.lost_bookie_delay_seconds)
+    if not delay:
+        why = "spec.lostBookieDelaySeconds is 0, so nobody moves its ledgers unasked"
+        return f"{why}: bring it back, or hand in a BookieTask rereplicate for it"
+    due = max(since, pass_.observed.metadata.known_since or pass_.now) + delay
+    if due > pass_.now:
+        at = due.isoformat(timespec="seconds")
+        return f"its ledgers get other members at {at}, by a BookieTask rereplicate sooner"
+    return "its ledgers are to get other members; Blocked, action Rereplicate, says why not yet"
+
+
+def _after_colon(words: str) -> str:
+    return f": {words}" if words else ""
