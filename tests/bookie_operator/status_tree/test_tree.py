@@ -107,6 +107,13 @@ def test_a_bookie_that_leaves_is_shown_with_what_is_left() -> None:
     assert "drain       bookie-3  draining  30s  40 ledgers left, 80 moved" in text
 
 
+def test_a_drain_shows_what_becomes_of_racks() -> None:
+    words = "once bookie-3 has left, copies of an entry are in 1 rack"
+    held = {"phase": DrainPhase.HELD, "started_at": moment(0), "racks": words}
+    drain = DrainStatus(bookie="bookie-3", **held)  # type: ignore[arg-type]
+    assert words in shown(with_status(cluster_of("healthy"), drain=drain), 30)
+
+
 def test_a_drain_that_is_held_can_be_taken_back() -> None:
     drain = DrainStatus(bookie="bookie-3", phase=DrainPhase.HELD, started_at=moment(0))
     text = shown(with_status(cluster_of("healthy"), drain=drain), 30)

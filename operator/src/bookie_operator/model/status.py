@@ -556,6 +556,9 @@ class DrainStatus(EngineUse):
     """Copies that its jobs made, all together."""
     message: LongText = ""
     """What is in the way, or what the last job said."""
+    racks: LongText = ""
+    """What new ledgers lose once it has left: copies in fewer racks than `audit.minRacks`; empty =
+    nothing, or not every bookie's rack is known."""
 
     @property
     def is_removing(self) -> bool:

@@ -42,6 +42,7 @@ from bookie_operator.plan.deadlines import backoff, overdue
 from bookie_operator.plan.given_up import is_away, why_not_made_good
 from bookie_operator.plan.lost import is_made_good
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.rack_span import racks_lost_with
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.states import Judged, node_lost
 
@@ -96,7 +97,7 @@ def drain_text(drain: DrainStatus) -> str:
     if drain.is_running:
         far = f": {drain.progress}" if drain.progress else ""
         doing = f"attempt {drain.attempt} moves them{far}"
-    return f"{drain.bookie}: {left}" + (f"; {doing}" if doing else "")
+    return "; ".join(filter(None, (f"{drain.bookie}: {left}", doing, drain.racks)))
 
 
 def leaving_next(pass_: Pass) -> BookieId | None:
@@ -142,6 +143,8 @@ def drains(pass_: Pass, gate: DrainGate) -> Drains:
     if victim is None:
         return Drains(actions=back, events=gone)
     before = _followed(pass_, _known(victim, pass_.observed, pass_.previous.drain))
+    warned = before.racks
+    before = before.model_copy(update={"racks": racks_lost_with(pass_, victim)[:1024]})
     if pass_.is_new_generation:  # what made the last job fail may be mended
         before = before.model_copy(update={"next_attempt_at": None})
     step = _Step(pass_, pass_.judged[victim], before, gate).taken()
@@ -150,8 +153,14 @@ def drains(pass_: Pass, gate: DrainGate) -> Drains:
         actions=[*back, *step.actions],
         removal=step.removal,
         refusals=[*step.refusals, *_away_as_well(pass_, victim)],
-        events=[*gone, *step.events],
+        events=[*gone, *_warning(before, warned), *step.events],
     )
+
+
+def _warning(drain: DrainStatus, before: str) -> list[Event]:
+    """The spec says who leaves: what that means for racks is said, and holds nothing up."""
+    is_news = bool(drain.racks) and drain.racks != before
+    return [Event("RacksLost", drain.racks, drain.bookie, "Warning")] if is_news else []
 
 
 def _away_as_well(pass_: Pass, victim: BookieId) -> list[Refusal]:

@@ -27,6 +27,7 @@ from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.lost import gone_since, rereplicated_at
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.rack_span import rack_of
 from bookie_operator.plan.states import Judged
 
 _PHASES: Final = {"Draining": "Draining", "RolloutHalted": "Blocked", "Blocked": "Blocked"}
@@ -92,7 +93,7 @@ def bookie_status(
         pod=host.pod if host else facts.pod,
         node=host.node if host else facts.node,
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
-        rack=process.rack if process and process.rack else facts.rack,
+        rack=rack_of(pass_, one.bookie.id),
         advertised=_whole(process.advertised) if process else "",
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,

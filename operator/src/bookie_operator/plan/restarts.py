@@ -29,7 +29,8 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.rollouts import FAILING, halted, hurried, keeps_settings
+from bookie_operator.plan.rack_span import rack_by_rack
+from bookie_operator.plan.rollouts import FAILING, halted, hurried, keeps_settings, renewed
 from bookie_operator.plan.states import Judged
 
 NAMED_MAX: Final = 5
@@ -145,13 +146,13 @@ def lineage_refusal(pass_: Pass) -> Refusal | None:
 
 def restarts(pass_: Pass, budget: Budget) -> Steps:
     """Restarts that changed settings, volumes, a hung process or a person ask for. While a bookie
-    is out nobody else is taken out, so that the broken one comes first; and one that fails with
-    new settings halts the rest.
+    is out nobody else is taken out, whatever their racks, so that the broken one comes first; one
+    that fails with new settings halts the rest; and a rack is finished before the next is begun.
     """
     asked = {one.spec.bookie: one for one in pass_.unfinished(TaskType.RESTART)}
     actions: list[Action] = []
     refusals = []
-    for bookie_id in pass_.spec.bookie_ids:
+    for bookie_id in rack_by_rack(pass_, [one.bookie.id for one in renewed(pass_)]):
         bookie, template = pass_.judged[bookie_id].bookie, template_of(pass_.spec, bookie_id)
         held = pass_.spec.is_held_back(bookie_id)
         reason = (

@@ -21,7 +21,7 @@ STEADY_AFTER: Final = timedelta(seconds=10)
 """A bookie with new settings has run for so long before the next one gets them."""
 
 
-def _renewed(pass_: Pass) -> list[Judged]:
+def renewed(pass_: Pass) -> list[Judged]:
     """Those that have the new settings."""
     return [pass_.judged[name] for name in pass_.spec.bookie_ids if _has_new(pass_, name)]
 
@@ -52,7 +52,7 @@ def keeps_settings(pass_: Pass, bookie_id: BookieId) -> bool:
         return False  # it never ran: there is nothing to keep
     if halted(pass_, bookie_id) is not None:
         return True
-    others = [other for other in _renewed(pass_) if other.bookie.id != bookie_id]
+    others = [other for other in renewed(pass_) if other.bookie.id != bookie_id]
     return not _is_stuck(one) and not all(other.is_booted for other in others)
 
 
@@ -65,7 +65,7 @@ def halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
     """
     if _is_stuck(pass_.judged[candidate]) and not _old_ones_work(pass_):
         return None
-    for one in _renewed(pass_):
+    for one in renewed(pass_):
         ends = one.ends.in_row
         if one.bookie.id == candidate or (one.state not in FAILING and not ends):
             continue
@@ -91,7 +91,7 @@ def _old_ones_work(pass_: Pass) -> bool:
 
 
 def hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
-    for one in _renewed(pass_):
+    for one in renewed(pass_):
         process = one.bookie.process
         if (
             process is None

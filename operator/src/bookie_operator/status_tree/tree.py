@@ -277,7 +277,7 @@ def _drain(drain: DrainStatus, now: datetime) -> Text:
     elif drain.next_attempt_at is not None and drain.next_attempt_at > now:
         text.append(f", next in {span(drain.next_attempt_at - now)}")
     text.append(engine_text(drain))
-    message = drain.message or drain.progress
+    message = "; ".join(filter(None, (drain.message or drain.progress, drain.racks)))
     return text.append(f": {message}") if message else text
 
 
