@@ -190,6 +190,16 @@ def test_what_was_made_before_the_operator_looked_is_made_again() -> None:
     assert taken(look(AWAY, seconds=5 * HOUR, before=made, metadata=fresh)) == ["bookie-1"]
 
 
+def test_what_is_made_again_counts_from_then_on() -> None:
+    """Else it would be made again after every delay."""
+    made = look(AWAY, seconds=HOUR + 99, before=after_away(), jobs=[job(ended=HOUR + 90)]).status
+    fresh = replace(HEALTHY, known_since=at(4 * HOUR))
+    jobs = [job(ended=5 * HOUR + 9, attempt=2)]
+    again = look(AWAY, seconds=5 * HOUR + 10, before=made, metadata=fresh, jobs=jobs)
+    assert again.status.bookies[1].rereplicated_at == at(5 * HOUR + 9)
+    assert taken(look(AWAY, seconds=9 * HOUR, before=again.status, metadata=fresh)) == []
+
+
 def test_one_that_answers_is_there() -> None:
     deaf = replace(bookie("bookie-1"), is_registered=False, is_writable=False)
     booting = replace(bookie("bookie-1", phase=Phase.MARKING), is_registered=False)

@@ -246,7 +246,8 @@ class BookieStatus(StatusPart):
     gone_since: AwareDatetime | None = None
     """Since when it has not been registered with the metadata store; absent while it is."""
     rereplicated_at: AwareDatetime | None = None
-    """When others had a copy of all that it held, since it is away; absent: they have not."""
+    """When others were last found to have all that it held, since it is away; absent: they have not
+    been."""
     pod: ShortText = ""
     """Pod, node and the node's boot of the boot whose record is known."""
     node: ShortText = ""

@@ -70,17 +70,18 @@ def _answers(one: Judged) -> bool:
 
 
 def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
-    """When others had all that it held, since it is away; None: not yet, or it is there."""
+    """When others were last found to have all that it held, since it is away; None: not yet, or it
+    is there."""
     since, before = gone_since(pass_, bookie_id), pass_.previous.bookie(bookie_id)
     if since is None:
         return None
-    if before is not None and before.rereplicated_at is not None:
-        return before.rereplicated_at
     begun_at = since.replace(microsecond=0)  # as starts of jobs are known
     ended = _ended_since(pass_, bookie_id, since)
     # One that began before may have passed over what the bookie took when it was back in between.
     done = [_end(job) for job in ended if job.started_at >= begun_at and _is_clean(job)]
-    return whole_milliseconds(min(done)) if done else None
+    if before is not None and before.rereplicated_at is not None:
+        done.append(before.rereplicated_at)
+    return whole_milliseconds(max(done)) if done else None
 
 
 def is_made_good(pass_: Pass, bookie_id: BookieId) -> bool:
