@@ -35,6 +35,8 @@ class HostedBookie(SimBookie):
         self.volumes: dict[str, Volume] = {}
         self.retained: dict[str, Volume] = {}
         """Volumes of a bookie that has left, for the day it comes back."""
+        self.is_lost = False
+        """Its machine is gone for good, with its disks: it never starts again."""
         self.is_held = False
         """Its process or its volumes are being changed: nothing is begun."""
         self.is_stopping = False
@@ -89,10 +91,11 @@ class HostedBookie(SimBookie):
         return True
 
     def delete_volume(self, disk: str) -> None:
-        """With what lies on it; while it is down."""
+        """With what lies on it; while it is down. One that was never run has nothing on it."""
         self.volumes.pop(disk, None)
         self.retained.pop(disk, None)
-        super().wipe(self._disks.index(disk))
+        if disk in self._disks:
+            super().wipe(self._disks.index(disk))
 
     def wipe(self, place: int) -> None:
         """See SimBookie."""
@@ -112,6 +115,8 @@ class HostedBookie(SimBookie):
         """As soon as it may: see the module."""
         template = self.template
         if self.is_up or self.is_held or not self.is_wanted or template is None:
+            return
+        if self.is_lost:
             return
         if any(disk not in self.volumes for disk in self._disks):
             return

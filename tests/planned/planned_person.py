@@ -5,16 +5,20 @@ Kubernetes' objects allow.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from bookie.testing.simulation.history import History
 from bookie_operator.model.cluster import ClusterSpec, check_transition
+from bookie_operator.model.status import NOT_REREPLICATED
 from bookie_operator.model.task import BookieTask, TaskType
+from bookie_operator.observed import by_number
 from planned_plan import Wish
 from planned_platform import SimPlatform
 
 LOOKS_S: Final = 1.0
+IS_LONG_S: Final = 600
+"""A delay that is more than a simulation has: then the person asks."""
 THINKS_S: Final = 3.0
 """How long something is refused before the person decides."""
 PERSONS: Final = frozenset({"MultipleBookiesChanged", "AwaitingApproval", "PossibleDataLoss"})
@@ -27,7 +31,8 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Person:
-    """See the module. `sleep`: lets the operator's process stop for so many seconds."""
+    """See the module. `sleep`: lets the operator's process stop for so many seconds. `lose`: takes
+    a bookie's machine away for good; False where that would be more than can be borne."""
 
     def __init__(
         self,
@@ -37,12 +42,17 @@ class Person:
         *,
         machines: int,
         sleep: Callable[[float], None],
+        lose: Callable[[str], bool],
     ) -> None:
         self._platform = platform
         self._history = history
         self._spec = dict(spec)
         self._machines = machines
         self._sleep = sleep
+        self._lose = lose
+        self._lost: set[int] = set()
+        self._asked = ""
+        """The last task for the ledgers of one that is lost; empty: there was none."""
         self._tasks = 0
         self._approved: set[str] = set()
 
@@ -58,6 +68,8 @@ class Person:
         """What was put off is not put off for ever."""
         if self._spec.get("paused"):
             self._write(paused=False)
+        if self._lost - self._excluded:
+            self._exclude(self._excluded | self._lost)
 
     async def _come_true(self, wish: Wish) -> None:
         ensemble = self._spec["quorum"]["ensemble"]
@@ -68,7 +80,18 @@ class Person:
             case "mode":
                 self._write(**MODES[sorted(MODES)[wish.who % len(MODES)]])
             case "scale":
-                self._write(replicas=ensemble + wish.who % (self._machines - ensemble + 1))
+                self._write(replicas=ensemble + wish.who % (self._room(self._excluded) + 1))
+            case "exclude":
+                number = wish.who % self._machines
+                if number not in self._lost:
+                    self._exclude(self._excluded ^ {number})
+            case "lose":
+                bookie = bookies[wish.who % len(bookies)]
+                number = by_number(bookie)[1]
+                if self._room({*self._excluded, number}) >= 0 and self._lose(bookie):
+                    self._lost.add(number)
+                    await asyncio.sleep(wish.size * 4.0)
+                    self._exclude({*self._excluded, number})
             case "pause":
                 self._write(paused=True)
                 await asyncio.sleep(wish.size * 4.0)
@@ -83,6 +106,22 @@ class Person:
                 self.hand_in("repair", bookie=bookies[wish.who % len(bookies)])
             case _:
                 self.hand_in(wish.kind)
+
+    @property
+    def _excluded(self) -> set[int]:
+        return set(self._spec.get("excludedOrdinals", ()))
+
+    def _room(self, excluded: Collection[int]) -> int:
+        """Bookies that there may be beyond an ensemble, on as many machines as there are."""
+        return self._machines - len(excluded) - int(self._spec["quorum"]["ensemble"])
+
+    def _exclude(self, excluded: Collection[int]) -> None:
+        room = self._room(excluded)
+        if room < 0:
+            return
+        most = int(self._spec["quorum"]["ensemble"]) + room
+        replicas = min(self._spec["replicas"], most)
+        self._write(excludedOrdinals=sorted(excluded), replicas=replicas)
 
     def _write(self, **change: Any) -> None:
         self._spec |= change
@@ -107,8 +146,18 @@ class Person:
             status = self._platform.cluster.status
             for refused in status.blocked:
                 age = self._platform.now() - refused.since
+                if refused.predicate == NOT_REREPLICATED and age.total_seconds() >= THINKS_S:
+                    self._ask_for_new_members(refused.bookie)
                 if refused.predicate in PERSONS and age.total_seconds() >= THINKS_S:
                     self._approve(refused.bookie, refused.message)
+
+    def _ask_for_new_members(self, bookie: str) -> None:
+        """Where the operator would wait for longer than a simulation has."""
+        if self._spec.get("lostBookieDelaySeconds", 0) < IS_LONG_S:
+            return
+        if self._asked and not self._platform.task(self._asked).status.phase.is_final:
+            return
+        self._asked = self.hand_in("rereplicate", bookie=bookie)
 
     def _approve(self, bookie: str, message: str) -> None:
         """The plan as the refusal names it."""

@@ -4,8 +4,8 @@ Drawn whole before anything runs, as the simulation's own plans are.
 """
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bookie.testing.simulation.plan import Fault, Plan, Scale
@@ -31,6 +31,10 @@ WISHES: Final = (
     "replace-disk", "pause", "sleep", "repair", "repair-of-one", "audit", "scrub", "rereplicate",
 )  # fmt: skip
 """What people ask for (`planned_person`); `sleep` is of the operator's process."""
+
+
+LEAVES: Final = ("exclude", "exclude", "lose")
+"""Of one bookie: the spec excludes its number, or wants it again; its machine is lost for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +87,23 @@ def plan_of(seed: int) -> PlannedPlan:
         },
     )
     spec["retention"] = {"whenScaled": rng.choice(("Retain", "Delete"))}
-    return PlannedPlan(
+    made = PlannedPlan(
         plan,
         spec,
         rng.choice((0.2, 0.5, 1.0)),
         keeps_claims=rng.random() < 0.5,
         job_start_s=rng.choice((0.0, 0.0, 1.0, 3.0)),
-        wishes=tuple(sorted(wishes, key=lambda wish: wish.at_s)),
     )
+    if rng.random() < 0.4:
+        spec["lostBookieDelaySeconds"] = rng.choice((1, 5, 3600))
+        wishes += [_wish(rng, LEAVES) for _ in range(rng.choice((1, 1, 2)))]
+    return replace(made, wishes=tuple(sorted(wishes, key=lambda wish: wish.at_s)))
 
 
-def _wish(rng: random.Random) -> Wish:
+def _wish(rng: random.Random, kinds: Sequence[str] = WISHES) -> Wish:
     return Wish(
         round(FIRST_S + rng.random() * (LOAD_S - FIRST_S), 3),
-        rng.choice(WISHES),
+        rng.choice(kinds),
         rng.randrange(12),
         round(rng.random(), 4),
     )

@@ -57,6 +57,7 @@ class PlannedWorld(World):
             planned.spec,
             machines=plan.scale.bookies,
             sleep=partial(self._sleep, REPAIR),
+            lose=self._lose,
         )
 
     def _now(self) -> datetime:
@@ -94,6 +95,19 @@ class PlannedWorld(World):
         if others := forgetful.keys() - {bookie}:
             raise PreconditionError(f"{', '.join(sorted(others))} may have forgotten just now")
         forgetful.setdefault(bookie, False)
+
+    def _lose(self, name: str) -> bool:
+        """As much as a disk that is replaced: within the budget, until others hold what it held."""
+        scene = self._scene
+        doubtful = {one.name for one in self._hosted if one.marks or one.ended_in_doubt}
+        if self._is_healed or len({*scene.forgetful, *doubtful, name}) > scene.budget:
+            return False
+        scene.forgetful[name] = False
+        [bookie] = [one for one in self._hosted if one.name == name]
+        bookie.is_lost = True
+        bookie.crash(lambda disk: disk.kill())
+        self.history.note(f"{name} is lost with its machine")
+        return True
 
     def _repairer(self) -> Role:
         return self._operate

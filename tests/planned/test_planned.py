@@ -56,6 +56,19 @@ def test_a_scrub_after_a_scale_down_is_clean_though_the_cookie_of_who_left_stays
     assert any("job sim-scrub-1 ended: 0" in line for line in lines)
 
 
+def losing(delay_s: int, *wishes: Wish) -> PlannedPlan:
+    """One machine is lost for good while clients write, and its number is excluded."""
+    made = quiet((Wish(4.0, "lose", 1, 0.5), *wishes), load_s=12.0)
+    return replace(made, spec=dict(made.spec) | {"lostBookieDelaySeconds": delay_s})
+
+
+@pytest.mark.parametrize("delay_s", [1, 3600])
+def test_a_bookie_whose_machine_is_lost_is_given_up_with_nothing_missing(delay_s: int) -> None:
+    verdict = run(losing(delay_s), with_lines=True)
+    assert verdict.violations == ()
+    assert any("event BookieRemoved bookie-1" in line for line in verdict.lines)
+
+
 # Planted bugs
 KILLED = (Fault(4.0, "kill", 0, lasts_s=0.2),)
 AWAY = (Fault(4.0, "kill", 0, lasts_s=5.0),)
@@ -102,6 +115,11 @@ def test_restarts_while_somebody_is_down_are_caught(monkeypatch: pytest.MonkeyPa
 def test_cookie_fixes_beyond_the_budget_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     found = planted(monkeypatch, "budget.Budget.refusal", lambda *_: None, stricken(WIPED))
     assert "approved a cookie fix" in found
+
+
+def test_a_dead_bookie_that_leaves_with_copies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = planted(monkeypatch, "drains.why_not_made_good", lambda *_: "", losing(3600))
+    assert "which have left" in found
 
 
 def test_a_repair_that_never_begins_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
