@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 from bookie.errors import BookieError
-from bookie.metadata.embedded import HOST
+from bookie.hosts import at_port, loopback
 
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
@@ -176,10 +176,11 @@ async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppR
     if port is None:
         return None
     try:
-        return await serve_http(metrics, host=HOST, port=port)
+        return await serve_http(metrics, host=loopback(), port=port)
     except OSError as error:
         raise LocalError(
-            f"{HOST}:{port} cannot be listened on: {error}; choose another --metrics-port"
+            f"{at_port(loopback(), port)} cannot be listened on: {error}; choose another "
+            "--metrics-port"
         ) from error
 
 

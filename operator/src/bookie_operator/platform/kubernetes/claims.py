@@ -1,11 +1,14 @@
 """Claims of volumes: the very one that was planned for, and their growth."""
 
 from bookie.errors import BookieError
+from bookie.ids import BookieId
 
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, is_smaller
+from bookie_operator.plan.actions import DiskTemplate
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CLAIM, Api, Object
+from bookie_operator.platform.kubernetes.ownership import check_labels
 
 
 def very(metadata: Object) -> Object:
@@ -20,6 +23,19 @@ async def planned_claim(api: Api, name: str, *, uid: str) -> Object:
         found = known["metadata"]["uid"] if known else "none"
         raise PreconditionError(f"claim {name} is {found}, planned for {uid}")
     return known
+
+
+async def take_back(
+    api: Api, known: Object, cluster: str, bookie_id: BookieId, disk: DiskTemplate
+) -> bool:
+    """A volume kept when its bookie left serves again, and one whose labels somebody took away
+    is the bookie's that runs on it. False: it is ending, and is waited for."""
+    check_labels(CLAIM, known, cluster, bookie_id)
+    if "deletionTimestamp" in known["metadata"]:
+        return False
+    labels = names.labels(cluster, names.BOOKIE, bookie=bookie_id, disk=disk.name)
+    await api.apply(CLAIM, {"metadata": very(known["metadata"]) | {"labels": labels}})
+    return True
 
 
 async def expand(api: Api, claim: Object, size: str) -> bool:

@@ -14,11 +14,9 @@ from typing import Final
 
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
-from pydantic import ValidationError
 
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job, Volume
@@ -57,17 +55,19 @@ from bookie_operator.platform.kubernetes.claims import (
     expand,
     expand_zookeeper,
     planned_claim,
+    take_back,
     very,
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
+from bookie_operator.platform.kubernetes.cluster_tasks import ClusterTasks
 from bookie_operator.platform.kubernetes.job_view import JobView
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
-from bookie_operator.platform.kubernetes.keeper import Keeper, apply_each
+from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.network_policies import network_policies
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.optional_objects import OptionalObjects
-from bookie_operator.platform.kubernetes.ownership import check_labels, owning_cluster
+from bookie_operator.platform.kubernetes.ownership import check_labels
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
@@ -123,8 +123,7 @@ class KubernetesPlatform:
         self._metadata_url = ""
         """Empty until the metadata store has an address: nothing starts before."""
         self._seen = Seen()
-        self._unbound: list[Object] = []
-        """Tasks, as the last look saw them, that no cluster owns yet."""
+        self._tasks = ClusterTasks(api, self._recorder)
 
     @property
     def _name(self) -> str:
@@ -199,53 +198,19 @@ class KubernetesPlatform:
         return await self._jobs.jobs()
 
     async def tasks(self) -> Sequence[BookieTask]:
-        tasks, unbound = [], list[Object]()
-        for body in await self._api.list(TASK):
-            if (body.get("spec") or {}).get("cluster") != self._name:
-                continue
-            owner = owning_cluster(body)
-            if owner not in ("", self._cluster.metadata.uid):
-                continue  # an earlier cluster's of this name: it goes with that one
-            if not owner:
-                unbound.append(body)
-            try:
-                tasks.append(BookieTask.model_validate(body))
-            except ValidationError as error:  # one person's mistake stops nobody else's work
-                mistakes = "; ".join(mistakes_of(BookieTask, error))
-                what = f"{body['metadata']['name']}: {mistakes}"
-                await self.record(Event("TaskInvalid", what, type="Warning"))
-        self._unbound = unbound
-        return sorted(tasks, key=lambda task: task.metadata.name)
-
-    async def _bind_tasks(self) -> dict[str, BookieError]:
-        """Tasks belong to this very cluster from the first look on, and go with it."""
-        # Whoever made it may have given it a controller.
-        owner: Object = {**names.owner(self._name, self._cluster.metadata.uid), "controller": False}
-        more = {"ownerReferences": [owner]}
-        bodies = [{"metadata": very(body["metadata"]) | more} for body in self._unbound]
-        return await apply_each(self._api, TASK, bodies)
+        return await self._tasks.tasks(self._cluster)
 
     # Bookies and volumes
 
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         known = await self._api.get(CLAIM, names.claim_name(self._name, bookie_id, disk.name))
         if known is not None:
-            return await self._take_back(known, bookie_id, disk)
+            return await take_back(self._api, known, self._name, bookie_id, disk)
         if not await self._is_fenced(bookie_id):
             return False
         mode = await access_mode(self._api, disk.storage_class)
         body = claim(self._name, bookie_id, disk, access_mode=mode)
         return await self._api.create(CLAIM, body) is not None
-
-    async def _take_back(self, known: Object, bookie_id: BookieId, disk: DiskTemplate) -> bool:
-        """A volume kept when its bookie left serves again, and one whose labels somebody took away
-        is the bookie's that runs on it; one that is ending is waited for."""
-        check_labels(CLAIM, known, self._name, bookie_id)
-        if "deletionTimestamp" in known["metadata"]:
-            return False
-        labels = names.labels(self._name, names.BOOKIE, bookie=bookie_id, disk=disk.name)
-        await self._api.apply(CLAIM, {"metadata": very(known["metadata"]) | {"labels": labels}})
-        return True
 
     async def _is_fenced(self, bookie_id: BookieId) -> bool:
         """No pod of this bookie can come up; sees to it when one could.
@@ -488,7 +453,9 @@ class KubernetesPlatform:
                 ),
             ]
         )
-        failed |= await self._bind_tasks() | await expand_zookeeper(self._api, self._cluster)
+        failed |= await self._tasks.bind(self._cluster) | await expand_zookeeper(
+            self._api, self._cluster
+        )
         failed |= await self._addresses.settle(cluster, self._seen)
         policies = network_policies(cluster, operator_namespace=self._operator_namespace)
         failed |= await self._policies.settle(policies, cluster)
@@ -500,9 +467,7 @@ class KubernetesPlatform:
         await self._publish(TASK, name, status.as_dict())
 
     async def delete_task(self, name: str, *, uid: str) -> None:
-        known = await self._api.get(TASK, name)
-        if known is not None and known["metadata"]["uid"] == uid:
-            await self._api.delete(TASK, known)
+        await self._tasks.delete(name, uid=uid)
 
     async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
         if not version:
