@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from harness.commands import CommandError
 from harness.kube import Kube, LateError, Object, wait_for
-from harness.manifests import BOOKIE_IMAGE, WRITER, writer_pod, writer_script
+from harness.manifests import BOOKIE_IMAGE, WRITER, WRITER_SCRIPT, writer_pod, writer_script
 
 START_S: Final = 60.0
 STOP_S: Final = 60.0
@@ -18,10 +19,18 @@ UNDECIDED: Final = 4
 class Load:
     """One writer in one namespace."""
 
-    def __init__(self, kube: Kube, metadata_url: str, *, image: str = BOOKIE_IMAGE) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        metadata_url: str,
+        *,
+        image: str = BOOKIE_IMAGE,
+        script: Path = WRITER_SCRIPT,
+    ) -> None:
         self._kube = kube
         self._metadata_url = metadata_url
         self._image = image
+        self._script = script
 
     def start(self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240) -> "Load":
         """Begin to write and wait for the first acks; `prefill`: ledgers and MiB before that."""
@@ -31,7 +40,7 @@ class Load:
             words += ["--prefill-ledgers", str(ledgers), "--prefill-mib", str(mib)]
         namespace = self._kube.namespace
         self._kube.apply(
-            writer_script(namespace),
+            writer_script(namespace, self._script),
             writer_pod(namespace, self._metadata_url, self._image, *words),
         )
         wait_for(

@@ -1,6 +1,7 @@
 """What the stories apply: a small cluster, tasks, the writer's pod."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from harness.kube import Object
@@ -11,6 +12,7 @@ CLUSTER: Final = "demo"
 BOOKIE_IMAGE: Final = f"bookie-operator/bookie:{TAG}"
 REPAIR_IMAGE: Final = f"bookie-operator/repair:{TAG}"
 WRITER: Final = "writer"
+WRITER_SCRIPT: Final = ROOT / "e2e" / "pods" / "writer.py"
 UID: Final = 10001
 
 SPEC: Final[Object] = {
@@ -93,8 +95,8 @@ def namespace(name: str) -> Object:
     }
 
 
-def writer_script(namespace: str) -> Object:
-    text = (ROOT / "e2e" / "pods" / "writer.py").read_text(encoding="utf-8")
+def writer_script(namespace: str, script: Path = WRITER_SCRIPT) -> Object:
+    text = script.read_text(encoding="utf-8")
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -32,6 +32,8 @@ class Settings:
     """Packaged chart or folder of an older version's operator; empty: the upgrade is skipped."""
     older_tag: str
     """Of that version's images."""
+    older_writer: str
+    """That version's e2e/pods/writer.py, for its image has other modules; empty: this tree's."""
     keep: bool
     """Leave clusters, namespaces and the operator as they are at the end."""
 
@@ -46,6 +48,7 @@ class Settings:
             build=os.environ.get("E2E_BUILD", BUILD),
             older_chart=os.environ.get("E2E_OLDER_CHART", ""),
             older_tag=os.environ.get("E2E_OLDER_TAG", "older"),
+            older_writer=os.environ.get("E2E_OLDER_WRITER", ""),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
 

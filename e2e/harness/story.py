@@ -22,7 +22,7 @@ from harness.kind import Kind
 from harness.kube import Kube, Object, wait_for
 from harness.load import Load
 from harness.looks import Looks, blind, held_against
-from harness.manifests import BOOKIE_IMAGE, CLUSTER
+from harness.manifests import BOOKIE_IMAGE, CLUSTER, WRITER_SCRIPT
 from harness.operator import Operator
 from harness.settings import ARTIFACTS
 from harness.watch import Watch
@@ -83,10 +83,15 @@ class Story:
         self.up(self._change)
 
     def write(
-        self, *, prefill: tuple[int, int] = (0, 0), rate: int = 240, image: str = BOOKIE_IMAGE
+        self,
+        *,
+        prefill: tuple[int, int] = (0, 0),
+        rate: int = 240,
+        image: str = BOOKIE_IMAGE,
+        script: Path = WRITER_SCRIPT,
     ) -> Load:
         """Start the writer that runs until `nothing_is_lost`."""
-        self._load = Load(self.kube, self.fleet.metadata_url(), image=image)
+        self._load = Load(self.kube, self.fleet.metadata_url(), image=image, script=script)
         return self._load.start(prefill=prefill, rate=rate)
 
     @property
