@@ -106,6 +106,25 @@ def test_a_bookie_leaves_only_after_its_ledgers(story: Story) -> None:
     story.nothing_is_lost()
 
 
+@pytest.mark.story("pp", "a bookie in the middle given up, and taken back")
+def test_any_bookie_can_be_given_up(story: Story) -> None:
+    story.up()
+    story.write(prefill=(60, 30))
+    leaves = pod_name("bookie-1")
+    story.fleet.change({"replicas": 4, "excludedOrdinals": [1]})
+    wait_for(f"{leaves} to go", lambda: story.kube.get("pod", leaves) is None, seconds=DRAIN_S)
+    told = story.fleet.wait_whole()
+    bookies = {one["id"] for one in told["status"]["bookies"]}
+    assert bookies == {"bookie-0", "bookie-2", "bookie-3", "bookie-4"}
+    story.load.goes_on()
+    story.fleet.change({"excludedOrdinals": []})
+    left = pod_name("bookie-4")
+    wait_for(f"{left} to go", lambda: story.kube.get("pod", left) is None, seconds=DRAIN_S)
+    story.fleet.wait_whole()
+    story.load.goes_on()
+    story.nothing_is_missing()
+
+
 def holds_ledgers(story: Story, bookie: str) -> bool:
     return story.fleet.metric(bookie, "bookie_unflushed_bytes") > 0
 
