@@ -70,18 +70,37 @@ def test_clients_outside_reach_every_bookie(story: Story, tmp_path: Path) -> Non
     time.sleep(WRITE_S)  # is the load, not a wait
     epoch = story.fleet.epoch("bookie-1")
     story.faults.kill("bookie-1")
-    cleared = story.fleet.wait_cleared("bookie-1", after=epoch)
+    story.fleet.wait_cleared("bookie-1", after=epoch)
     story.numbers["written"] = writer.stop()["acknowledged"]
     status = tmp_path / "status.json"
-    status.write_text(json.dumps(cleared), encoding="utf-8")
+    status.write_text(json.dumps(story.fleet.object()), encoding="utf-8")
     verdict = judge.check(status=status, faults=1, name="verdict")
     assert verdict["exitCode"] == judge_java.WHOLE, verdict
 
-    words = ["bookie", "write", "--metadata", url, "--output", "json", "--lines", __file__]
+    words = [
+        "bookie",
+        "ledger",
+        "write",
+        "--metadata",
+        url,
+        "--output",
+        "json",
+        "--lines",
+        __file__,
+    ]
     with pytest.raises(CommandError):
         run(words, seconds=60)  # names of the inside mean nothing here
     made = json.loads(run([*words, "--advertised"], seconds=60))
-    read = ["bookie", "read", str(made["ledger_id"]), "--raw", "--metadata", url, "--advertised"]
+    read = [
+        "bookie",
+        "ledger",
+        "read",
+        str(made["ledger_id"]),
+        "--raw",
+        "--metadata",
+        url,
+        "--advertised",
+    ]
     assert run(read, seconds=60).split() == Path(__file__).read_text(encoding="utf-8").split()
 
     story.kube.patch(BKC, CLUSTER, {"spec": {"external": None}})
