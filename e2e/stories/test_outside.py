@@ -77,31 +77,13 @@ def test_clients_outside_reach_every_bookie(story: Story, tmp_path: Path) -> Non
     verdict = judge.check(status=status, faults=1, name="verdict")
     assert verdict["exitCode"] == judge_java.WHOLE, verdict
 
-    words = [
-        "bookie",
-        "ledger",
-        "write",
-        "--metadata",
-        url,
-        "--output",
-        "json",
-        "--lines",
-        __file__,
-    ]
+    where = ("--metadata", url, "--output", "json")
+    words = ["bookie", "ledger", "write", __file__, *where]
     with pytest.raises(CommandError):
         run(words, seconds=60)  # names of the inside mean nothing here
-    made = json.loads(run([*words, "--advertised"], seconds=60))
-    read = [
-        "bookie",
-        "ledger",
-        "read",
-        str(made["ledger_id"]),
-        "--raw",
-        "--metadata",
-        url,
-        "--advertised",
-    ]
-    assert run(read, seconds=60).split() == Path(__file__).read_text(encoding="utf-8").split()
+    ledger = str(json.loads(run([*words, "--advertised"], seconds=60))["ledger_id"])
+    words = ["bookie", "ledger", "read", ledger, "--raw", "--metadata", url, "--advertised"]
+    assert run(words, seconds=60) == Path(__file__).read_text(encoding="utf-8")
 
     story.kube.patch(BKC, CLUSTER, {"spec": {"external": None}})
     story.fleet.wait("no address", lambda found: not advertising(found), seconds=60)

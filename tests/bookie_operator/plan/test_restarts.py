@@ -74,7 +74,7 @@ def made(seen: Observed, *, of: BookieCluster | None = None, **more: Any) -> lis
     ],
 )
 def test_a_bookie_starts_once_its_volumes_are_there(one: Bookie, expected: list[str]) -> None:
-    assert made(observed(one)) == expected
+    assert made(observed(one, seconds=100)) == expected
 
 
 def test_who_is_away_or_leaves_is_started_only_when_it_must_run() -> None:

@@ -92,3 +92,14 @@ async def test_of_a_set_that_nobody_knows_any_more_the_spec_counts() -> None:
     lab.platform = lab.restarted()
     await lab.reach_metadata()
     assert await started_as_before(lab) == "new:1"
+
+
+async def test_settings_that_nobody_knows_any_more_are_those_of_the_spec() -> None:
+    """Else its pod waits for them for ever: the planner starts nobody whose pod is there."""
+    lab = await held_back()
+    lab.platform = lab.restarted()
+    await lab.reach_metadata()
+    for one in lab.api.all(CONFIG_MAP):
+        lab.api.remove(CONFIG_MAP, one["metadata"]["name"])
+    lab.api.remove(POD, POD_0)
+    assert await started_as_before(lab) == "new:1"

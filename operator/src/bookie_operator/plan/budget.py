@@ -70,6 +70,8 @@ class Budget:
         general = self._general_refusal(action, candidate, without_marks=True)
         if general is not None:
             return general
+        if keeps_disks and self.impaired.get(candidate) is BookieState.REFUSED:
+            return None  # it is out already, and what refused to boot has nothing to forget
         others = self._others(candidate)
         if others and not self._is_most_broken(candidate):
             why = f"a bookie is taken out only while all others serve: out is {others}"

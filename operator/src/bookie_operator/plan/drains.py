@@ -119,9 +119,14 @@ def leaving_next(pass_: Pass) -> BookieId | None:
     return max(reversed(surplus), key=urgency, default=None)
 
 
-def never_ran(one: Judged) -> bool:
-    """It has no process and metadata never knew it, so no ledger can name it."""
-    process = one.bookie.process
+def never_ran(pass_: Pass, one: Judged) -> bool:
+    """It has no process, nobody saw it boot, and metadata does not know it: no ledger can name it.
+
+    That it has no cookie is not enough: somebody may have deleted the cookie of one that served.
+    """
+    process, before = one.bookie.process, pass_.previous.bookie(one.bookie.id)
+    if before is not None and before.boot_epoch:
+        return False
     return one.bookie.has_cookie is False and (process is None or not process.running)
 
 
@@ -132,7 +137,7 @@ def kept_up(pass_: Pass) -> list[BookieId]:
         for bookie_id, one in pass_.judged.items()
         if bookie_id not in pass_.spec.bookie_ids
         and one.state is not BookieState.LEAVING
-        and not never_ran(one)
+        and not never_ran(pass_, one)
     ]
 
 
@@ -297,7 +302,7 @@ class _Step:
         if self.one.state is BookieState.LEAVING and self.before.instance:
             return self._removed(self.before.instance)
         process = self.one.bookie.process
-        if self.one.state is BookieState.LEAVING or never_ran(self.one):
+        if self.one.state is BookieState.LEAVING or never_ran(self.pass_, self.one):
             instance = process.instance if process is not None else ""
             return self._removed(instance, never_ran=True)
         if is_away(self.pass_, self.victim):
@@ -313,7 +318,7 @@ class _Step:
         return self._moved(left)
 
     def _refusal(self) -> Refusal | None:
-        is_out_already = self.one.state is BookieState.LEAVING or never_ran(self.one)
+        is_out_already = self.one.state is BookieState.LEAVING or never_ran(self.pass_, self.one)
         if not is_out_already and is_away(self.pass_, self.victim):
             return self._given_up_refusal()
         refusal = self.gate.budget.leaving_refusal(SCALE_DOWN, self.victim)

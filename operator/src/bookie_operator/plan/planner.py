@@ -24,6 +24,7 @@ from bookie_operator.plan.actions import (
     ReplaceBookie,
     ReplaceVolume,
     RestartBookie,
+    StartBookie,
     candidate_of,
 )
 from bookie_operator.plan.attempts import AUDITS, MENDS, SCRUBS
@@ -114,6 +115,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += draining.events
     if draining.removal is not None:
         wanted.append(draining.removal)
+        provided = [one for one in provided if not _starts(one, draining.removal.bookie_id)]
     first = _pressing(repairing, draining, budget)
     mended = MENDS.followed(pass_)
     reasons = AuditReasons(
@@ -152,6 +154,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     tasks = task_statuses(pass_, actions=actions, replicating=replicating, audit=auditing.status)
     due, waiting = split(actions, wanted, observed)
     return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)
+
+
+def _starts(action: Action, bookie_id: BookieId) -> bool:
+    return isinstance(action, StartBookie) and action.template.bookie_id == bookie_id
 
 
 def _brought_up(pass_: Pass) -> Steps:

@@ -21,7 +21,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Event, Refusal, StartJob
 from bookie_operator.plan.attempts import REREPLICATIONS, wants_to_run
-from bookie_operator.plan.lost import REREPLICATE, lost, may_be_gone
+from bookie_operator.plan.lost import REREPLICATE, gone_since, lost, may_be_gone
 from bookie_operator.plan.passes import Pass
 
 MESSAGE_MAX: Final = 1024
@@ -146,7 +146,9 @@ def _is_open(pass_: Pass, task: BookieTask) -> bool:
     is_answered = any(job.report is not None for job in mine)
     if is_answered or mistake(pass_, task):
         return False
-    return pass_.is_settled_without({task.spec.bookie})
+    away = {str(name) for name in pass_.judged if gone_since(pass_, name) is not None}
+    done_without = away if task.spec.bookie in away else {task.spec.bookie}
+    return pass_.is_settled_without(done_without)
 
 
 def _answered(task: BookieTask, report: RereplicationReport, now: datetime) -> TaskStatus:

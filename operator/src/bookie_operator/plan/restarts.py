@@ -30,7 +30,14 @@ from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_by_rack
-from bookie_operator.plan.rollouts import FAILING, halted, hurried, keeps_settings, renewed
+from bookie_operator.plan.rollouts import (
+    FAILING,
+    ROLLOUT_HALTED,
+    held_up,
+    is_beyond_reach,
+    keeps_settings,
+    renewed,
+)
 from bookie_operator.plan.states import Judged
 
 NAMED_MAX: Final = 5
@@ -76,7 +83,9 @@ def provision(
         if complete and bookie_id not in away and _needs_start(bookie, template, keeps=keeps):
             actions.append(StartBookie(template, keeps_settings=keeps))
             # One that ran gets new settings, and the next one when that has served with them.
-            is_rolled = is_rolled or (not keeps and bookie.process is not None)
+            is_beyond = is_beyond_reach(pass_.judged[bookie_id])
+            has_run = bookie.process is not None or pass_.previous.bookie(bookie_id) is not None
+            is_rolled = is_rolled or (not keeps and has_run and not is_beyond)
     return actions, []
 
 
@@ -153,26 +162,29 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
     actions: list[Action] = []
     refusals = []
     for bookie_id in rack_by_rack(pass_, [one.bookie.id for one in renewed(pass_)]):
-        bookie, template = pass_.judged[bookie_id].bookie, template_of(pass_.spec, bookie_id)
+        one, template = pass_.judged[bookie_id], template_of(pass_.spec, bookie_id)
         held = pass_.spec.is_held_back(bookie_id)
-        reason = (
-            _restart_reason(bookie, template, held=held)
-            or _hung(pass_.judged[bookie_id], pass_.now)
-            or (REQUESTED if is_due(asked.get(bookie_id), bookie) else None)
+        reason = _restart_reason(one.bookie, template, held=held)
+        other = _hung(one, pass_.now) or (
+            REQUESTED if is_due(asked.get(bookie_id), one.bookie) else None
         )
-        if bookie.process is None or reason is None:
+        waits = held_up(pass_, bookie_id) if reason == SETTINGS_CHANGED else None
+        if waits is not None and other is not None:  # it is restarted as it is
+            reason, waits, held = None, None, True
+        reason = reason or other
+        if one.bookie.process is None or reason is None:
             continue
-        rolls = reason == SETTINGS_CHANGED
-        is_failing = pass_.judged[bookie_id].state in FAILING
+        if reason == SETTINGS_CHANGED and is_beyond_reach(one):
+            continue
         refusal = (
-            (halted(pass_, bookie_id) if rolls else None)
-            or (_given_up(pass_.judged[bookie_id]) if reason == HUNG else None)
+            (waits if waits is not None and waits.predicate == ROLLOUT_HALTED else None)
+            or (_given_up(one) if reason == HUNG else None)
             or budget.taking_refusal("Restart", bookie_id, keeps_disks=True)
-            or (hurried(pass_, bookie_id) if rolls and not is_failing else None)
+            or waits
         )
         if refusal is None:
             keeps = held and reason != VOLUME_REPLACED
-            actions.append(RestartBookie(template, bookie.process.instance, reason, keeps))
+            actions.append(RestartBookie(template, one.bookie.process.instance, reason, keeps))
         else:
             refusals.append(refusal)
     return actions, refusals

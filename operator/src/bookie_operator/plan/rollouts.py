@@ -17,13 +17,15 @@ from bookie_operator.plan.states import CRASH_LOOP_MIN, GONE, Judged
 
 ROLLOUT_HALTED: Final = "RolloutHalted"
 FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
+UNSCHEDULABLE: Final = "Unschedulable"
+"""How Kubernetes begins to say that no node has room for a pod."""
 STEADY_AFTER: Final = timedelta(seconds=10)
 """A bookie with new settings has run for so long before the next one gets them."""
 
 
 def renewed(pass_: Pass) -> list[Judged]:
-    """Those that have the new settings."""
-    return [pass_.judged[name] for name in pass_.spec.bookie_ids if _has_new(pass_, name)]
+    """Those that have the new settings, wanted or to leave."""
+    return [one for name, one in pass_.judged.items() if _has_new(pass_, name)]
 
 
 def _has_new(pass_: Pass, bookie_id: BookieId) -> bool:
@@ -47,24 +49,34 @@ def keeps_settings(pass_: Pass, bookie_id: BookieId) -> bool:
     another one has not shown yet that the new ones work."""
     if pass_.spec.is_held_back(bookie_id):
         return True
-    one = pass_.judged[bookie_id]
-    if one.bookie.process is None and pass_.previous.bookie(bookie_id) is None:
-        return False  # it never ran: there is nothing to keep
-    if halted(pass_, bookie_id) is not None:
-        return True
-    others = [other for other in renewed(pass_) if other.bookie.id != bookie_id]
-    return not _is_stuck(one) and not all(other.is_booted for other in others)
+    if pass_.judged[bookie_id].bookie.process is None and not _has_run(pass_, bookie_id):
+        return False  # there is nothing to keep
+    return held_up(pass_, bookie_id) is not None
 
 
-def halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
-    """A bookie keeps its old settings while another one fails with the new ones, also when that
-    one serves between two ends.
+def held_up(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    """Why `candidate` does not get the new settings now.
 
     One that is stuck with its old settings has nothing to lose, unless somebody serves with them:
     then they are not what keeps it from coming up.
     """
     if _is_stuck(pass_.judged[candidate]) and not _old_ones_work(pass_):
         return None
+    return _halted(pass_, candidate) or _unproven(pass_, candidate) or _hurried(pass_, candidate)
+
+
+def is_beyond_reach(one: Judged) -> bool:
+    """Nothing of a pod changes on a node that is lost."""
+    return one.bookie.process is not None and bool(one.bookie.process.node_trouble)
+
+
+def _has_run(pass_: Pass, bookie_id: BookieId) -> bool:
+    before = pass_.previous.bookie(bookie_id)
+    return before is not None and before.boot_epoch > 0
+
+
+def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    """Another one fails with the new settings, also when it serves between two ends."""
     for one in renewed(pass_):
         ends = one.ends.in_row
         if one.bookie.id == candidate or (one.state not in FAILING and not ends):
@@ -77,11 +89,32 @@ def halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
     return None
 
 
+def _unproven(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    """Another one has the new settings and has not served yet, or may come up with them now: it is
+    between two pods. One that no node has room for, or whose node is lost, says nothing of them."""
+    for name, one in pass_.judged.items():
+        process = one.bookie.process
+        if name == candidate or one.is_booted or is_beyond_reach(one):
+            continue
+        if process is None and not _has_run(pass_, name):
+            continue
+        if process is None or (_has_new(pass_, name) and not _is_unscheduled(one)):
+            why = f"waits until {name} has served with the new settings"
+            return Refusal("Restart", "OneActionAtATime", why, bookie=candidate)
+    return None
+
+
+def _is_unscheduled(one: Judged) -> bool:
+    process = one.bookie.process
+    return process is not None and process.waiting.startswith(UNSCHEDULABLE)
+
+
 def _is_stuck(one: Judged) -> bool:
     """It does not come up, again and again."""
     process = one.bookie.process
     is_waiting = process is not None and not process.running and bool(process.waiting)
-    return is_waiting or (one.state in FAILING and one.ends.in_row >= CRASH_LOOP_MIN)
+    is_refused = one.state is BookieState.REFUSED
+    return is_waiting or is_refused or (one.state in FAILING and one.ends.in_row >= CRASH_LOOP_MIN)
 
 
 def _old_ones_work(pass_: Pass) -> bool:
@@ -90,7 +123,8 @@ def _old_ones_work(pass_: Pass) -> bool:
     )
 
 
-def hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
+def _hurried(pass_: Pass, candidate: BookieId) -> Refusal | None:
+    """Another one has served with the new settings for a moment only."""
     for one in renewed(pass_):
         process = one.bookie.process
         if (

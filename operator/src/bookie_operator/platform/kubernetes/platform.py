@@ -243,7 +243,9 @@ class KubernetesPlatform:
         name = names.set_name(self._name, template.bookie_id)
         known = await self._set(template.bookie_id)
         if known is not None and known["spec"].get("replicas") != 0:
-            return False  # its controller makes a pod of what stands there
+            # Its controller makes a pod of what stands there, if its settings still do.
+            is_whole = await self._api.get(CONFIG_MAP, settings_of(known)) is not None
+            return False if is_whole else None
         before = known or self._keeper.remembered(STATEFUL_SET, name)
         if before is None or not await self._fits(before, template):
             return None
