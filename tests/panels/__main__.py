@@ -17,8 +17,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.hosts import loopback
 from bookie.ids import BookieId
-from bookie.metadata.embedded import HOST
 from bookie.testing.figures import tell
 from bookie_operator.model.status import ConditionType
 from dashboards import dashboards
@@ -75,7 +75,8 @@ async def prove(folder: Path, program: str) -> tuple[dict[str, Any], list[str]]:
         say(STORY[0])
         await asyncio.gather(*(fleet.up() for fleet in found))
         exporters = [
-            stack.enter_context(zookeeper_figures((HOST, fleet.zookeeper_port))) for fleet in found
+            stack.enter_context(zookeeper_figures((loopback(), fleet.zookeeper_port)))
+            for fleet in found
         ]
 
         def sources() -> list[Source]:

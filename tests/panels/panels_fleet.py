@@ -10,8 +10,9 @@ import yaml
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.errors import LedgerFencedError
+from bookie.hosts import at_port, loopback
 from bookie.ids import BookieId, EntryId
-from bookie.metadata.embedded import HOST, free_port
+from bookie.metadata.embedded import free_port
 from bookie.metadata.opening import open_store
 from bookie_operator.local.down import down
 from bookie_operator.local.faults import kill_bookie
@@ -117,7 +118,7 @@ class Fleet:
     async def write(self, stopped: asyncio.Event) -> None:
         """Ledger after ledger, read back on the way; after a fence the next one. A few others lie
         open, as those of quiet topics do, and get an entry now and then."""
-        store = await open_store(f"zk://{HOST}:{self.zookeeper_port}/ledgers")
+        store = await open_store(f"zk://{at_port(loopback(), self.zookeeper_port)}/ledgers")
         async with Client(store) as client:
             quiet = deque([await client.create_ledger(**QUORUM) for _ in range(QUIET)])
             for writer in quiet:
