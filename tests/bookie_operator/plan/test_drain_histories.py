@@ -12,7 +12,7 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, RereplicationReport
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.observed import Bookie, Job, JobKind, Observed, by_number
 from bookie_operator.plan.actions import (
     Action,
@@ -287,6 +287,8 @@ class Replicas(RuleBasedStateMachine):
         for _ in range(120):
             if self.is_as_wanted():
                 break
+            if self.is_loss_possible():  # a person has to look, and brings the node back
+                self.node_comes_back(is_back=True)
             for name in list(world.fleet):
                 world.fleet[name].silent = False
                 self.come_back(name)
@@ -297,6 +299,11 @@ class Replicas(RuleBasedStateMachine):
             self.jobs_end(good=True)
             world.now += 1000
         assert self.is_as_wanted()
+
+    def is_loss_possible(self) -> bool:
+        """Two were in limbo at once: what the dead one holds may be the only copy."""
+        found = self.world.status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+        return found is not None and found.status == "True"
 
     def is_as_wanted(self) -> bool:
         world = self.world

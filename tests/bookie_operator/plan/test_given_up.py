@@ -276,3 +276,39 @@ def test_it_goes_before_one_that_serves_when_others_hold_what_it_held() -> None:
     gone = look(AWAY, bookie(B4), of=both, seconds=10, before=status).status
     made = look(AWAY, bookie(B4), of=both, seconds=HOUR + 40, before=gone, jobs=(moved(),))
     assert made.status.drain is not None and made.status.drain.bookie == B1
+
+
+def test_one_that_is_removed_is_not_started_in_the_same_pass() -> None:
+    bare = replace(HERE, process=None, health=None, is_writable=False, is_registered=False)
+    made = again(moved(), bare)[-1]
+    assert [one.bookie_id for one in removals(made)] == [B1]
+    assert not [a for a in made.actions if isinstance(a, StartBookie) if a.template.bookie_id == B1]
+
+
+def test_a_person_may_ask_for_one_of_two_that_are_away_as_the_message_says() -> None:
+    both, other = cluster(excludedOrdinals=[1, 2]), BookieId("bookie-2")
+    served = look(HERE, bookie(other), of=both, seconds=3).status
+    dead = (AWAY, bookie(other, running=False))
+    before = look(*dead, of=both, seconds=10, before=served).status
+    wish = task("rereplicate", bookie=B1)
+    made = look(*dead, of=both, seconds=2 * HOUR, before=before, tasks=[wish])
+    started = [a for a in made.actions if isinstance(a, StartJob)]
+    assert [a.bookie_id for a in started if a.kind is JobKind.REREPLICATE] == [B1]
+
+
+def test_one_that_served_and_whose_cookie_is_gone_did_run() -> None:
+    dead = replace(AWAY, has_cookie=False)
+    before = away_since_ten(dead)
+    for seconds in (12, 20):
+        made = look(dead, seconds=seconds, before=before)
+        assert removals(made) == []
+        before = made.status
+
+
+def test_a_joiner_that_never_came_up_goes_before_the_drain_that_waits_for_it() -> None:
+    both = cluster(excludedOrdinals=[1, 4])
+    young = bookie(B4, running=False, has_cookie=False)
+    begun = look(HERE, young).status
+    assert begun.drain is not None and begun.drain.bookie == B1
+    made = look(HERE, young, of=both, seconds=10, before=begun)
+    assert [one.bookie_id for one in removals(made)] == [B4]

@@ -103,8 +103,8 @@ def drain_text(drain: DrainStatus) -> str:
 def leaving_next(pass_: Pass) -> BookieId | None:
     """Of those that are not wanted the one with the highest number (`bookie-10` after -9).
 
-    Before it whoever stops already, whoever is away for good, as others wait for that, and whoever
-    was begun with.
+    Before it whoever stops already, whoever never ran or is away for good, as others wait for that,
+    and whoever was begun with.
     """
     wanted, begun = set(pass_.spec.bookie_ids), pass_.previous.drain
     surplus = [name for name in pass_.judged if name not in wanted]
@@ -112,7 +112,7 @@ def leaving_next(pass_: Pass) -> BookieId | None:
     def urgency(name: BookieId) -> tuple[bool, bool, bool]:
         return (
             pass_.judged[name].state is BookieState.LEAVING,
-            is_made_good(pass_, name),
+            is_made_good(pass_, name) or never_ran(pass_, pass_.judged[name]),
             begun is not None and begun.bookie == name,
         )
 
@@ -124,10 +124,9 @@ def never_ran(pass_: Pass, one: Judged) -> bool:
 
     That it has no cookie is not enough: somebody may have deleted the cookie of one that served.
     """
-    process, before = one.bookie.process, pass_.previous.bookie(one.bookie.id)
-    if before is not None and before.boot_epoch:
-        return False
-    return one.bookie.has_cookie is False and (process is None or not process.running)
+    process = one.bookie.process
+    is_unknown = one.bookie.has_cookie is False and not pass_.has_booted(one.bookie.id)
+    return is_unknown and (process is None or not process.running)
 
 
 def kept_up(pass_: Pass) -> list[BookieId]:

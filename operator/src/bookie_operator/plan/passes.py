@@ -59,6 +59,11 @@ class Pass:
         """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
         return self.is_settled_without(())
 
+    def has_booted(self, bookie_id: BookieId) -> bool:
+        """Somebody saw a boot of it: it may hold entries, and has settings that it ran with."""
+        before = self.previous.bookie(bookie_id)
+        return before is not None and before.boot_epoch > 0
+
     def is_settled_without(self, away: Collection[str]) -> bool:
         """As `is_settled`, but for bookies that are to be done without."""
         if not self.observed.metadata.reachable or self.observed.metadata.instance_id is None:
