@@ -17,7 +17,7 @@ from bookie_operator.plan.rollouts import STEADY_AFTER
 from operator_scenes import at, bookie, cluster, observed, task
 
 NOTHING = ClusterStatus()
-B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
+B0, B1, B2, B3, B4 = (BookieId(f"bookie-{n}") for n in range(5))
 ACK3: dict[str, Any] = {"replicas": 5, "quorum": {"ensemble": 4, "write": 4, "ack": 3}}
 ACK1: dict[str, Any] = {"quorum": {"ensemble": 3, "write": 2, "ack": 1}, "journalWriteData": True}
 OLD, NEW = cluster(**ACK3), cluster(**ACK3, image="new:1")
@@ -42,11 +42,12 @@ def rolled(
     old: BookieCluster = OLD,
     seconds: float = LATER,
     before: ClusterStatus = NOTHING,
+    **seen: Any,
 ) -> Plan:
     """A pass over bookies that still run as `old` says, but for the special ones."""
     fleet = {name: bookie(name, of=old) for name in new.spec.bookie_ids}
     fleet |= {one.id: one for one in special}
-    return plan(new, observed(*fleet.values(), of=new, seconds=seconds), before)
+    return plan(new, observed(*fleet.values(), of=new, seconds=seconds, **seen), before)
 
 
 def restarted(made: Plan) -> list[str]:
@@ -316,3 +317,183 @@ def test_one_that_refuses_to_serve_does_not_get_settings_that_fail() -> None:
         bookie(B0, of=NEW, phase=None), bookie(B1, of=OLD, phase=Phase.REFUSED), before=ended(B0, 3)
     )
     assert not restarted(made) and refused(made, B1).startswith("RolloutHalted: ")
+
+
+# Where new settings must not spread, and where they must not be kept from anybody for ever
+
+NOW = 1000.0
+MENDED = cluster(**ACK3, image="mended:1")
+
+
+def all_knew(**failures: int) -> ClusterStatus:
+    """All five have run; `b3=2`: bookie-3 has ended twice in a row."""
+    return ClusterStatus(
+        bookies=tuple(
+            BookieStatus(
+                id=f"bookie-{n}",
+                state=BookieState.SERVING,
+                boot_epoch=1,
+                failures=failures.get(f"b{n}", 0),
+            )
+            for n in range(5)
+        )
+    )
+
+
+def later_on(*special: Bookie, before: ClusterStatus | None = None, **more: Any) -> Plan:
+    """A pass over a fleet that has run for long."""
+    return rolled(*special, seconds=NOW, before=before or all_knew(), **more)
+
+
+def taken_up(made: Plan) -> dict[str, bool]:
+    """Bookies that are started or restarted -> whether they keep the settings they ran with."""
+    return {
+        one.template.bookie_id: one.keeps_settings
+        for one in made.actions
+        if isinstance(one, StartBookie | RestartBookie)
+    }
+
+
+def without_pod(one: Bookie) -> Bookie:
+    return replace(one, process=None, health=None, is_writable=False, is_registered=False)
+
+
+def test_two_without_a_pod_come_up_as_they_were() -> None:
+    """Their sets have the settings that their next pods get."""
+    made = later_on(without_pod(bookie(B0, of=OLD)), without_pod(bookie(B1, of=OLD)))
+    assert taken_up(made) == {B0: True, B1: True}
+
+
+def test_while_the_first_is_between_two_pods_one_that_ends_comes_up_as_it_was() -> None:
+    """As after every restart of ours: for seconds nobody has the new settings by its process."""
+    ends = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    first = later_on()
+    assert taken_up(first) == {B0: False}
+    second = later_on(without_pod(bookie(B0, of=NEW)), ends, before=first.status)
+    assert taken_up(second).get(B1) is not False
+
+
+def test_a_failing_one_whose_pod_is_gone_halts_it_still() -> None:
+    looping = bookie(B0, of=NEW, phase=None)
+    halted = later_on(looping, before=all_knew(b0=3))
+    ends = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    made = later_on(without_pod(looping), ends, before=halted.status)
+    assert taken_up(made).get(B1) is not False
+
+
+def test_one_is_restarted_or_another_started_with_new_settings_not_both() -> None:
+    looping = bookie(B0, of=OLD, phase=None)
+    ends = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    made = later_on(looping, ends, before=all_knew(b0=4))
+    assert len([one for one, keeps in taken_up(made).items() if not keeps]) == 1
+
+
+@pytest.mark.parametrize("odd", ["unready", "stale", "booting"])
+def test_while_the_first_boots_with_new_settings_no_other_is_restarted(odd: str) -> None:
+    """Both are out, and neither is more broken than the other: so the second counts as worst."""
+    booting = bookie(B0, of=NEW, phase=Phase.BOOTING, boot_at=NOW - 30)
+    serving = bookie(B1, of=OLD)
+    other = {
+        "unready": bookie(B1, of=OLD, process_facts={"is_ready": False}),
+        "stale": replace(serving, health=replace(serving.health, is_fresh=False)),
+        "booting": bookie(B1, of=OLD, epoch=2, phase=Phase.BOOTING, boot_at=NOW - 5),
+    }[odd]
+    assert taken_up(later_on(booting, other)) == {}
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_mended_spec_reaches_those_that_refused_to_boot(count: int) -> None:
+    """Ack quorum 2, of 4: they are out already, and have nothing in memory to forget."""
+    was, mended = cluster(image="bad:1"), cluster(image="mended:1")
+    broken = [bookie(f"bookie-{n}", of=was, phase=Phase.REFUSED) for n in range(count)]
+    whole = [bookie(f"bookie-{n}", of=was) for n in range(count, 4)]
+    look = observed(*broken, *whole, of=mended, seconds=NOW)
+    four = ClusterStatus(bookies=all_knew().bookies[:4])
+    assert list(taken_up(plan(mended, look, four))) == [B0]
+
+
+def test_one_that_ended_waits_as_well_until_the_first_has_run_for_a_while() -> None:
+    fresh = bookie(B0, of=NEW, boot_at=NOW - 1)
+    ends = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    assert taken_up(later_on(fresh, ends)).get(B1) is not False
+
+
+def test_a_hung_one_does_not_get_settings_that_nobody_has_served_with() -> None:
+    booting = bookie(B0, of=NEW, phase=Phase.BOOTING, boot_at=NOW - 30)
+    made = later_on(booting, bookie(B1, of=OLD, phase=None))
+    assert taken_up(made).get(B1) is not False
+
+
+def test_a_stuck_one_does_not_get_unproven_settings_while_others_serve_with_the_old() -> None:
+    young = bookie(B4, of=NEW, running=False, process_facts={"waiting": "ErrImagePull: no"})
+    looping = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    before = all_knew(b1=5)
+    before = before.model_copy(update={"bookies": before.bookies[:4]})  # bookie-4 is new
+    assert taken_up(later_on(young, looping, before=before)).get(B1) is not False
+
+
+def test_a_stuck_one_waits_for_the_boot_of_the_first_while_others_serve() -> None:
+    booting = bookie(B0, of=NEW, phase=Phase.BOOTING, boot_at=NOW - 30)
+    looping = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    assert taken_up(later_on(booting, looping, before=all_knew(b1=5))).get(B1) is not False
+
+
+def test_a_leaver_that_fails_with_new_settings_halts_them_as_well() -> None:
+    fewer = cluster(**(ACK3 | {"replicas": 4}), image="new:1")
+    flapping = bookie(B4, of=NEW, boot_at=NOW - 5)
+    ends = bookie(B1, of=OLD, running=False, exit_at=NOW - 1)
+    assert taken_up(later_on(flapping, ends, new=fewer, before=all_knew(b4=2))).get(B1) is not False
+
+
+def test_a_leaver_that_fails_with_new_settings_halts_restarts_as_well() -> None:
+    fewer = cluster(**(ACK3 | {"replicas": 4}), image="new:1")
+    flapping = bookie(B4, of=NEW, boot_at=NOW - 15)
+    assert taken_up(later_on(flapping, new=fewer, before=all_knew(b4=2))) == {}
+
+
+def test_in_a_halted_rollout_a_hung_one_is_restarted_as_it_was() -> None:
+    flapping = bookie(B0, of=NEW, boot_at=NOW - 15)
+    hung = bookie(B1, of=OLD, phase=None)
+    status = all_knew(b0=1)
+    one = status.bookies[1].model_copy(update={"silent_since": at(0), "instance": "bookie-1-1"})
+    status = status.model_copy(update={"bookies": (status.bookies[0], one, *status.bookies[2:])})
+    assert taken_up(later_on(hung, new=OLD, before=status)) == {B1: False}, "it would be restarted"
+    assert taken_up(later_on(flapping, hung, before=status)) == {B1: True}
+
+
+def test_in_a_halted_rollout_a_person_may_restart_one_as_it_is() -> None:
+    flapping = bookie(B0, of=NEW, boot_at=NOW - 15)
+    made = later_on(flapping, before=all_knew(b0=1), tasks=[task("restart", bookie=B1)])
+    assert taken_up(made) == {B1: True}
+
+
+LOST_NODE = {"node": "n0", "node_trouble": "is not ready"}
+
+
+def test_a_pod_on_a_lost_node_that_never_ends_keeps_no_mended_image_from_the_others() -> None:
+    waiting = {"waiting": "ErrImagePull: not found"}
+    stuck = [bookie(f"bookie-{n}", of=NEW, running=False, process_facts=waiting) for n in range(5)]
+    lost = bookie(B0, of=NEW, running=False, process_facts=waiting | LOST_NODE)
+    fleet, status = (lost, *stuck[1:]), all_knew()
+    for _ in range(3):  # its pod is deleted and stays, as nobody is there to end it
+        made = later_on(*fleet, new=MENDED, before=status)
+        status = made.status
+    assert set(taken_up(made)) - {B0}
+
+
+def test_a_silent_one_on_a_lost_node_keeps_no_mended_settings_from_the_broken_one() -> None:
+    lost = bookie(B0, of=OLD, phase=None, process_facts=LOST_NODE)
+    broken, status = bookie(B1, of=NEW, phase=None), all_knew()
+    for _ in range(3):
+        made = later_on(lost, broken, new=MENDED, before=status)
+        status = made.status
+    assert B1 in taken_up(made)
+
+
+def test_a_mended_spec_reaches_the_one_that_refuses_though_another_is_lost_for_good() -> None:
+    lost = bookie(B3, of=OLD, running=False, exit_at=0, process_facts=LOST_NODE)
+    refused, status = bookie(B0, of=NEW, phase=Phase.REFUSED), all_knew()
+    for _ in range(3):
+        made = later_on(lost, refused, new=MENDED, before=status)
+        status = made.status
+    assert B0 in taken_up(made)

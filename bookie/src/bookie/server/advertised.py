@@ -18,10 +18,11 @@ from bookie.metadata.store import (
     RUN_ENDPOINT,
     Endpoint,
 )
+from bookie.server.placed_file import PlacedFile
 
 ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9.-]*)):([0-9]{1,5})")
 """`books.example.org:31811`, `192.0.2.7:31811`, `[2001:db8::7]:31811`."""
-TEXT_BYTES_MAX: Final = 1024
+TEXT_CHARACTERS_MAX: Final = 1024
 PORT_MAX: Final = 65535
 PROTOCOLS: Final[Mapping[str, tuple[str, str]]] = {
     "stock": (RPC_ADVERTISED, RPC_ENDPOINT),
@@ -63,26 +64,20 @@ class Advertised:
     def __init__(self, named: Mapping[str, str], file: Path) -> None:
         """`named`: by the settings, which outweigh the file; empty = nothing."""
         self._named = endpoints_of(named)
-        self._file = file
-        self._refused = ""
-        """What the file said last that is no address, so that the log has it once; empty =
-        nothing."""
+        self._file = PlacedFile(file, characters_max=TEXT_CHARACTERS_MAX)
 
     def read(self) -> tuple[Endpoint, ...]:
         """The endpoints to register beside the bookie's own; empty = none. Blocking."""
         if self._named:
             return self._named
-        try:
-            with self._file.open(encoding="utf-8") as file:
-                said = file.read(TEXT_BYTES_MAX + 1).strip()
-        except (OSError, UnicodeDecodeError):
+        said = self._file.read()
+        if said is None:
             return ()
         try:
-            if len(said) > TEXT_BYTES_MAX:
-                raise ValueError(f"found more than {TEXT_BYTES_MAX} characters")
+            if len(said) > TEXT_CHARACTERS_MAX:
+                raise ValueError(f"found more than {TEXT_CHARACTERS_MAX} characters")
             return endpoints_of(addresses_of(said))
         except ValueError as error:
-            if said != self._refused:
-                log.warning("%s names no addresses: %s", self._file, error)
-            self._refused = said
+            if self._file.is_news(said):
+                log.warning("%s names no addresses: %s", self._file.path, error)
             return ()

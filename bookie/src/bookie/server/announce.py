@@ -70,8 +70,7 @@ class Announcer:
         return self._announced is not None and self._announced.read_only
 
     async def _wanted(self) -> BookieInfo:
-        rack = await asyncio.to_thread(self._rack)
-        advertised = await asyncio.to_thread(self._advertised)
+        rack, advertised = await asyncio.to_thread(lambda: (self._rack(), self._advertised()))
         return BookieInfo(
             self._bookie_id,
             (*advertised, *self._endpoints),  # a stock client takes the first of its protocol

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from bookie.server.placed_file import PlacedFile
+
 RACK: Final = re.compile(r"(/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)+")
 """A network location as BookKeeper has it: `/rack-a`, `/region/zone`."""
 RACK_BYTES_MAX: Final = 99
@@ -23,22 +25,19 @@ class Rack:
     def __init__(self, named: str | None, file: Path) -> None:
         """`named`: by the settings, which outweigh the file."""
         self._named = named
-        self._file = file
-        self._refused = ""
-        """What the file said last that is no rack, so that the log has it once; empty = nothing."""
+        self._file = PlacedFile(file, characters_max=RACK_BYTES_MAX)
 
     def read(self) -> str | None:
         """The rack, None when nobody has named one. Blocking."""
         if self._named is not None:
             return self._named
-        try:
-            with self._file.open(encoding="utf-8") as file:
-                said = file.read(RACK_BYTES_MAX + 1).strip()
-        except (OSError, UnicodeDecodeError):
+        said = self._file.read()
+        if said is None:
             return None
         if len(said) <= RACK_BYTES_MAX and RACK.fullmatch(said):
             return said
-        if said not in ("", self._refused):
-            log.warning("%s names no rack: found %.100r, expected /rack or /a/b", self._file, said)
-        self._refused = said
+        if self._file.is_news(said) and said:
+            log.warning(
+                "%s names no rack: found %.100r, expected /rack or /a/b", self._file.path, said
+            )
         return None

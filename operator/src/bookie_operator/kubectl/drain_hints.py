@@ -3,9 +3,12 @@
 import json
 from collections.abc import Iterator
 
+from bookie.ids import BookieId
+
 from bookie_operator.kubectl.advice import Hint
-from bookie_operator.model.cluster import BookieCluster, bookie_name
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import NOT_REREPLICATED, DrainPhase
+from bookie_operator.observed import by_number
 
 
 def drain_hints(cluster: BookieCluster) -> Iterator[Hint]:
@@ -36,7 +39,7 @@ def _away(cluster: BookieCluster) -> Iterator[Hint]:
         yield Hint(
             f"Others hold what {one.id} held before it went away. If it is gone for good, to do "
             "without it and have a new bookie join at the end:",
-            _patched(cluster, [*excluded, _number(one.id)], cluster.spec.replicas),
+            _patched(cluster, [*excluded, by_number(BookieId(one.id))[1]], cluster.spec.replicas),
         )
 
 
@@ -44,7 +47,7 @@ def _kept(cluster: BookieCluster) -> tuple[str, ...]:
     """The command that makes the bookie which leaves a member again."""
     spec, drain = cluster.spec, cluster.status.drain
     assert drain is not None
-    ordinal = _number(drain.bookie)
+    ordinal = by_number(BookieId(drain.bookie))[1]
     needed = spec.replicas_for(ordinal)
     if ordinal not in spec.excluded_ordinals:
         name = cluster.metadata.name
@@ -59,9 +62,3 @@ def _patched(cluster: BookieCluster, excluded: list[int], replicas: int) -> tupl
         wanted["replicas"] = replicas
     patch = json.dumps({"spec": wanted})
     return ("patch", "bookiecluster", cluster.metadata.name, "--type", "merge", "-p", patch)
-
-
-def _number(bookie_id: str) -> int:
-    number = int(bookie_id.rpartition("-")[2])
-    assert bookie_name(number) == bookie_id, "bookies of a cluster have numbers"
-    return number

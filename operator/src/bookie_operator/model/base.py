@@ -39,6 +39,13 @@ LONG_TEXT_MAX: Final = 1024
 LongText = Annotated[str, StringConstraints(max_length=LONG_TEXT_MAX)]
 
 
+OPEN_OBJECT: Final[dict[str, Any]] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+"""Schema of a part whose inside is Kubernetes's, and judged by its API server."""
+
+
 class Resource(BaseModel):
     """A part of a custom resource: frozen, camelCase outside, unknown fields ignored."""
 

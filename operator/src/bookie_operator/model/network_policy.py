@@ -4,16 +4,16 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, JsonValue, WithJsonSchema
 
-from bookie_operator.model.base import Resource
+from bookie_operator.model.base import OPEN_OBJECT, Resource
 
-_PART: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_PARTS: Final = {
+    "podSelector": "Pods, by labels; by itself: of the namespace.",
+    "namespaceSelector": "Namespaces, by labels; `{}` is every one.",
+    "ipBlock": "Addresses: `cidr`, and `except`.",
+}
 _PEER: Final[dict[str, Any]] = {
     "type": "object",
-    "properties": {
-        "podSelector": _PART | {"description": "Pods, by labels; by itself: of the namespace."},
-        "namespaceSelector": _PART | {"description": "Namespaces, by labels; `{}` is every one."},
-        "ipBlock": _PART | {"description": "Addresses: `cidr`, and `except`."},
-    },
+    "properties": {name: OPEN_OBJECT | {"description": text} for name, text in _PARTS.items()},
     "minProperties": 1,
 }
 Peer = Annotated[dict[str, JsonValue], Field(min_length=1), WithJsonSchema(_PEER)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
-from bookie_operator.model.base import GROUP, LongText, Resource, ShortText, rule
+from bookie_operator.model.base import GROUP, OPEN_OBJECT, LongText, Resource, ShortText, rule
 
 OWN_CONTAINERS: Final = ("bookie", "zookeeper", "repair", "executor")
 OWN_VOLUMES: Final = ("settings", "tmp", "node", "data")
@@ -23,20 +23,19 @@ _MEANINGS: Final = {
     "name": "Its name, which no other one in the pod has.",
     "mountPath": "Where the container has it; not under the operator's own paths.",
 }
-_OPEN: Final[dict[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def _named(*needed: str, **rules: JsonValue) -> dict[str, Any]:
     """Schema of an object that has these names, and whatever else Kubernetes knows."""
     properties = {name: _NAME | {"description": _MEANINGS[name]} for name in needed}
-    return _OPEN | {"properties": properties, "required": list(needed), **rules}
+    return OPEN_OBJECT | {"properties": properties, "required": list(needed), **rules}
 
 
 def _cel(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-Anything = Annotated[dict[str, JsonValue], WithJsonSchema(_OPEN)]
+Anything = Annotated[dict[str, JsonValue], WithJsonSchema(OPEN_OBJECT)]
 Container = Annotated[
     dict[str, JsonValue],
     WithJsonSchema(

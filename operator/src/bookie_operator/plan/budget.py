@@ -102,15 +102,11 @@ class Budget:
 
         Its own marks of before count no more than in a re-replication, which needs nothing of it.
         """
-        general = self._general_refusal(action, candidate, without_marks=False)
-        in_limbo = [
-            name
-            for name, why in self.impaired.items()
-            if name != candidate and why is Impairment.IN_LIMBO
-        ]
-        if general is None and in_limbo:
-            return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
-        return general or self._limit_refusal(action, candidate, limit=max(1, self.limit))
+        return (
+            self._general_refusal(action, candidate, without_marks=False)
+            or self._limbo_refusal(action, candidate, but=candidate)
+            or self._limit_refusal(action, candidate, limit=max(1, self.limit))
+        )
 
     def last_copy_refusal(self, action: str, candidate: BookieId) -> Refusal | None:
         """Why what `candidate` holds may not be taken away, whatever the limit is; or None."""
@@ -148,10 +144,20 @@ class Budget:
         if self.is_loss_possible:
             why = "acknowledged entries may be lost; nothing is changed until a person has looked"
             return _refuse(action, candidate, "PossibleDataLoss", why)
-        in_limbo = [bookie for bookie, why in self.impaired.items() if why is Impairment.IN_LIMBO]
-        if without_marks and in_limbo:
-            return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
-        return None
+        return self._limbo_refusal(action, candidate) if without_marks else None
+
+    def _limbo_refusal(
+        self, action: str, candidate: BookieId, *, but: BookieId | None = None
+    ) -> Refusal | None:
+        """Because of anybody in limbo, `but` one that does not count."""
+        in_limbo = [
+            name
+            for name, why in self.impaired.items()
+            if why is Impairment.IN_LIMBO and name != but
+        ]
+        if not in_limbo:
+            return None
+        return _refuse(action, candidate, "LimboPresent", f"{', '.join(in_limbo)} in limbo")
 
     # Status
 

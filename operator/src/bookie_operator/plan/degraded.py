@@ -22,10 +22,9 @@ from bookie_operator.plan.findings import (
 )
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
-from bookie_operator.plan.states import Judged, node_lost, refusal_of
+from bookie_operator.plan.states import UNSCHEDULABLE, Judged, node_lost, refusal_of
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
-UNSCHEDULABLE: Final = "Unschedulable"
 CONTAINER_CONFIG: Final = "ContainerConfig"
 
 _WAITS: Final = {
@@ -34,7 +33,7 @@ _WAITS: Final = {
     "ImageInspectError": IMAGE_UNAVAILABLE,
     "RegistryUnavailable": IMAGE_UNAVAILABLE,
     "SignatureValidationFailed": IMAGE_UNAVAILABLE,
-    "Unschedulable": UNSCHEDULABLE,
+    UNSCHEDULABLE: UNSCHEDULABLE,
     "SchedulingGated": UNSCHEDULABLE,
     "CreateContainerConfigError": CONTAINER_CONFIG,
     "CreateContainerError": CONTAINER_CONFIG,

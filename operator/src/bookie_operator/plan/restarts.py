@@ -84,7 +84,7 @@ def provision(
             actions.append(StartBookie(template, keeps_settings=keeps))
             # One that ran gets new settings, and the next one when that has served with them.
             is_beyond = is_beyond_reach(pass_.judged[bookie_id])
-            has_run = bookie.process is not None or pass_.previous.bookie(bookie_id) is not None
+            has_run = bookie.process is not None or pass_.has_booted(bookie_id)
             is_rolled = is_rolled or (not keeps and has_run and not is_beyond)
     return actions, []
 

@@ -13,12 +13,10 @@ from bookie.ids import BookieId
 from bookie_operator.model.status import BookieState
 from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.states import CRASH_LOOP_MIN, GONE, Judged
+from bookie_operator.plan.states import CRASH_LOOP_MIN, GONE, UNSCHEDULABLE, Judged
 
 ROLLOUT_HALTED: Final = "RolloutHalted"
 FAILING: Final = frozenset({*GONE, BookieState.REFUSED, BookieState.UNRESPONSIVE})
-UNSCHEDULABLE: Final = "Unschedulable"
-"""How Kubernetes begins to say that no node has room for a pod."""
 STEADY_AFTER: Final = timedelta(seconds=10)
 """A bookie with new settings has run for so long before the next one gets them."""
 
@@ -49,7 +47,7 @@ def keeps_settings(pass_: Pass, bookie_id: BookieId) -> bool:
     another one has not shown yet that the new ones work."""
     if pass_.spec.is_held_back(bookie_id):
         return True
-    if pass_.judged[bookie_id].bookie.process is None and not _has_run(pass_, bookie_id):
+    if pass_.judged[bookie_id].bookie.process is None and not pass_.has_booted(bookie_id):
         return False  # there is nothing to keep
     return held_up(pass_, bookie_id) is not None
 
@@ -68,11 +66,6 @@ def held_up(pass_: Pass, candidate: BookieId) -> Refusal | None:
 def is_beyond_reach(one: Judged) -> bool:
     """Nothing of a pod changes on a node that is lost."""
     return one.bookie.process is not None and bool(one.bookie.process.node_trouble)
-
-
-def _has_run(pass_: Pass, bookie_id: BookieId) -> bool:
-    before = pass_.previous.bookie(bookie_id)
-    return before is not None and before.boot_epoch > 0
 
 
 def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
@@ -96,7 +89,7 @@ def _unproven(pass_: Pass, candidate: BookieId) -> Refusal | None:
         process = one.bookie.process
         if name == candidate or one.is_booted or is_beyond_reach(one):
             continue
-        if process is None and not _has_run(pass_, name):
+        if process is None and not pass_.has_booted(name):
             continue
         if process is None or (_has_new(pass_, name) and not _is_unscheduled(one)):
             why = f"waits until {name} has served with the new settings"

@@ -31,6 +31,8 @@ STARTING_MAX: Final = timedelta(seconds=60)
 """A process whose control plane does not answer for longer is called unresponsive; one that is to
 come and is not there for longer, down."""
 
+UNSCHEDULABLE: Final = "Unschedulable"
+"""How Kubernetes begins to say that no node has room for a pod."""
 GONE: Final = frozenset({BookieState.DOWN, BookieState.CRASH_LOOP})
 """No process whose word can be taken: none there, or none that has answered between its ends."""
 _BY_BROKENNESS: Final = (

@@ -45,8 +45,8 @@ class Addresses:
         advertised: dict[str, str] = {}
         if cluster.spec.external is not None:
             try:
-                advertised, unreached = await self._advertised(cluster.spec.external, cluster, seen)
-                failed |= {f"Service {name}": why for name, why in unreached.items()}
+                advertised, without = await self._advertised(cluster.spec.external, cluster, seen)
+                failed |= {f"Service {name}": why for name, why in without.items()}
             except BookieError as error:
                 failed["Services for clients outside"] = error
             advertised = without_doubles(advertised, before)

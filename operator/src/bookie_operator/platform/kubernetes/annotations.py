@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
+from bookie_operator.platform.kubernetes.claims import very
 
 ANNOTATIONS = (names.RACK, names.ADVERTISED)
 
@@ -32,6 +33,5 @@ def unwritten(pods: Sequence[Object], wanted: Callable[[Object], dict[str, str]]
         if "deletionTimestamp" in metadata or text == there:
             continue
         written = {name: value for name, value in text.items() if value or there[name]}
-        very = {"name": metadata["name"], "uid": metadata["uid"]}
-        found.append({"metadata": very | {"annotations": written}})
+        found.append({"metadata": very(metadata) | {"annotations": written}})
     return found

@@ -19,7 +19,7 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import SERVICE, Kind, Object
 from bookie_operator.platform.kubernetes.bookies import RUN_PORT, STOCK_PORT, bookie_selector
 from bookie_operator.platform.kubernetes.nodes import Node
-from bookie_operator.platform.kubernetes.surroundings import ZOOKEEPER_PORT
+from bookie_operator.platform.kubernetes.surroundings import ZOOKEEPER_PORT, owned
 
 ADVERTISED_PORTS: Final = {"stock": STOCK_PORT, "run": RUN_PORT}
 """Of a bookie, for clients. Nobody outside gets to its control plane."""
@@ -82,16 +82,12 @@ def _service(
             spec["loadBalancerSourceRanges"] = list(wanted.source_ranges)
         if wanted.load_balancer_node_ports is not None:
             spec["allocateLoadBalancerNodePorts"] = wanted.load_balancer_node_ports
-    own = cluster.metadata
-    metadata: Object = {
-        "name": f"{name}-external",
-        "labels": names.labels(own.name, names.EXTERNAL, bookie=place),
-        "ownerReferences": [names.owner(own.name, own.uid)],
-    }
+    service = owned(cluster, f"{name}-external", names.EXTERNAL, {"spec": spec}, bookie=place)
     if wanted.annotations:  # an empty mapping would stand for all that others write there
         written = wanted.annotations.items()
-        metadata["annotations"] = {key: value.replace(PLACE, place) for key, value in written}
-    return {"metadata": metadata, "spec": spec}
+        texts = {key: value.replace(PLACE, place) for key, value in written}
+        service["metadata"]["annotations"] = texts
+    return service
 
 
 def addresses_by_bookie(

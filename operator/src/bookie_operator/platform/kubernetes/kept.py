@@ -1,8 +1,9 @@
 """Which objects of running bookies are kept as they were written: settings and StatefulSets. Pure.
 
 A pod that comes up again needs both, long after the planner made them. Those that are made or taken
-away just now are left alone: a set without replicas is a fence, one of an older revision waits for
-its restart, a bookie without all of its volumes for them.
+away just now are left alone: a set without replicas is a fence, a
+bookie without all of its volumes waits for them. One of an older revision, which waits for its
+restart or is held back, is kept as this operator wrote it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

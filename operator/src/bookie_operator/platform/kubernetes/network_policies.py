@@ -22,6 +22,7 @@ from bookie_operator.platform.kubernetes.bookies import (
 from bookie_operator.platform.kubernetes.surroundings import (
     ZOOKEEPER_METRICS_PORT,
     ZOOKEEPER_PORT,
+    owned,
 )
 
 Peer = Mapping[str, Any]
@@ -92,16 +93,10 @@ def _rule(peers: Sequence[Peer], *ports: int) -> Object:
 
 
 def _policy(cluster: BookieCluster, component: str, ingress: Sequence[Object]) -> Object:
-    own = cluster.metadata
-    return {
-        "metadata": {
-            "name": f"{own.name}-{component}",
-            "labels": names.labels(own.name, names.NETWORK),
-            "ownerReferences": [names.owner(own.name, own.uid)],
-        },
-        "spec": {
-            "podSelector": {"matchLabels": names.selector(own.name, component)},
-            "policyTypes": ["Ingress"],
-            "ingress": list(ingress),
-        },
+    name = cluster.metadata.name
+    spec = {
+        "podSelector": {"matchLabels": names.selector(name, component)},
+        "policyTypes": ["Ingress"],
+        "ingress": list(ingress),
     }
+    return owned(cluster, f"{name}-{component}", names.NETWORK, {"spec": spec})

@@ -455,9 +455,8 @@ class KubernetesPlatform:
                 ),
             ]
         )
-        failed |= await self._tasks.bind(self._cluster) | await expand_zookeeper(
-            self._api, self._cluster
-        )
+        failed |= await self._tasks.bind(self._cluster)
+        failed |= await expand_zookeeper(self._api, self._cluster)
         failed |= await self._addresses.settle(cluster, self._seen)
         policies = network_policies(cluster, operator_namespace=self._operator_namespace)
         failed |= await self._policies.settle(policies, cluster)

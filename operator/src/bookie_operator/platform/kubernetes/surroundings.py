@@ -52,8 +52,8 @@ def services(cluster: BookieCluster) -> list[Wanted]:
     client = {"selector": chosen, "ports": [port for port in ports if port["name"] != "admin"]}
     name = cluster.metadata.name
     return [
-        (SERVICE, _owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": headless})),
-        (SERVICE, _owned(cluster, name, names.BOOKIE, {"spec": client})),
+        (SERVICE, owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": headless})),
+        (SERVICE, owned(cluster, name, names.BOOKIE, {"spec": client})),
     ]
 
 
@@ -69,10 +69,10 @@ def accounts(cluster: BookieCluster) -> list[Wanted]:
     closed: Object = {"automountServiceAccountToken": False}
     bookies = names.bookie_account(name)
     return [
-        (SERVICE_ACCOUNT, _owned(cluster, bookies, names.BOOKIE, closed)),
-        (SERVICE_ACCOUNT, _owned(cluster, account, names.JOBS, dict(closed))),
-        (ROLE, _owned(cluster, account, names.JOBS, {"rules": rules})),
-        (ROLE_BINDING, _owned(cluster, account, names.JOBS, binding)),
+        (SERVICE_ACCOUNT, owned(cluster, bookies, names.BOOKIE, closed)),
+        (SERVICE_ACCOUNT, owned(cluster, account, names.JOBS, dict(closed))),
+        (ROLE, owned(cluster, account, names.JOBS, {"rules": rules})),
+        (ROLE_BINDING, owned(cluster, account, names.JOBS, binding)),
     ]
 
 
@@ -84,7 +84,7 @@ def disruption_budget(cluster: BookieCluster, allowed: int) -> Wanted:
         "selector": {"matchLabels": names.selector(name, names.BOOKIE)},
         "unhealthyPodEvictionPolicy": "IfHealthyBudget",
     }
-    return BUDGET, _owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": spec})
+    return BUDGET, owned(cluster, names.headless_service(name), names.BOOKIE, {"spec": spec})
 
 
 def zookeeper_url(cluster: BookieCluster) -> str:
@@ -118,8 +118,8 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
         ),
     }
     return [
-        (SERVICE, _owned(cluster, name, names.ZOOKEEPER, {"spec": service})),
-        (STATEFUL_SET, _owned(cluster, name, names.ZOOKEEPER, {"spec": server})),
+        (SERVICE, owned(cluster, name, names.ZOOKEEPER, {"spec": service})),
+        (STATEFUL_SET, owned(cluster, name, names.ZOOKEEPER, {"spec": server})),
     ]
 
 
@@ -183,11 +183,12 @@ def _zookeeper_pod(cluster: BookieCluster, wanted: EmbeddedMetadata) -> Part:
     }
 
 
-def _owned(cluster: BookieCluster, name: str, component: str, body: Object) -> Object:
+def owned(cluster: BookieCluster, name: str, component: str, body: Object, **more: str) -> Object:
+    """An object that goes with the cluster. `more`: labels of its own."""
     return {
         "metadata": {
             "name": name,
-            "labels": names.labels(cluster.metadata.name, component),
+            "labels": names.labels(cluster.metadata.name, component, **more),
             "ownerReferences": [names.owner(cluster.metadata.name, cluster.metadata.uid)],
         },
         **body,
