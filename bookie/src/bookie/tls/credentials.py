@@ -1,0 +1,183 @@
+"""A folder of credentials: `tls.crt`, `tls.key` and `ca.crt`, the keys of a Kubernetes TLS secret.
+
+Files that cannot be used at first are a SettingsError. Files that change are read again before the
+next handshake; while they do not fit together, as in the middle of a renewal, those before stay in
+use. `ca.crt` may hold several authorities, as it does while one is replaced by another.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from cryptography import x509
+
+from bookie.errors import SettingsError
+from bookie.tls.principals import Principal
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+AUTHORITIES: Final = "ca.crt"
+FILES: Final = (CERTIFICATE, KEY, AUTHORITIES)
+OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+"""How OpenSSL calls a key that is not the certificate's."""
+
+Stamps = Sequence[tuple[int, int, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the folder held when it was read; PEM."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+    leaf: x509.Certificate
+    """The first certificate."""
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who they are of; None when the certificate holds no name of a fleet."""
+        try:
+            names = self.leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return None
+        return Principal.from_names(names.get_values_for_type(x509.UniformResourceIdentifier))
+
+
+class CredentialsFolder:
+    """Credentials as they are now; SettingsError when the folder does not hold what it must."""
+
+    def __init__(self, directory: Path, *, clients: ssl.VerifyMode = ssl.CERT_REQUIRED) -> None:
+        """`clients`: whether a client of a server with these credentials has to show its own."""
+        self.directory = directory
+        self.generation = 0
+        """Rises when other files were taken."""
+        self._clients = clients
+        self._stamps = self._look()
+        self._taken = self._read()
+
+    @property
+    def current(self) -> Credentials:
+        return self._now()[0]
+
+    @property
+    def principal(self) -> Principal | None:
+        return self.current.principal
+
+    def server_context(self) -> ssl.SSLContext:
+        """For one more handshake with a client."""
+        return self._now()[1]
+
+    def client_context(self) -> ssl.SSLContext:
+        """For one more handshake with a server, whose name is checked."""
+        return self._now()[2]
+
+    def server_credentials(self) -> Any:
+        """For a gRPC server, whose clients have to show a certificate; it asks at each handshake
+        whether there are others."""
+
+        def changed() -> Any:
+            return _grpc_configuration(self.current)
+
+        return grpc.dynamic_ssl_server_credentials(
+            _grpc_configuration(self.current), changed, require_client_authentication=True
+        )
+
+    def channel_credentials(self) -> Any:
+        """For one gRPC channel: it keeps them for its life."""
+        now = self.current
+        return grpc.ssl_channel_credentials(now.authorities, now.key, now.certificate)
+
+    def _now(self) -> tuple[Credentials, ssl.SSLContext, ssl.SSLContext]:
+        # A few calls of stat, and no thread: a handshake costs a hundred times that.
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            self._read_again()
+        return self._taken
+
+    def _read_again(self) -> None:
+        # No thread: it happens once for each renewal, at a cost of milliseconds, and `ssl` parses
+        # authorities under the interpreter's lock, so that the event loop would wait all the same.
+        try:
+            self._taken = self._read()
+            self.generation += 1
+            log.info("%s was read again: the next handshakes have it", self.directory)
+        except SettingsError as error:
+            log.warning("TLS goes on with the files it had: %s", error)
+
+    def _look(self) -> Stamps:
+        return [_stamp(self.directory / name) for name in FILES]
+
+    def _read(self) -> tuple[Credentials, ssl.SSLContext, ssl.SSLContext]:
+        certificate, key, authorities = (_read(self.directory / name) for name in FILES)
+        server = _context(ssl.PROTOCOL_TLS_SERVER, self.directory)
+        # No session is taken up again: every connection is held against the authorities of now.
+        server.num_tickets, server.options = 0, server.options | ssl.OP_NO_TICKET
+        server.verify_mode = self._clients
+        client = _context(ssl.PROTOCOL_TLS_CLIENT, self.directory)
+        leaf = x509.load_pem_x509_certificates(certificate)[0]
+        return Credentials(certificate, key, authorities, leaf), server, client
+
+
+def _grpc_configuration(credentials: Credentials) -> Any:
+    return grpc.ssl_server_certificate_configuration(
+        [(credentials.key, credentials.certificate)], credentials.authorities
+    )
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; None where there is none."""
+    try:
+        stat = os.stat(path)  # of what a link leads to: Kubernetes renews a secret by its link
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def _context(protocol: int, directory: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate, key = directory / CERTIFICATE, directory / KEY
+    # Into a context that nobody uses: what `load_cert_chain` then refuses is the key.
+    _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate)
+    try:
+        context.load_cert_chain(certificate, key, password=partial(_no_password, key))
+    except ssl.SSLError as error:
+        if error.reason in OF_ANOTHER_KEY:
+            why = f"found {key}, expected the key of the first certificate in {certificate}"
+        else:
+            why = f"found {key}, expected one private key as PEM ({error.reason or error})"
+        raise SettingsError(why) from error
+    _load_authorities(context, directory / AUTHORITIES)
+    return context
+
+
+def _no_password(key: Path) -> str:
+    # Without it OpenSSL would ask at the terminal.
+    raise SettingsError(f"found {key}, which is encrypted, expected one that is not")
+
+
+def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
+    try:
+        context.load_verify_locations(cadata=_read(path).decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        why = f"expected certificates as PEM ({getattr(error, 'reason', None) or error})"
+        raise SettingsError(f"found {path}, {why}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError(
+            f"found {path}, which cannot be read ({error.strerror}), expected a PEM file"
+        ) from error

@@ -1,0 +1,92 @@
+"""The name that a certificate gives its holder: fleet, role and name, as one URI (SPIFFE's form).
+
+`spiffe://bookie-operator/<namespace>/<cluster>/<role>/<name>`. Two holders belong to one fleet when
+namespace and cluster are the same, so that one authority may sign for several fleets. Pure.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self
+from urllib.parse import quote, unquote
+
+TRUST_DOMAIN: Final = "bookie-operator"
+PREFIX: Final = f"spiffe://{TRUST_DOMAIN}/"
+PARTS: Final = 4
+SERVER_DOMAIN: Final = "bookie-operator.internal"
+"""Where the names lie that servers of a fleet are called by, whatever their address; no resolver
+knows them (`.internal` is for private use)."""
+LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+HASH_CHARACTERS: Final = 40
+
+
+class Role(StrEnum):
+    """What the holder of a certificate is."""
+
+    OPERATOR = "operator"
+    JOB = "job"
+    BOOKIE = "bookie"
+    CLIENT = "client"
+    PERSON = "person"
+    ZOOKEEPER = "zookeeper"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who holds a certificate; `name`: such as a bookie's id, or a person's name."""
+
+    namespace: str
+    cluster: str
+    role: Role
+    name: str
+
+    @property
+    def uri(self) -> str:
+        parts = (self.namespace, self.cluster, self.role.value, self.name)
+        return PREFIX + "/".join(quote(part, safe="") for part in parts)
+
+    @property
+    def server_name(self) -> str:
+        """The DNS name that its certificate holds beside those of its addresses."""
+        labels = (self.name, self.role.value, self.cluster, self.namespace)
+        return ".".join((*map(_label, labels), SERVER_DOMAIN))
+
+    def is_of_fleet_of(self, other: "Principal") -> bool:
+        return (self.namespace, self.cluster) == (other.namespace, other.cluster)
+
+    def peer(self, role: Role, name: str) -> "Principal":
+        """Another one of this fleet."""
+        return Principal(self.namespace, self.cluster, role, name)
+
+    @classmethod
+    def from_uri(cls, uri: str) -> Self | None:
+        """None when it is no such name."""
+        parts = uri.removeprefix(PREFIX).split("/")
+        if not uri.startswith(PREFIX) or len(parts) != PARTS or not all(parts):
+            return None
+        namespace, cluster, role, name = map(unquote, parts)
+        return cls(namespace, cluster, Role(role), name) if role in set(Role) else None
+
+    @classmethod
+    def from_names(cls, uris: Iterable[str]) -> Self | None:
+        """The one name of ours among a certificate's; None without one, and with several."""
+        found = [found for uri in uris if (found := cls.from_uri(uri)) is not None]
+        return found[0] if len(found) == 1 else None
+
+    @classmethod
+    def of_certificate(cls, certificate: Mapping[str, Any] | None) -> Self | None:
+        """Of a verified certificate as `ssl.SSLObject.getpeercert` shows it."""
+        names = (certificate or {}).get("subjectAltName", ())
+        return cls.from_names(value for kind, value in names if kind == "URI")
+
+    def __str__(self) -> str:
+        return f"{self.role.value} {self.name} of {self.namespace}/{self.cluster}"
+
+
+def _label(text: str) -> str:
+    """One label of a DNS name; what cannot be one is its hash, which nothing else has."""
+    if LABEL.fullmatch(text):
+        return text
+    return "x" + hashlib.sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]
