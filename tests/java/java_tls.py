@@ -11,13 +11,14 @@ from typing import Final
 import yaml
 from bookie.testing.apache import run_command
 from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
 
 PASSWORD: Final = "password"
 STORES: Final = {"p12": "PKCS12", "jks": "JKS"}
 
 
 class Certificates:
-    """See the module; NoOpensslError or ApacheError from the first use where a tool is missing."""
+    """See the module; ApacheError from the first use where a tool is missing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "certificates"
@@ -31,7 +32,7 @@ class Certificates:
 
     def _make(self) -> None:
         ours, others = Authority.make(self._folder, "ours"), Authority.make(self._folder, "others")
-        ours.sign("bookie")
+        ours.sign("bookie", Role.BOOKIE)
         ours.sign("client")
         others.sign("stranger")
         (self._folder / "password").write_text(PASSWORD, encoding="ascii")
@@ -49,13 +50,7 @@ class Certificates:
 
     def for_ours(self) -> str:
         """What goes behind the settings of one of our bookies."""
-        names = {
-            "certificateFile": "bookie.pem",
-            "keyFile": "bookie.key",
-            "clientCaFile": "ours.pem",
-        }
-        files = {setting: str(self.folder() / name) for setting, name in names.items()}
-        return yaml.safe_dump({"tls": {**files, "required": True}})
+        return yaml.safe_dump({"tls": {"directory": str(self.folder() / "bookie")}})
 
     def for_apache(self) -> str:
         """The same for one of Apache's, which need a plugin to refuse who goes without."""

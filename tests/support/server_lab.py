@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from bookie.boot.takeover import BootSettings
 from bookie.client.pool import BookiePool, PoolSettings
@@ -33,8 +32,9 @@ from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
+from bookie.tls.client_tls import ClientTls
 from bookie.wire.admin import bookie_admin_pb2 as pb
-from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
+from bookie.wire.admin.client import dial_with
 from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
@@ -79,7 +79,9 @@ class ServerLab:
         """The bookie's own session."""
         self.store = MemoryStore(self.cluster)
         """The clients' session."""
-        self.pool = BookiePool(self.store, settings=PoolSettings(backoff_min_s=0.001))
+        self.pool = self.new_pool(None)
+        self.caller: ClientTls | None = None
+        """Who calls its control plane; None: somebody in plain."""
         self.disk: Disk | None = None
         self.sizes = dict(SMALL)
         self.wipe_on_kill: tuple[int, ...] = ()
@@ -95,6 +97,10 @@ class ServerLab:
             "durability": {"journalWriteData": False, "flushIntervalSeconds": 3600},
             "limits": {"readThreads": 1},  # reads end in the order in which they came
         }
+
+    def new_pool(self, tls: ClientTls | None) -> BookiePool:
+        """A client of its native port; whoever asks for one closes it."""
+        return BookiePool(self.store, settings=PoolSettings(backoff_min_s=0.001, tls=tls))
 
     # Lives
     @property
@@ -296,8 +302,9 @@ class ServerLab:
         """A stub of its control plane."""
         assert self.bookie is not None
         target = at_port(loopback(), self.bookie.ports["admin"])
-        async with grpc.aio.insecure_channel(target) as channel:
-            yield BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+        channel, stub = dial_with(self.caller)(target, ME)
+        async with channel:
+            yield stub
 
     async def flush(self) -> None:
         """A checkpoint."""

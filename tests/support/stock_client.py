@@ -59,8 +59,10 @@ class StockClient:
         self.sent = 0
 
     @classmethod
-    async def connect(cls, port: int) -> Any:
-        return cls(*await asyncio.open_connection(loopback(), port))
+    async def connect(cls, port: int, *, tls: ssl.SSLContext | None = None) -> Any:
+        """`tls`: under it from the first byte on."""
+        name = None if tls is None else "localhost"
+        return cls(*await asyncio.open_connection(loopback(), port, ssl=tls, server_hostname=name))
 
     def send(self, *frames: bytes) -> None:
         """All of them in one write."""

@@ -16,7 +16,7 @@ GOOD: dict[str, Any] = {
     "journal": {"directory": "/disks/journal"},
     "ledgers": [{"directory": "/disks/0"}, {"directory": "/disks/1"}],
 }
-TLS = {"certificateFile": "/c", "keyFile": "/k"}
+TLS = {"directory": "/tls"}
 
 
 def load(
@@ -65,9 +65,9 @@ def test_durability_settings_choose_the_mode(
         ({"advertised": {"stock": "a:1"}, "ports": {"stock": None}}, "advertised.stock is given"),
         ({"advertised": {"admin": "a:1"}}, "advertised: unknown port admin, expected stock or run"),
         ({"ledgers": [{"dir": "/x"}]}, "unknown setting ledgers.0.dir"),
-        ({"tls": TLS | {"keyFiles": "/c"}}, "unknown setting tls.keyFiles, did you mean keyFile"),
-        ({"tls": {"certificateFile": "/c"}}, "tls.keyFile is missing"),
-        ({"tls": TLS}, "tls: clientCaFile is missing, expected with clients: required"),
+        ({"tls": TLS | {"directry": "/c"}}, "unknown setting tls.directry, did you mean directory"),
+        ({"tls": {"clients": "none"}}, "tls.directory is missing"),
+        ({"tls": TLS | {"mode": "Off"}}, "tls.mode: input should be .*, found 'Off'"),
         ({"tls": TLS | {"clients": "all"}}, "tls.clients: input should be .*, found 'all'"),
         ({"tls": TLS | {"handshakeSeconds": 0}}, "tls.handshakeSeconds: .*than 0, found 0"),
     ],
@@ -92,11 +92,11 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_the_environment_reaches_a_section_that_may_be_absent(tmp_path: Path) -> None:
-    names = {"CERTIFICATE_FILE": "/c", "KEY_FILE": "/k", "CLIENTS": "none", "REQUIRED": "true"}
+    names = {"DIRECTORY": "/tls", "MODE": "Accepted", "CLIENTS": "none"}
     environment = {f"BOOKIE_TLS__{name}": value for name, value in names.items()}
     assert load(tmp_path).tls is None
     found = load(tmp_path, environment=environment).tls
-    assert found is not None and found.required and found.clients == "none"
+    assert found is not None and found.mode == "Accepted" and found.clients == "none"
 
 
 def test_an_unknown_variable_is_named(tmp_path: Path) -> None:

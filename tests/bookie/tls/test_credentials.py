@@ -9,6 +9,7 @@ from bookie.errors import SettingsError
 from bookie.tls.authority import Authority
 from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal, Role
+from cryptography.hazmat.primitives import serialization
 
 DAY = timedelta(days=1)
 BOOKIE = Principal("storage", "demo", Role.BOOKIE, "bookie-0")
@@ -55,6 +56,24 @@ def test_the_key_of_another_certificate_is_named(tmp_path: Path, authority: Auth
     fill(tmp_path, authority)
     (tmp_path / "tls.key").write_bytes((other / "tls.key").read_bytes())
     with pytest.raises(SettingsError, match="expected the key of the first certificate"):
+        CredentialsFolder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path, authority: Authority, name: str):
+    (fill(tmp_path, authority) / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(SettingsError, match=rf"{name}, which cannot be read \(Is a directory"):
+        CredentialsFolder(tmp_path)
+
+
+def test_a_locked_key_is_named(tmp_path: Path, authority: Authority):
+    key = fill(tmp_path, authority) / "tls.key"
+    private = serialization.load_pem_private_key(key.read_bytes(), None)
+    lock = serialization.BestAvailableEncryption(b"word")
+    form = serialization.PrivateFormat.PKCS8
+    key.write_bytes(private.private_bytes(serialization.Encoding.PEM, form, lock))
+    with pytest.raises(SettingsError, match=r"tls.key, which is encrypted, expected one that is"):
         CredentialsFolder(tmp_path)
 
 

@@ -57,6 +57,8 @@ class Channel(asyncio.BufferedProtocol):
         """The transport takes no more for now: what is sent waits in `_outbox`."""
         self._is_vectored = False
         """The transport takes many buffers in one call, without a copy. Set when connected."""
+        self._is_secure = False
+        """Under TLS. Set when connected."""
         self._transport: asyncio.Transport | None = None
         """None before `connection_made`; kept after the end, and closing then."""
         self.write_now: Callable[[Buffer], None] | None = None
@@ -82,7 +84,10 @@ class Channel(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             outbox.clear()
             return
-        if self._is_vectored and outbox:
+        if self._is_secure and outbox:  # every buffer would be a record of its own
+            transport.write(b"".join(outbox))
+            outbox.clear()
+        elif self._is_vectored and outbox:
             transport.writelines(outbox)
             outbox.clear()
         # This transport copies what the socket does not take at once: hand over one at a time.
@@ -115,6 +120,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport, self.write_now = transport, transport.write
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_vectored = is_uvloop or sys.version_info >= (3, 12)
+        self._is_secure = transport.get_extra_info("ssl_object") is not None
         # What the socket does not take at once stays here; and without a limit above nothing,
         # uvloop would send at the end of the loop's turn, when the next run might be in the making.
         transport.set_write_buffer_limits(high=0)

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from bookie.client.addresses import AddressBook
 from bookie.client.channel import LENT_BYTES_MIN, Channel
@@ -21,9 +21,11 @@ from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
 from bookie.frames.from_fields import from_fields
 from bookie.ids import BookieId
-from bookie.metadata.store import RUN_ADVERTISED, RUN_ENDPOINT, MetadataStore
+from bookie.metadata.store import RUN_ADVERTISED, RUN_ENDPOINT, Endpoint, MetadataStore
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
+from bookie.tls.client_tls import ClientTls, from_environment
+from bookie.tls.principals import Role
 from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
     ENVELOPE,
@@ -47,7 +49,8 @@ class PoolSettings:
     `in_flight_bytes_max` and `in_flight_requests_max`: unanswered requests to one bookie, beyond
     which it counts as unreachable. After a failed attempt the next one waits `backoff_min_s`,
     doubling up to `backoff_max_s`; requests in between fail at once. `is_advertised`: bookies are
-    reached at the addresses that they advertise to clients elsewhere, where they do.
+    reached at the addresses that they advertise to clients elsewhere, where they do. `tls`: whose
+    credentials it shows, by default those that the environment names; None: it goes in plain.
     """
 
     request_timeout_s: float = 10.0
@@ -59,6 +62,7 @@ class PoolSettings:
     in_flight_bytes_max: int = 256 * 1024 * 1024
     in_flight_requests_max: int = 65536
     is_advertised: bool = False
+    tls: ClientTls | None = field(default_factory=from_environment)
 
 
 Reply = TypeVar("Reply")
@@ -184,6 +188,7 @@ class _Link:
 
     async def _open(self) -> Channel:
         address = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
+        tls = self._tls_to(address.endpoint)
         greeting: asyncio.Future[None] = self._loop.create_future()
         async with asyncio.timeout(self._settings.connect_timeout_s):
             _transport, channel = await self._loop.create_connection(
@@ -194,9 +199,18 @@ class _Link:
                 ),
                 address.endpoint.host,
                 address.endpoint.port,
+                **tls,
             )
             await self._greet(channel, greeting, address.meant)
         return channel
+
+    def _tls_to(self, endpoint: Endpoint) -> dict[str, Any]:
+        """What `create_connection` needs for it; nothing in plain."""
+        tls = self._settings.tls
+        if tls is None or not tls.is_for(has_tls=endpoint.has_tls):
+            return {}
+        name = tls.server_name(Role.BOOKIE, self._bookie_id) or endpoint.host
+        return {"ssl": tls.context(), "server_hostname": name}
 
     async def _greet(
         self, channel: Channel, greeting: "asyncio.Future[None]", meant: Identity
@@ -226,7 +240,9 @@ class _Link:
             why = self._judge(body)
         else:
             why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "refused without words"
-        if why:
+        if why and code == Status.UNAUTHORIZED:
+            greeting.set_exception(UnavailableError(f"not let in: {why}"))
+        elif why:
             greeting.set_exception(UnavailableError(f"another answers at its address: {why}"))
         else:
             greeting.set_result(None)

@@ -25,6 +25,7 @@ def encode_info(info: BookieInfo) -> bytes:
             host=endpoint.host,
             port=endpoint.port,
             protocol=endpoint.protocol,
+            auth=endpoint.auth,
         )
     for key, value in info.properties.items():
         message.properties[key] = value
@@ -44,7 +45,9 @@ def decode_info(raw: bytes, *, bookie_id: BookieId, read_only: bool) -> BookieIn
         raise MetadataFormatError(f"registration of {bookie_id} lacks a field of an endpoint")
     return BookieInfo(
         bookie_id=bookie_id,
-        endpoints=tuple(Endpoint(e.id, e.host, e.port, e.protocol) for e in message.endpoints),
+        endpoints=tuple(
+            Endpoint(e.id, e.host, e.port, e.protocol, tuple(e.auth)) for e in message.endpoints
+        ),
         properties=dict(message.properties),
         read_only=read_only,
     )

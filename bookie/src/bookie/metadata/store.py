@@ -69,12 +69,17 @@ class StoredBoot:
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One address of a bookie. Ids: `bookie-rpc` (v2/v3), `bookie-run` (native), `bookie-admin`;
-    with `-advertised` those for clients elsewhere."""
+    with `-advertised` those for clients elsewhere. `auth`: what it wants of a client, `tls`."""
 
     endpoint_id: str
     host: str
     port: int
     protocol: str
+    auth: tuple[str, ...] = ()
+
+    @property
+    def has_tls(self) -> bool:
+        return TLS_AUTH in self.auth
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,8 @@ BOOT_EPOCH_PROPERTY: Final = "bootEpoch"
 RACK_PROPERTY: Final = "rack"
 """Property of a registration: the bookie's network location; absent = DEFAULT_RACK."""
 
+TLS_AUTH: Final = "tls"
+"""Of an endpoint: connections to it are under TLS, or may be."""
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"
 ADMIN_ENDPOINT: Final = "bookie-admin"

@@ -5,6 +5,7 @@ Answers from the start of the process. What needs the storage says UNAVAILABLE w
 Nothing here decides anything: `control` and `marks` do, and know no message.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -23,12 +24,17 @@ from bookie.hosts import at_port
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.clearing import ClearVerdict
+from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role
 from bookie.server.control import Control, DiskFacts, Health
 from bookie.server.marks import Availability, LossRequest
+from bookie.server.port_tls import PortTls
 from bookie.server.state import Phase
+from bookie.tls.principals import Principal
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
 from bookie.wire.identity import BOOKIE_KEY, CLUSTER_KEY, Identity, refusal
+
+log = logging.getLogger(__name__)
 
 LIMBO_PAGE = 10_000
 LEDGERS_MAX = 10_000
@@ -99,11 +105,12 @@ class AdminServicer(rpc.BookieAdminServicer):
         return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
 
     async def ApproveCookieFix(self, request: Any, context: Any) -> pb.ApproveCookieFixReply:
-        refusal = self._bookie.approve(request.plan_id, request.approved_by)
+        refusal = self._bookie.approve(request.plan_id, decided_by(request.approved_by))
         return pb.ApproveCookieFixReply(accepted=not refusal, message=refusal)
 
     async def ApproveCollection(self, request: Any, context: Any) -> pb.ApproveCollectionReply:
-        refusal = self._bookie.approve_collection(request.plan_id, request.approved_by)
+        by = decided_by(request.approved_by)
+        refusal = self._bookie.approve_collection(request.plan_id, by)
         return pb.ApproveCollectionReply(accepted=not refusal, message=refusal)
 
     @_answering
@@ -123,25 +130,37 @@ class AdminServicer(rpc.BookieAdminServicer):
 
 
 class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
-    """Refuses calls that are meant for another process; says with each reply who made it."""
+    """Refuses calls that are meant for another process, and of those who may not; says with each
+    reply who made it."""
 
     def __init__(
         self,
         identity: Callable[[], Identity],
         hear_epoch: Callable[[int], None] = lambda _epoch: None,
+        *,
+        tls: PortTls | None = None,
     ) -> None:
-        """`hear_epoch` gets the epoch of a later boot of this very bookie."""
+        """`hear_epoch` gets the epoch of a later boot of this very bookie. `tls`: what the port is
+        under; None: nobody knows who calls."""
         self._identity = identity
         self._hear_epoch = hear_epoch
+        self._tls = tls
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         details = handler_call_details
         handler = await continuation(details)
         if handler is None:  # no such method: grpc says so
             return None
-        why = self.judge(details.method.rpartition("/")[2], details.invocation_metadata)
+        method = details.method.rpartition("/")[2]
+        why = self.judge(method, details.invocation_metadata)
 
         async def answer(request: Any, context: Any) -> Any:
+            if self._tls is not None:
+                caller, own = _caller(context), self._tls.credentials.principal
+                if refused := refused_by_role(method, caller, own):
+                    log.warning("refuse a call from %s: %s", context.peer(), refused)
+                    await context.abort(grpc.StatusCode.PERMISSION_DENIED, refused)
+                ASKED_BY.set(caller)
             if why:
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             await context.send_initial_metadata(self._identity().to_metadata())
@@ -172,12 +191,19 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         return refusal(meant, own, while_booting=True)
 
 
+def _caller(context: Any) -> Principal | None:
+    """The name in the certificate that this call's connection was made with."""
+    names = context.auth_context().get("x509_subject_alternative_name", ())
+    return Principal.from_names(name.decode(errors="replace") for name in names)
+
+
 class AdminServer:
     """Listens on the control plane's port."""
 
     def __init__(self, bookie: Control) -> None:
+        self._tls = bookie.tls
         self._servicer = AdminServicer(bookie)
-        self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch)
+        self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch, tls=bookie.tls)
         self._server: Any = None
 
     async def start(self, host: str, port: int) -> int:
@@ -190,7 +216,13 @@ class AdminServer:
             ],
         )
         rpc.add_BookieAdminServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
-        chosen: int = self._server.add_insecure_port(at_port(host, port))
+        address = at_port(host, port)
+        chosen: int
+        if self._tls is None:
+            chosen = self._server.add_insecure_port(address)
+        else:
+            credentials = self._tls.credentials.server_credentials()
+            chosen = self._server.add_secure_port(address, credentials)
         await self._server.start()
         return chosen
 

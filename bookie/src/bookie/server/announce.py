@@ -7,6 +7,7 @@ The metadata store keeps an announcement up over lost sessions; a change that co
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from bookie.errors import BookieError
 from bookie.ids import BookieId
@@ -16,6 +17,7 @@ from bookie.metadata.store import (
     RACK_PROPERTY,
     RPC_ENDPOINT,
     RUN_ENDPOINT,
+    TLS_AUTH,
     BookieInfo,
     Endpoint,
     MetadataStore,
@@ -38,6 +40,7 @@ class Announcer:
         boot_epoch: int,
         rack: Callable[[], str | None] = lambda: None,
         advertised: Callable[[], tuple[Endpoint, ...]] = tuple,
+        has_tls: bool = False,
     ) -> None:
         """`rack`: where the bookie is, None = nobody knows. `advertised`: endpoints for clients
         elsewhere. Both block, and are asked in a thread."""
@@ -55,6 +58,8 @@ class Announcer:
             if name in ports
         )
         """Of the ports that are open; they stay for the process's life."""
+        self._auth = (TLS_AUTH,) if has_tls else ()
+        """What each endpoint wants of a client."""
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
         """What never changes of the registration's properties; the rack is beside them."""
         self._rack = rack
@@ -71,9 +76,11 @@ class Announcer:
 
     async def _wanted(self) -> BookieInfo:
         rack, advertised = await asyncio.to_thread(lambda: (self._rack(), self._advertised()))
+        # A stock client takes the first of its protocol.
+        endpoints = [replace(one, auth=self._auth) for one in (*advertised, *self._endpoints)]
         return BookieInfo(
             self._bookie_id,
-            (*advertised, *self._endpoints),  # a stock client takes the first of its protocol
+            tuple(endpoints),
             self._properties | ({RACK_PROPERTY: rack} if rack is not None else {}),
             read_only=not self._state.is_writable,
         )

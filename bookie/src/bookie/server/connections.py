@@ -11,8 +11,8 @@ import asyncio
 import logging
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
@@ -130,10 +130,17 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self._block()
         self._steer_reading()
 
-    async def _secure(self, context: ssl.SSLContext, *, handshake_s: float) -> None:
+    async def _secure(
+        self,
+        context: ssl.SSLContext,
+        *,
+        why_not: Callable[[Mapping[str, Any] | None], str],
+        handshake_s: float,
+    ) -> None:
         """Go on under TLS, as its server; `_hold` was called, and nothing is under way.
 
-        OSError when there was no handshake in this time: the connection is gone. What was answered
+        `why_not`: why the holder of a certificate is not let in, empty when it is. OSError when
+        it is not, or there was no handshake in this time: the connection is gone. What was answered
         before leaves as it is: both go through one transport, in order, and the client's part of
         the handshake comes after the answer that asks for it. What the handshake brings along is
         taken once answers to it are encrypted, too.
@@ -149,6 +156,8 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             )  # fmt: skip
             if secured is None or secured.is_closing():
                 raise ConnectionResetError("closed during the handshake")
+            if why := why_not(secured.get_extra_info("peercert")):
+                raise ConnectionRefusedError(why)
         except BaseException as error:
             plain.abort()
             # Loops tell of some of these ends, and of some they do not.
@@ -156,6 +165,19 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             raise
         self._transport, self._plain, self.is_secure = secured, plain, True
         self._is_paused = False  # as `start_tls` leaves it
+        self.resume()
+
+    def wait_for_handshake(self) -> None:
+        """It is not open yet; what the handshake brings along is taken after `begin`."""
+        self._block()
+
+    def begin(self, secured: asyncio.Transport, *, below: asyncio.Transport) -> None:
+        """The connection is open, under TLS from its first byte; `wait_for_handshake` was called.
+
+        `below`: the transport that the other one writes to.
+        """
+        self._plain, self.is_secure = below, True
+        self.connection_made(secured)
         self.resume()
 
     def _send(self, buffers: Sequence[Buffer]) -> None:
@@ -399,7 +421,7 @@ class RunConnection(DataConnection):
 class DataServer:
     """Listens on a data port."""
 
-    def __init__(self, make: Callable[[], DataConnection]) -> None:
+    def __init__(self, make: Callable[[], asyncio.BaseProtocol]) -> None:
         self._make = make
         self._server: asyncio.Server | None = None
         """None before `start`."""

@@ -18,6 +18,7 @@ from bookie.server.collect import Collector
 from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
+from bookie.server.port_tls import PortTls
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.storage.disk import Disk, DiskSpace
@@ -71,10 +72,18 @@ class BookieServices:
 class Control:
     """Answers for whatever of the bookie exists by now; `admin` puts it on the wire."""
 
-    def __init__(self, settings: BookieSettings, state: BookieState, disk: Disk) -> None:
+    def __init__(
+        self,
+        settings: BookieSettings,
+        state: BookieState,
+        disk: Disk,
+        tls: PortTls | None = None,
+    ) -> None:
         self._settings = settings
         self._state = state
         self._disk = disk
+        self.tls = tls
+        """What the ports are under; None: plain."""
         self.boot: Boot | None = None
         """The last attempt to boot, from its first step on; stays when it has ended."""
         self._serving: BookieServices | None = None
@@ -154,8 +163,9 @@ class Control:
 
     async def gauges(self) -> Gauges:
         """Figures for the metrics."""
+        ends_s = None if self.tls is None else self.tls.ends_at.timestamp()
         if (serving := self._serving) is None:
-            return Gauges()
+            return Gauges(certificate_ends_s=ends_s)
         record, storage = serving.booted.record, serving.booted.storage
         usages = await asyncio.to_thread(storage.maintenance.usage)
         return Gauges(
@@ -167,6 +177,7 @@ class Control:
             free_bytes={str(usage.path): usage.free_bytes for usage in usages},
             syncs=storage.maintenance.syncs(),
             checkpoints=storage.maintenance.checkpoints,
+            certificate_ends_s=ends_s,
         )
 
     # What people decide

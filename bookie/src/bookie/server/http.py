@@ -4,6 +4,7 @@ The probes answer from the start of the process and never depend on limbo: a boo
 alive, and a bookie in limbo is ready (docs/design.md, section 4).
 """
 
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from bookie.hosts import is_wildcard, listen_everywhere
 from bookie.server.state import BookieState, Phase
 from bookie.storage.durations import Durations
 
+DATA_PORTS = ("run", "stock")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -37,10 +39,13 @@ class Gauges:
     syncs: Mapping[tuple[str, str], Durations] = field(default_factory=dict)
     """By stream and directory."""
     checkpoints: Durations = field(default_factory=Durations)
+    certificate_ends_s: float | None = None
+    """Seconds since 1970; None without TLS."""
 
 
 MeasureGauges = Callable[[], Awaitable[Gauges]]
 """Asks the disks, hence not in the event loop's thread."""
+MakeContext = Callable[[], ssl.SSLContext]
 
 
 class BookieCollector(Collector):
@@ -67,13 +72,18 @@ class BookieCollector(Collector):
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
             ("slow_clients", "Connections cut off with untaken replies", traffic.slow_clients),
             ("stock_garbage", "Stock connections closed for garbage", traffic.garbage),
-            ("stock_tls_failures", "Stock connections lost before TLS", traffic.tls_failures),
         ):
             yield CounterMetricFamily(f"bookie_{name}", text, value=value)
         refused = CounterMetricFamily("bookie_refused", "Requests refused", labels=["status"])
         for status, count in sorted(traffic.refused.items()):
             refused.add_metric([status.name.lower()], count)
         yield refused
+        failures = CounterMetricFamily(
+            "bookie_tls_failures", "Connections lost before they were under TLS", labels=["port"]
+        )
+        for port in DATA_PORTS:
+            failures.add_metric([port], traffic.tls_failures[port])
+        yield failures
 
     def _levels(self, gauges: Gauges) -> Iterable[Metric]:
         for name, text, value in (
@@ -85,7 +95,6 @@ class BookieCollector(Collector):
             ("connections", "Open data connections", self._state.traffic.connections),
             ("reply_bytes", "Replies to reads not yet taken", self._state.traffic.reply_bytes),
             ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
-            ("stock_tls", "Stock connections under TLS", self._state.traffic.tls_connections),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
             ("leased", "1 while nobody else can answer as it", self._state.is_leased),
@@ -105,6 +114,17 @@ class BookieCollector(Collector):
         for wire, count in sorted(self._state.traffic.stock_connections.items()):
             wires.add_metric([wire], count)
         yield wires
+        secure = GaugeMetricFamily(
+            "bookie_tls_connections", "Open connections under TLS", labels=["port"]
+        )
+        for port in DATA_PORTS:
+            secure.add_metric([port], self._state.traffic.tls_connections[port])
+        yield secure
+        if gauges.certificate_ends_s is not None:
+            text = "When the certificate in use expires, in seconds since 1970"
+            yield GaugeMetricFamily(
+                "bookie_certificate_expiry_timestamp_seconds", text, value=gauges.certificate_ends_s
+            )
         phase = GaugeMetricFamily("bookie_phase", "1 for the current phase", labels=["phase"])
         for candidate in Phase:
             phase.add_metric([candidate.name.lower()], float(candidate is self._state.phase))
@@ -135,9 +155,16 @@ class BookieCollector(Collector):
 class ProbeServer:
     """The HTTP port of one bookie."""
 
-    def __init__(self, state: BookieState, gauges: MeasureGauges) -> None:
+    def __init__(
+        self,
+        state: BookieState,
+        gauges: MeasureGauges,
+        tls: MakeContext | None = None,
+    ) -> None:
+        """`tls`: makes what the port is under; None: plain."""
         self._state = state
         self._gauges = gauges
+        self._tls = tls
         self._runner: web.AppRunner | None = None
         """None before `start` and after `stop`."""
 
@@ -153,10 +180,12 @@ class ProbeServer:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
+        tls = None if self._tls is None else self._tls()
         if is_wildcard(host):
-            await web.SockSite(self._runner, listen_everywhere(port)).start()
+            sockets = listen_everywhere(port)
+            await web.SockSite(self._runner, sockets, ssl_context=tls).start()
         else:
-            await web.TCPSite(self._runner, host, port).start()
+            await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

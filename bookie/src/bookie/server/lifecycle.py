@@ -30,12 +30,12 @@ from bookie.server.admin import AdminServer
 from bookie.server.advertised import Advertised
 from bookie.server.announce import Announcer
 from bookie.server.collect import Collector
-from bookie.server.connections import DataServer, RunConnection
+from bookie.server.connections import DataConnection, DataServer, RunConnection
 from bookie.server.control import BookieServices, Control
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.housekeeping import Ends, Housekeeping
-from bookie.server.http import MeasureGauges, ProbeServer
+from bookie.server.http import MakeContext, MeasureGauges, ProbeServer
 from bookie.server.lease import Lease
 from bookie.server.marks import Marks
 from bookie.server.operations import Operations
@@ -46,6 +46,7 @@ from bookie.server.part_settings import (
     collection_rules,
     reply_limits,
 )
+from bookie.server.port_tls import PortTls
 from bookie.server.rack import Rack
 from bookie.server.replies import ReplyRoom
 from bookie.server.requests import RunService
@@ -54,7 +55,7 @@ from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
-from bookie.server.stock_tls import StockTls
+from bookie.server.tls_front import TlsFronts
 from bookie.storage.disk import Disk, RealDisk
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class Host:
 
     open_metadata: OpenMetadata = open_store
     admin: Callable[[Control], Listener] = _admin_server
-    probes: Callable[[BookieState, MeasureGauges], Listener] = ProbeServer
+    probes: Callable[[BookieState, MeasureGauges, MakeContext | None], Listener] = ProbeServer
     lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
     clock: Callable[[], float] = boot_time
 
@@ -129,8 +130,8 @@ class Bookie:
         SettingsError when a file that the settings name cannot be used.
         """
         self._settings = settings
-        self._tls = None if settings.tls is None else StockTls(settings.tls)
-        """None: stock clients are served in plain only."""
+        self._tls = None if settings.tls is None else PortTls(settings.tls)
+        """None: everybody is served in plain only."""
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()
@@ -144,7 +145,7 @@ class Bookie:
         self._exit_code = ExitCode.CLEAN
         """Of an orderly stop: ERROR when nobody asked for it."""
         self._loop = asyncio.get_running_loop()
-        self.control = Control(settings, self.state, self._disk)
+        self.control = Control(settings, self.state, self._disk, self._tls)
         self.ports: dict[str, int] = {}
         """Where it listens, by name: `admin`, `http`, `run`, `stock`."""
         self._rack = Rack(settings.rack, settings.rack_file)
@@ -177,7 +178,9 @@ class Bookie:
     async def _control_plane(self) -> AsyncIterator[None]:
         ports = self._settings.ports
         admin = self._host.admin(self.control)
-        probes = self._host.probes(self.state, self.control.gauges)
+        is_on_http = self._tls is not None and self._tls.is_on_http
+        tls = self._tls.http_context if self._tls is not None and is_on_http else None
+        probes = self._host.probes(self.state, self.control.gauges, tls)
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
@@ -357,10 +360,10 @@ class Bookie:
         if await self._patiently(lease.confirm) is None:
             return
         servers = await self._open_data_ports(operations, sessions)
-        await self._write_runtime(self._runtime.write)
         announcer = Announcer(
             store, state, host=self._settings.host, ports=self.ports,
             boot_epoch=state.boot_epoch, rack=self._rack.read, advertised=self._advertised.read,
+            has_tls=self._tls is not None,
         )  # fmt: skip
         drain = Drain(
             store, state, marks=marks, announcer=announcer,
@@ -395,20 +398,31 @@ class Bookie:
         self, operations: Operations, sessions: Sessions
     ) -> Sequence[DataServer]:
         """The native port, and BookKeeper's unless it is switched off: both or none."""
-        runs = RunService(operations, sessions)
+        is_required = self._tls is not None and self._tls.is_required
+        runs = RunService(operations, sessions, tls_is_required=is_required)
         stock = StockService(operations, sessions, self._tls)
         ports, servers = self._settings.ports, []
         try:
-            servers.append(DataServer(lambda: RunConnection(runs)))
+            servers.append(self._data_server("run", lambda: RunConnection(runs)))
             await self._listen("run", servers[-1].start, ports.run)
             if ports.stock is not None:
-                servers.append(DataServer(lambda: StockConnection(stock)))
+                servers.append(self._data_server("stock", lambda: StockConnection(stock)))
                 await self._listen("stock", servers[-1].start, ports.stock)
+            await self._write_runtime(self._runtime.write)
         except BaseException:
             for server in servers:
                 server.stop()
             raise
         return servers
+
+    def _data_server(self, port: str, make: Callable[[], DataConnection]) -> DataServer:
+        if self._tls is None:
+            return DataServer(make)
+        fronts = TlsFronts(
+            self._tls, make, port=port, traffic=self.state.traffic,
+            waiting_max=self._settings.limits.connections,
+        )  # fmt: skip
+        return DataServer(fronts.front)
 
     def _fail(self, error: StorageError) -> None:
         """A disk failed: answer nothing more, keep the markers, let the platform restart us."""

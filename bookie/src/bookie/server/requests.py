@@ -35,9 +35,13 @@ _OK: Final = Status.OK
 class RunService:
     """Answers the native port of one bookie."""
 
-    def __init__(self, operations: Operations, sessions: Sessions) -> None:
+    def __init__(
+        self, operations: Operations, sessions: Sessions, *, tls_is_required: bool = False
+    ) -> None:
+        """`tls_is_required`: clients in plain are refused."""
         self._operations = operations
         self._sessions = sessions
+        self._tls_is_required = tls_is_required
         self._state = operations.state
         self.on_bytes = operations.state.look_at_lease
         self._handlers: dict[Op, Callable[[Envelope, RunConnection], bool]] = {
@@ -52,9 +56,11 @@ class RunService:
         where it is, and is taken again after `resume`."""
 
     def opened(self, connection: RunConnection) -> None:
+        self._state.traffic.tls_connections["run"] += connection.is_secure
         self._sessions.opened(connection)
 
     def closed(self, connection: RunConnection) -> None:
+        self._state.traffic.tls_connections["run"] -= connection.is_secure
         self._sessions.closed(connection)
         self._operations.forget(connection)
 
@@ -77,12 +83,14 @@ class RunService:
 
     def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
         """Whoever means another process, or does not say, must not take our answers for its."""
-        why = "the first message of a connection must be HELLO"
-        if envelope.op is Op.HELLO:
+        status, why = Status.BAD_REQUEST, "the first message of a connection must be HELLO"
+        if self._tls_is_required and not connection.is_secure:
+            status, why = Status.UNAUTHORIZED, "this port takes TLS only, found a client in plain"
+        elif envelope.op is Op.HELLO:
             why = self._judge(envelope.body)
         if why:
             log.warning("refuse a connection: %s", why)
-            self._refuse(connection, envelope, Status.BAD_REQUEST, why)
+            self._refuse(connection, envelope, status, why)
             connection.close()
             return
         connection.is_greeted = True

@@ -143,25 +143,19 @@ class Lease(_Section):
 
 
 class Tls(_Section):
-    """TLS on the stock port, for clients that ask for it with START_TLS; files are PEM.
+    """TLS on the ports of this bookie; see docs/security.md.
 
-    `certificate_file`: this bookie's certificate, then those up to its authority. `key_file`: not
-    encrypted. `clients`: whether they have to show a certificate of `client_ca_file`'s authorities.
-    `required`: who does not ask for TLS is refused. `handshake_seconds`: then it has to be done.
+    `directory`: its credentials, `tls.crt`, `tls.key` and `ca.crt`. `mode`: whether the data ports
+    take clients in plain beside those under TLS; the control plane takes none. `clients`: whether
+    they have to show a certificate on the data ports. `handshake_seconds`: then it has to be done.
+    `http`: the HTTP port is under TLS, too.
     """
 
-    certificate_file: Path
-    key_file: Path
-    client_ca_file: Path | None = None
+    directory: Path
+    mode: Literal["Required", "Accepted"] = "Required"
     clients: Literal["required", "optional", "none"] = "required"
-    required: bool = False
     handshake_seconds: PositiveFloat = 10.0
-
-    @model_validator(mode="after")
-    def _certificates_of_clients_can_be_checked(self) -> "Tls":
-        if self.clients != "none" and self.client_ca_file is None:
-            raise ValueError(f"clientCaFile is missing, expected with clients: {self.clients}")
-        return self
+    http: bool = False
 
 
 def _metadata_url(url: str) -> str:

@@ -90,10 +90,10 @@ class Traffic:
     """Open connections of stock clients by version of their wire, `v2` or `v3`."""
     garbage: int = 0
     """Connections closed because what came made no sense on the stock wire."""
-    tls_connections: int = 0
-    """Open connections of stock clients that are under TLS."""
-    tls_failures: int = 0
-    """Connections closed because a stock client that asked for TLS did not come through."""
+    tls_connections: Counter[str] = field(default_factory=Counter)
+    """Open connections that are under TLS, by port, `stock` or `run`."""
+    tls_failures: Counter[str] = field(default_factory=Counter)
+    """Connections closed because no handshake came to its end, by port."""
 
 
 @dataclass(slots=True)

@@ -20,13 +20,13 @@ from bookie.frames.frame import CONSECUTIVE
 from bookie.protocol.status import Status
 from bookie.server.connections import DataConnection
 from bookie.server.operations import Operations
+from bookie.server.port_tls import PortTls
 from bookie.server.sessions import Sessions
 from bookie.server.stock_adds import AddGather, Answers, Run, run_of
 from bookie.server.stock_answers import Answerable, Origin, Work
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
-from bookie.server.stock_tls import StockTls
 from bookie.wire.stock import connection as wires
 from bookie.wire.stock.blocks import AddBlock, BlockScan
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
@@ -151,12 +151,12 @@ class StockConnection(DataConnection):
         self._upgrade = self._loop.create_task(self._start_tls(tls))
         return True
 
-    async def _start_tls(self, tls: StockTls) -> None:
+    async def _start_tls(self, tls: PortTls) -> None:
         peer = self._peer()
         try:
             if self.bytes_held:
                 raise ConnectionAbortedError("more came behind START_TLS, before its answer")
-            await self._secure(tls.context(), handshake_s=tls.handshake_s)
+            await self._secure(tls.context(), why_not=tls.why_not, handshake_s=tls.handshake_s)
         except OSError as error:
             self._service.count_tls_failure()
             log.warning("close connection from %s: no TLS: %s", peer, str(error) or repr(error))
@@ -182,7 +182,7 @@ class StockService:
     """Answers the stock port of one bookie."""
 
     def __init__(
-        self, operations: Operations, sessions: Sessions, tls: StockTls | None = None
+        self, operations: Operations, sessions: Sessions, tls: PortTls | None = None
     ) -> None:
         self.tls = tls
         self.tls_is_required = tls is not None and tls.is_required
@@ -207,6 +207,8 @@ class StockService:
         first in line, and is tried again after `resume`."""
 
     def opened(self, connection: StockConnection) -> None:
+        if connection.is_secure:
+            self.note_tls(connection)
         self._sessions.opened(connection)
 
     def closed(self, connection: StockConnection) -> None:
@@ -215,7 +217,7 @@ class StockService:
         if connection.version:
             self._state.traffic.stock_connections[connection.version] -= 1
         if connection.is_secure:
-            self._state.traffic.tls_connections -= 1
+            self._state.traffic.tls_connections["stock"] -= 1
 
     def left(self, connection: StockConnection, size: int) -> None:
         """See `DataConnection.owe`."""
@@ -229,11 +231,11 @@ class StockService:
 
     def note_tls(self, connection: StockConnection) -> None:
         """It is under TLS now."""
-        self._state.traffic.tls_connections += 1
+        self._state.traffic.tls_connections["stock"] += 1
 
     def count_tls_failure(self) -> None:
         """A connection is about to be closed."""
-        self._state.traffic.tls_failures += 1
+        self._state.traffic.tls_failures["stock"] += 1
 
     def count_garbage(self) -> None:
         """A connection is about to be closed; `connections` logs why."""

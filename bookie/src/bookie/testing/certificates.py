@@ -1,62 +1,74 @@
-"""Throwaway certificates for tests of TLS: an authority, and what it signs, made by openssl(1).
+"""Throwaway certificates for tests of TLS: an authority, and what it signs, valid for two days.
 
-Valid for two days, on this machine only (localhost and both loopbacks). Keys are PKCS#8 and not
-encrypted.
+Each holder has a folder of credentials, and the same as single files, `NAME.pem` and `NAME.key`,
+for clients that take those.
 """
 
-import shutil
-import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-TOOL: Final = "openssl"
-COMMAND_WAIT_S: Final = 30.0
-KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-DAYS: Final = ("-days", "2")
-LEAF: Final = "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n"
+from bookie.tls import authority as signing
+from bookie.tls.credentials import AUTHORITIES, CERTIFICATE, KEY
+from bookie.tls.principals import Principal, Role
 
-
-class NoOpensslError(Exception):
-    """openssl is not on PATH."""
+LIFETIME: Final = timedelta(days=2)
+NAMESPACE: Final = "lab"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its key, PEM files."""
+    """A certificate and its key, PEM files; `folder`: both with the authority's certificate."""
 
     certificate: Path
     key: Path
+    folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs certificates; files are in `folder`, named after whom they are of."""
+    """Signs certificates of the fleet `lab/<cluster>`; files are in `folder`."""
 
     folder: Path
     own: Identity
+    cluster: str
+    signer: signing.Authority
 
     @classmethod
-    def make(cls, folder: Path, name: str) -> "Authority":
-        """NoOpensslError where there is none."""
-        if shutil.which(TOOL) is None:
-            raise NoOpensslError(f"{TOOL} is not on PATH")
-        own = Identity(folder / f"{name}.pem", folder / f"{name}.key")
-        _openssl("req", "-x509", *KEY, *DAYS, "-subj", f"/CN={name}",
-                 "-keyout", own.key, "-out", own.certificate)  # fmt: skip
-        return cls(folder, own)
+    def make(cls, folder: Path, name: str, *, cluster: str = "demo") -> "Authority":
+        folder.mkdir(parents=True, exist_ok=True)
+        signer = signing.Authority.make(name, now=datetime.now(UTC), lifetime=LIFETIME)
+        own = _written(folder, name, signer.to_issued(), signer.pem)
+        return cls(folder, own, cluster, signer)
 
-    def sign(self, name: str) -> Identity:
-        """A certificate for a server or a client."""
-        made = Identity(self.folder / f"{name}.pem", self.folder / f"{name}.key")
-        request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
-        extensions.write_text(LEAF, encoding="ascii")
-        _openssl("req", "-new", *KEY, "-subj", f"/CN={name}", "-keyout", made.key, "-out", request)
-        _openssl("x509", "-req", *DAYS, "-in", request, "-extfile", extensions,
-                 "-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial",
-                 "-out", made.certificate)  # fmt: skip
-        return made
+    def sign(
+        self,
+        name: str,
+        role: Role = Role.CLIENT,
+        *,
+        cluster: str = "",
+        file: str = "",
+        since: timedelta = timedelta(0),
+    ) -> Identity:
+        """A certificate for one of the fleet, or of another that this authority signs for, too.
+
+        `file`: name of the files, when not the holder's. `since`: how long ago it was made.
+        """
+        principal = Principal(NAMESPACE, cluster or self.cluster, role, name)
+        issued = self.signer.sign(principal, now=datetime.now(UTC) - since, lifetime=LIFETIME)
+        return _written(self.folder, file or name, issued, self.signer.pem)
 
 
-def _openssl(*words: str | Path) -> None:
-    subprocess.run([TOOL, *words], check=True, capture_output=True, timeout=COMMAND_WAIT_S)
+def _written(folder: Path, name: str, issued: signing.Issued, trusted: bytes) -> Identity:
+    made = Identity(folder / f"{name}.pem", folder / f"{name}.key", folder / name)
+    made.folder.mkdir(exist_ok=True)
+    for path, content in (
+        (made.certificate, issued.certificate),
+        (made.key, issued.key),
+        (made.folder / CERTIFICATE, issued.certificate),
+        (made.folder / KEY, issued.key),
+        (made.folder / AUTHORITIES, trusted),
+    ):
+        path.write_bytes(content)
+    return made

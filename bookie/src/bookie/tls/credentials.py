@@ -55,30 +55,28 @@ class Credentials:
 class CredentialsFolder:
     """Credentials as they are now; SettingsError when the folder does not hold what it must."""
 
-    def __init__(self, directory: Path, *, clients: ssl.VerifyMode = ssl.CERT_REQUIRED) -> None:
-        """`clients`: whether a client of a server with these credentials has to show its own."""
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.generation = 0
         """Rises when other files were taken."""
-        self._clients = clients
         self._stamps = self._look()
-        self._taken = self._read()
+        self._taken = _Taken(directory)
 
     @property
     def current(self) -> Credentials:
-        return self._now()[0]
+        return self._now().credentials
 
     @property
     def principal(self) -> Principal | None:
         return self.current.principal
 
-    def server_context(self) -> ssl.SSLContext:
-        """For one more handshake with a client."""
-        return self._now()[1]
+    def server_context(self, clients: ssl.VerifyMode = ssl.CERT_REQUIRED) -> ssl.SSLContext:
+        """For one more handshake with a client; `clients`: whether it has to show a certificate."""
+        return self._now().servers[clients]
 
     def client_context(self) -> ssl.SSLContext:
         """For one more handshake with a server, whose name is checked."""
-        return self._now()[2]
+        return self._now().client
 
     def server_credentials(self) -> Any:
         """For a gRPC server, whose clients have to show a certificate; it asks at each handshake
@@ -96,7 +94,7 @@ class CredentialsFolder:
         now = self.current
         return grpc.ssl_channel_credentials(now.authorities, now.key, now.certificate)
 
-    def _now(self) -> tuple[Credentials, ssl.SSLContext, ssl.SSLContext]:
+    def _now(self) -> "_Taken":
         # A few calls of stat, and no thread: a handshake costs a hundred times that.
         stamps = self._look()
         if stamps != self._stamps:
@@ -108,7 +106,7 @@ class CredentialsFolder:
         # No thread: it happens once for each renewal, at a cost of milliseconds, and `ssl` parses
         # authorities under the interpreter's lock, so that the event loop would wait all the same.
         try:
-            self._taken = self._read()
+            self._taken = _Taken(self.directory)
             self.generation += 1
             log.info("%s was read again: the next handshakes have it", self.directory)
         except SettingsError as error:
@@ -117,15 +115,17 @@ class CredentialsFolder:
     def _look(self) -> Stamps:
         return [_stamp(self.directory / name) for name in FILES]
 
-    def _read(self) -> tuple[Credentials, ssl.SSLContext, ssl.SSLContext]:
-        certificate, key, authorities = (_read(self.directory / name) for name in FILES)
-        server = _context(ssl.PROTOCOL_TLS_SERVER, self.directory)
-        # No session is taken up again: every connection is held against the authorities of now.
-        server.num_tickets, server.options = 0, server.options | ssl.OP_NO_TICKET
-        server.verify_mode = self._clients
-        client = _context(ssl.PROTOCOL_TLS_CLIENT, self.directory)
+
+class _Taken:
+    """Files that fit together, as contexts. SettingsError when they do not."""
+
+    def __init__(self, directory: Path) -> None:
+        certificate, key, authorities = (_read(directory / name) for name in FILES)
+        self.servers = {clients: _server_context(directory, clients) for clients in ssl.VerifyMode}
+        """By whether clients have to show a certificate."""
+        self.client = _context(ssl.PROTOCOL_TLS_CLIENT, directory)
         leaf = x509.load_pem_x509_certificates(certificate)[0]
-        return Credentials(certificate, key, authorities, leaf), server, client
+        self.credentials = Credentials(certificate, key, authorities, leaf)
 
 
 def _grpc_configuration(credentials: Credentials) -> Any:
@@ -141,6 +141,14 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def _server_context(directory: Path, clients: ssl.VerifyMode) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_SERVER, directory)
+    # No session is taken up again: every connection is held against the authorities of now.
+    context.num_tickets, context.options = 0, context.options | ssl.OP_NO_TICKET
+    context.verify_mode = clients
+    return context
 
 
 def _context(protocol: int, directory: Path) -> ssl.SSLContext:

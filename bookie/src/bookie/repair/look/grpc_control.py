@@ -220,6 +220,7 @@ class GrpcControl:
         if line is None:
             plane = ControlPlane(
                 target,
+                bookie_id=bookie_id,
                 dial=self._dial,
                 heard=lambda identity: self._addresses.saw(bookie_id, identity.epoch),
             )

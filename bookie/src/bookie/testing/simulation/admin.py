@@ -16,7 +16,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.status import Status
 from bookie.server.admin import AdminServicer, IdentityGuard
 from bookie.server.control import Control
-from bookie.server.http import MeasureGauges
+from bookie.server.http import MakeContext, MeasureGauges
 from bookie.server.state import BookieState
 from bookie.testing.simulation.network import Network
 from bookie.wire.admin import bookie_admin_pb2 as pb
@@ -103,7 +103,9 @@ _Reply = tuple[Metadata, bytes]
 class NoProbes:
     """Nobody asks over HTTP in the simulation."""
 
-    def __init__(self, _state: BookieState, _gauges: MeasureGauges) -> None:
+    def __init__(
+        self, _state: BookieState, _gauges: MeasureGauges, _tls: MakeContext | None = None
+    ) -> None:
         """Takes what the real one takes."""
 
     async def start(self, _host: str, port: int) -> int:
@@ -163,10 +165,10 @@ class _Call:
         return self._told
 
 
-def dial(network: Network) -> Callable[[str], tuple[Channel, Channel]]:
+def dial(network: Network) -> Callable[[str, str], tuple[Channel, Channel]]:
     """See wire.admin.client.Dial."""
 
-    def to(target: str) -> tuple[Channel, Channel]:
+    def to(target: str, _bookie_id: str) -> tuple[Channel, Channel]:
         channel = Channel(network, target)
         return channel, channel
 

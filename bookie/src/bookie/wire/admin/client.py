@@ -17,6 +17,8 @@ import grpc
 
 from bookie.errors import FrameError, UnavailableError
 from bookie.ids import BookieId, LedgerId
+from bookie.tls.client_tls import ClientTls, from_environment
+from bookie.tls.principals import Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
@@ -37,6 +39,8 @@ _OPTIONS: Final = (
     ("grpc.dns_min_time_between_resolutions_ms", 1000),
     ("grpc.service_config_disable_resolution", 1),
 )
+_NAME_OPTION: Final = "grpc.ssl_target_name_override"
+"""What the server's certificate must name, in place of the host that was dialled."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
 _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
@@ -61,8 +65,9 @@ _HEALTH: Final = _shared(Health, pb.Health, *_MADE)
 _BOOT: Final = _shared(BootRecord, pb.BootRecord)
 _DISK: Final = _shared(DiskHealth, pb.DiskHealth)
 
-Dial = Callable[[str], tuple[Any, Any]]
-"""From `host:port` to a channel, whose `close` is awaited, and a stub over it."""
+Dial = Callable[[str, str], tuple[Any, Any]]
+"""From `host:port` and the id of the bookie that must be there (empty: whoever is) to a channel,
+whose `close` is awaited, and a stub over it."""
 Range = tuple[int, int]
 """First and last entry."""
 
@@ -84,6 +89,7 @@ class Failure(Enum):
 _FAILURES: Final = {
     grpc.StatusCode.DEADLINE_EXCEEDED: Failure.LATE,
     grpc.StatusCode.FAILED_PRECONDITION: Failure.REFUSED,
+    grpc.StatusCode.PERMISSION_DENIED: Failure.REFUSED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Failure.TOO_LARGE,
     grpc.StatusCode.INVALID_ARGUMENT: Failure.MISTAKEN,
     grpc.StatusCode.UNIMPLEMENTED: Failure.MISTAKEN,
@@ -123,28 +129,46 @@ class Held(NamedTuple):
     lost: bytes
 
 
-def dial(target: str) -> tuple[Any, Any]:
-    """See `Dial`: over gRPC, without TLS."""
-    channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-    return channel, BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+def dial(target: str, bookie_id: str = "") -> tuple[Any, Any]:
+    """See `Dial`: over gRPC, under TLS when the environment names credentials."""
+    return dial_with(from_environment())(target, bookie_id)
+
+
+def dial_with(tls: ClientTls | None) -> Dial:
+    """The same with these credentials; None: in plain."""
+
+    def to(target: str, bookie_id: str) -> tuple[Any, Any]:
+        if tls is None:
+            channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        else:
+            name = tls.server_name(Role.BOOKIE, bookie_id) if bookie_id else None
+            named = () if name is None else ((_NAME_OPTION, name),)
+            channel = grpc.aio.secure_channel(
+                target, tls.channel_credentials(), options=(*_OPTIONS, *named)
+            )
+        return channel, BookieAdminStub(channel)  # type: ignore[no-untyped-call]
+
+    return to
 
 
 class ControlPlane:
     """The control plane at one address, which may be another bookie's by now.
 
     Every method raises UnavailableError when the process meant gave no answer: CallError with the
-    reason when nobody did, or it refused. `heard`: gets the identity behind each answer.
+    reason when nobody did, or it refused. `bookie_id`: who must be there, empty = whoever is; under
+    TLS its certificate says so. `heard`: gets the identity behind each answer.
     """
 
     def __init__(
         self,
         target: str,
         *,
+        bookie_id: str = "",
         dial: Dial = dial,
         heard: Callable[[Identity], None] = lambda _identity: None,
     ) -> None:
         self.target = target
-        self._channel, self._stub = dial(target)
+        self._channel, self._stub = dial(target, bookie_id)
         self._heard = heard
 
     async def close(self) -> None:
@@ -266,9 +290,9 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def control_plane(target: str) -> AsyncIterator[ControlPlane]:
+async def control_plane(target: str, bookie_id: str = "") -> AsyncIterator[ControlPlane]:
     """The control plane at host:port, closed at the end."""
-    plane = ControlPlane(target)
+    plane = ControlPlane(target, bookie_id=bookie_id)
     try:
         yield plane
     finally:

@@ -1,10 +1,9 @@
-"""TLS on the stock port: who is let in, what may come before the handshake, and what ends it."""
+"""START_TLS on the stock port: who is let in, what comes before the handshake, what ends it."""
 
 import asyncio
 import os
 import shutil
 import ssl
-import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 import uvloop
-from bookie.errors import SettingsError
 from bookie.protocol.status import Status
-from bookie.server.settings import Tls
-from bookie.server.stock_tls import StockTls
-from bookie.testing.certificates import Authority, Identity, NoOpensslError
+from bookie.testing.certificates import Authority, Identity
+from bookie.tls.client_tls import ClientTls
+from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.principals import Role
 from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from server_lab import ServerLab
@@ -36,6 +35,7 @@ class Certificates:
 
     authority: Authority
     bookie: Identity
+    renewed: Identity
     client: Identity
     stranger: Identity
 
@@ -53,11 +53,10 @@ class Certificates:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     folder = tmp_path_factory.mktemp("certificates")
-    try:
-        ours, others = Authority.make(folder, "ours"), Authority.make(folder, "others")
-    except NoOpensslError as error:
-        pytest.skip(str(error))
-    return Certificates(ours, ours.sign("bookie"), ours.sign("client"), others.sign("stranger"))
+    ours, others = Authority.make(folder, "ours"), Authority.make(folder, "others")
+    bookie = ours.sign("bookie-0", Role.BOOKIE)
+    renewed = ours.sign("bookie-0", Role.BOOKIE, file="renewed")
+    return Certificates(ours, bookie, renewed, ours.sign("client"), others.sign("stranger"))
 
 
 class TlsLab:
@@ -69,18 +68,15 @@ class TlsLab:
         self.folder = server.root.with_name("tls")
         self.folder.mkdir()
         self.clients: list[StockClient] = []
+        server.pool = server.new_pool(ClientTls(CredentialsFolder(certificates.client.folder)))
         self.renew(certificates.bookie)
-        self.settings: dict[str, Any] = {
-            "certificateFile": str(self.folder / "bookie.pem"),
-            "keyFile": str(self.folder / "bookie.key"),
-            "clientCaFile": str(certificates.authority.own.certificate),
-        }
+        self.settings: dict[str, Any] = {"directory": str(self.folder), "mode": "Accepted"}
 
     def renew(self, identity: Identity) -> None:
         """The bookie's files are others from now on."""
-        for source, name in ((identity.certificate, "bookie.pem"), (identity.key, "bookie.key")):
+        for source in identity.folder.iterdir():
             shutil.copy(source, self.folder / "new")
-            os.replace(self.folder / "new", self.folder / name)
+            os.replace(self.folder / "new", self.folder / source.name)
 
     async def start(self, **settings: Any) -> "TlsLab":
         self.server.tree["tls"] = self.settings | settings
@@ -135,7 +131,7 @@ async def test_entries_come_and_go_under_tls(tls: TlsLab, kind: type[StockClient
     assert {a.outcome for a in added} == {OK}
     found = await client.ask(*[client.read(ledger, i) for i in range(200)])
     assert [a.body[-9:] for a in found[100:]] == [b"entry %d" % i for i in range(100, 200)]
-    assert tls.server.traffic.tls_connections == 1
+    assert tls.server.traffic.tls_connections["stock"] == 1
 
 
 async def test_megabytes_go_both_ways_under_tls(tls: TlsLab) -> None:
@@ -178,10 +174,10 @@ async def test_a_connection_under_tls_is_counted_until_it_ends(tls: TlsLab) -> N
     client = await tls.secure(V2Client)
     await client.ask(client.read(1, 1))
     traffic = tls.server.traffic
-    assert (traffic.tls_connections, traffic.stock_connections["v2"]) == (1, 1)
+    assert (traffic.tls_connections["stock"], traffic.stock_connections["v2"]) == (1, 1)
     await client.close()
     await tls.until_gone()
-    assert (traffic.tls_connections, traffic.stock_connections["v2"]) == (0, 0)
+    assert (traffic.tls_connections["stock"], traffic.stock_connections["v2"]) == (0, 0)
 
 
 async def test_a_bookie_stops_with_clients_under_tls_and_in_a_handshake(tls: TlsLab) -> None:
@@ -213,7 +209,8 @@ async def test_a_client_without_a_certificate_of_the_authority_is_not_let_in(
     shown = getattr(tls.certificates, who, None)
     assert not await tls.is_let_in(tls.certificates.context(shown, version))
     await tls.until_gone()
-    assert (tls.server.traffic.tls_failures, tls.server.traffic.tls_connections) == (1, 0)
+    traffic = tls.server.traffic
+    assert (traffic.tls_failures["stock"], traffic.tls_connections["stock"]) == (1, 0)
 
 
 @pytest.mark.parametrize("who", ["nobody", "client", "stranger"])
@@ -236,7 +233,7 @@ async def test_a_client_may_stay_without_tls_where_it_is_not_required(tls: TlsLa
 async def test_where_tls_is_required_a_plain_client_gets_nothing(
     tls: TlsLab, kind: type[StockClient], count: int
 ) -> None:
-    ledger = await (await tls.start(required=True)).server.ledger()
+    ledger = await (await tls.start(mode="Required")).server.ledger()
     client = await tls.plain(kind)
     adds = [client.add(ledger, i, payload=b"x") for i in range(count)]
     answers = await client.ask(*adds, client.read(ledger, 0), client.read(ledger, 0, fence=True))
@@ -247,7 +244,7 @@ async def test_where_tls_is_required_a_plain_client_gets_nothing(
 
 
 async def test_where_tls_is_required_every_request_of_version_3_is_refused(tls: TlsLab) -> None:
-    await tls.start(required=True)
+    await tls.start(mode="Required")
     client = await tls.plain()
     asked = (client.read_lac(1), client.write_lac(1, 0), client.force(1), client.list_entries(1))
     answers = await client.ask(*asked, client.info(), client.poll(1, previous=0))
@@ -258,7 +255,7 @@ async def test_where_tls_is_required_every_request_of_version_3_is_refused(tls: 
 async def test_where_tls_is_required_a_client_under_tls_is_served(
     tls: TlsLab, kind: type[StockClient]
 ) -> None:
-    ledger = await (await tls.start(required=True)).server.ledger()
+    ledger = await (await tls.start(mode="Required")).server.ledger()
     client = await tls.secure(kind)
     assert [a.outcome for a in await client.ask(client.add(ledger, 0))] == [OK]
 
@@ -271,7 +268,7 @@ async def test_what_comes_with_start_tls_is_no_request(tls: TlsLab) -> None:
     client = await tls.plain()
     client.send(client.start_tls(), client.add(ledger, 0))
     assert await client.until_closed() == b""
-    assert tls.server.traffic.tls_failures == 1
+    assert tls.server.traffic.tls_failures["stock"] == 1
     assert await tls.server.held(ledger, 0, 0) == []
 
 
@@ -281,7 +278,7 @@ async def test_the_first_byte_behind_start_tls_ends_the_connection(tls: TlsLab) 
     frame = client.start_tls()
     client.writer.write(FRAME_LENGTH.pack(len(frame)) + frame + b"\0")
     assert await client.until_closed() == b""
-    assert tls.server.traffic.tls_failures == 1
+    assert tls.server.traffic.tls_failures["stock"] == 1
 
 
 async def test_a_plain_request_in_place_of_the_handshake_is_no_request(tls: TlsLab) -> None:
@@ -290,7 +287,7 @@ async def test_a_plain_request_in_place_of_the_handshake_is_no_request(tls: TlsL
     await client.ask(client.start_tls())
     client.send(client.add(ledger, 0))
     await tls.until_gone()
-    assert tls.server.traffic.tls_failures == 1
+    assert tls.server.traffic.tls_failures["stock"] == 1
     assert await tls.server.held(ledger, 0, 0) == []
 
 
@@ -299,7 +296,7 @@ async def test_a_handshake_that_does_not_begin_is_given_up(tls: TlsLab) -> None:
     client = await tls.plain()
     await client.ask(client.start_tls())
     await tls.until_gone()
-    assert tls.server.traffic.tls_failures == 1
+    assert tls.server.traffic.tls_failures["stock"] == 1
 
 
 async def test_a_client_that_leaves_in_the_handshake_is_forgotten(tls: TlsLab) -> None:
@@ -308,7 +305,7 @@ async def test_a_client_that_leaves_in_the_handshake_is_forgotten(tls: TlsLab) -
     await client.ask(client.start_tls())
     await client.close()
     await tls.until_gone()
-    assert tls.server.traffic.tls_failures == 1
+    assert tls.server.traffic.tls_failures["stock"] == 1
 
 
 async def test_start_tls_behind_another_request_is_refused_and_the_rest_is_served(
@@ -369,56 +366,16 @@ async def shown_serial(tls: TlsLab) -> str:
 async def test_a_renewed_certificate_is_shown_to_the_next_client(tls: TlsLab) -> None:
     await tls.start()
     before = await shown_serial(tls)
-    tls.renew(tls.certificates.client)
+    tls.renew(tls.certificates.renewed)
     assert before != await shown_serial(tls) == await shown_serial(tls)
 
 
 async def test_in_the_middle_of_a_renewal_the_old_certificate_is_shown(tls: TlsLab) -> None:
     await tls.start()
     before = await shown_serial(tls)
-    shutil.copy(tls.certificates.client.key, tls.folder / "bookie.key")
+    shutil.copy(tls.certificates.renewed.key, tls.folder / "tls.key")
     assert await shown_serial(tls) == before
-    (tls.folder / "bookie.pem").unlink()
+    (tls.folder / "tls.crt").unlink()
     assert await shown_serial(tls) == before
-    tls.renew(tls.certificates.client)
+    tls.renew(tls.certificates.renewed)
     assert await shown_serial(tls) != before
-
-
-def wrong(certificates: Certificates, folder: Path) -> dict[str, tuple[str, Path, str]]:
-    """Setting, file, and what is said of it."""
-    (garbage := folder / "garbage").write_bytes(b"\xff\x00 no PEM")
-    authority, client, none = certificates.authority.own, certificates.client, folder / "none"
-    (half := folder / "half").write_bytes(client.certificate.read_bytes()[:200])
-    locked = folder / "locked"
-    words = ["pkcs8", "-topk8", "-passout", "pass:word", "-in", client.key, "-out", locked]
-    subprocess.run(["openssl", *words], check=True)
-    return {
-        "no certificate": ("certificateFile", none, r"cannot be read \(No such file"),
-        "no key": ("keyFile", none, r"cannot be read \(No such file"),
-        "a folder": ("clientCaFile", folder, r"cannot be read \(Is a directory"),
-        "no PEM": ("certificateFile", garbage, "expected certificates"),
-        "half a PEM": ("clientCaFile", half, "expected certificates"),
-        "no authorities": ("clientCaFile", client.key, "expected certificates"),
-        "no PEM of a key": ("keyFile", garbage, "expected one private key"),
-        "another key": ("keyFile", authority.key, "expected the key of the first certificate"),
-        "a locked key": ("keyFile", locked, "expected one that is not"),
-    }
-
-
-@pytest.mark.parametrize(
-    "case",
-    ["no certificate", "no key", "a folder", "no PEM", "half a PEM", "no authorities",
-     "no PEM of a key", "another key", "a locked key"],
-)  # fmt: skip
-def test_a_file_that_cannot_be_used_is_named(
-    certificates: Certificates, tmp_path: Path, case: str
-) -> None:
-    setting, file, sentence = wrong(certificates, tmp_path)[case]
-    good = {
-        "certificateFile": certificates.bookie.certificate,
-        "keyFile": certificates.bookie.key,
-        "clientCaFile": certificates.authority.own.certificate,
-    }
-    StockTls(Tls.model_validate(good))
-    with pytest.raises(SettingsError, match=rf"^tls.{setting}: found .*{file.name}.*{sentence}"):
-        StockTls(Tls.model_validate(good | {setting: file}))

@@ -1,0 +1,56 @@
+"""Who may call what of the control plane, by the name in the caller's certificate. Pure.
+
+Whoever decides about entries that may be gone, or about disks, is the operator or a person. A job
+does what repairs need. A bookie may look, and have itself flushed before its pod ends. A client of
+the data ports has no business here. Without TLS everybody may everything: see docs/security.md.
+"""
+
+from contextvars import ContextVar
+from typing import Final
+
+from bookie.tls.principals import Principal, Role
+
+_LOOKS: Final = frozenset({Role.OPERATOR, Role.PERSON, Role.JOB, Role.BOOKIE})
+_REPAIRS: Final = frozenset({Role.OPERATOR, Role.PERSON, Role.JOB})
+_DECIDES: Final = frozenset({Role.OPERATOR, Role.PERSON})
+MAY: Final = {
+    "GetHealth": _LOOKS,
+    "ListLimbo": _LOOKS,
+    "GetAvailability": _LOOKS,
+    "Flush": _LOOKS,
+    "ClearLimbo": _REPAIRS,
+    "RecordLoss": _REPAIRS,
+    "RecheckEntries": _REPAIRS,
+    "ApproveCookieFix": _DECIDES,
+    "ApproveCollection": _DECIDES,
+    "SetReadOnly": _DECIDES,
+    "Drain": _DECIDES,
+}
+"""Every method of the service has a line."""
+OF_ITSELF: Final = frozenset({"Flush"})
+"""What a bookie may have done to itself only."""
+ASKED_BY: Final[ContextVar[Principal | None]] = ContextVar("ASKED_BY", default=None)
+"""Whose call is being answered; None without TLS."""
+
+
+def refused_by_role(method: str, caller: Principal | None, own: Principal | None) -> str:
+    """Why this caller may not; empty when it may. `own`: of the bookie that is asked."""
+    if own is None:
+        return "this bookie's certificate names no fleet, so that nobody can be known as its own"
+    if caller is None:
+        return f"{method} is for the fleet's own, found a certificate that names none of them"
+    if not caller.is_of_fleet_of(own):
+        return f"{method} is for {own.namespace}/{own.cluster}, found {caller}"
+    allowed = MAY[method]
+    if caller.role not in allowed:
+        expected = ", ".join(sorted(allowed))
+        return f"{caller} may not call {method}, expected one of: {expected}"
+    if caller.role is Role.BOOKIE and method in OF_ITSELF and caller.name != own.name:
+        return f"{caller} may call {method} of itself only, found {own.name}"
+    return ""
+
+
+def decided_by(said: str) -> str:
+    """The name that a decision is recorded with: a person's own, whatever the request says."""
+    caller = ASKED_BY.get()
+    return caller.name if caller is not None and caller.role is Role.PERSON else said

@@ -1,0 +1,68 @@
+"""TLS of a bookie's ports: which credentials, who is let in, and what is counted of it.
+
+The data ports take TLS from a connection's first byte (`tls_front`); the stock port also when a
+client asks for it with START_TLS (`stock`). The upgrade of a connection is in `connections`.
+"""
+
+import logging
+import ssl
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from bookie.server.settings import Tls
+from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.principals import Principal
+
+log = logging.getLogger(__name__)
+
+CLIENTS: Final = {
+    "required": ssl.CERT_REQUIRED,
+    "optional": ssl.CERT_OPTIONAL,
+    "none": ssl.CERT_NONE,
+}
+
+
+class PortTls:
+    """TLS as the settings want it; SettingsError when a file is not what it must be."""
+
+    def __init__(self, settings: Tls) -> None:
+        self.is_required = settings.mode == "Required"
+        """Who does not go under TLS is refused."""
+        self.handshake_s = settings.handshake_seconds
+        self.is_on_http = settings.http
+        self.credentials = CredentialsFolder(settings.directory)
+        self._clients = CLIENTS[settings.clients]
+        """Whether those of the data ports have to show a certificate."""
+
+    def context(self) -> ssl.SSLContext:
+        """For one more handshake on a data port, of the files as they are now."""
+        return self.credentials.server_context(self._clients)
+
+    def http_context(self) -> ssl.SSLContext:
+        """For the HTTP port, for its whole life: each handshake has the files of then.
+
+        No client has to show a certificate: probes of Kubernetes have none.
+        """
+        context = self.credentials.server_context(ssl.CERT_NONE)
+
+        def take_newest(connection: ssl.SSLObject, _name: str | None, _old: Any) -> None:
+            connection.context = self.credentials.server_context(ssl.CERT_NONE)
+
+        context.sni_callback = take_newest
+        return context
+
+    def why_not(self, certificate: Mapping[str, Any] | None) -> str:
+        """Why the holder of a verified certificate is not let in; empty when it is.
+
+        One without a name of a fleet is: whoever has the authorities decides who is a client.
+        """
+        own, found = self.credentials.principal, Principal.of_certificate(certificate)
+        if own is None or found is None or found.is_of_fleet_of(own):
+            return ""
+        return f"its certificate is of {found}, expected one of {own.namespace}/{own.cluster}"
+
+    @property
+    def ends_at(self) -> datetime:
+        """When the certificate in use expires."""
+        return self.credentials.current.leaf.not_valid_after_utc

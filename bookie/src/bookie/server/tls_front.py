@@ -1,0 +1,174 @@
+"""The first bytes of a connection to a data port that has TLS: a handshake, or a client in plain.
+
+A TLS handshake begins with the byte 22. No message of ours or of BookKeeper's does: both begin with
+a length, which 22 would make 352 MiB or more. So one port takes both while a fleet moves to TLS,
+and a port that requires TLS can still say so to who comes without (`requests`, `stock`).
+Connections that say nothing, or do not end their handshake, are ended after `handshake_s`; they
+are bounded in number.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from bookie.frames.entry import Buffer
+from bookie.server.connections import TLS_GOODBYE_S, DataConnection
+from bookie.server.port_tls import PortTls
+from bookie.server.state import Traffic
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE: Final = 22
+"""Content type of the first record of a TLS connection (RFC 8446, 5.1)."""
+FIRST_BYTES: Final = 16 * 1024
+"""Taken before it is known who reads on."""
+
+
+class TlsFronts:
+    """What the fronts of one port share."""
+
+    def __init__(
+        self,
+        tls: PortTls,
+        make: Callable[[], DataConnection],
+        *,
+        port: str,
+        traffic: Traffic,
+        waiting_max: int,
+    ) -> None:
+        """`waiting_max`: connections that may be without a handshake at once."""
+        self.tls = tls
+        self.make = make
+        self.port = port
+        self._traffic = traffic
+        self._waiting_max = waiting_max
+        self._waiting = 0
+        """Connections without a handshake now."""
+
+    def front(self) -> "TlsFront":
+        """For one more connection."""
+        return TlsFront(self)
+
+    def came(self) -> bool:
+        """One more waits; False when there is no room for it."""
+        self._waiting += 1
+        return self._waiting <= self._waiting_max
+
+    def left(self) -> None:
+        """It waits no more."""
+        self._waiting -= 1
+
+    def failed(self, peer: str, why: str) -> None:
+        """A connection ends before it was one."""
+        self._traffic.tls_failures[self.port] += 1
+        log.warning("close connection from %s to port %s: no TLS: %s", peer, self.port, why)
+
+
+class TlsFront(asyncio.BufferedProtocol):
+    """Reads the first bytes, then gives the connection to who reads on."""
+
+    def __init__(self, fronts: TlsFronts) -> None:
+        self._fronts = fronts
+        self._loop = asyncio.get_running_loop()
+        self._buffer = memoryview(bytearray(FIRST_BYTES))
+        """Where the first bytes land, of one read."""
+        self._transport: asyncio.Transport | None = None
+        """None before it is connected and once it is not its any more."""
+        self._patience: asyncio.TimerHandle | None = None
+        """When silence ends it; None exactly while no first byte is waited for."""
+        self._upgrade: asyncio.Task[None] | None = None
+        """The handshake; None: there was none."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if not self._fronts.came():
+            self._fronts.failed(self._peer(), "too many connections have not ended theirs")
+            self._transport.abort()
+            return
+        self._patience = self._loop.call_later(self._fronts.tls.handshake_s, self._too_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        transport, first = self._transport, bytes(self._buffer[:nbytes])
+        if transport is None or self._patience is None:
+            return
+        self._patience.cancel()
+        self._patience = None
+        if first[0] == HANDSHAKE:
+            self._upgrade = self._loop.create_task(self._shake_hands(transport, first))
+            return
+        self._end()
+        connection = self._fronts.make()
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        _feed(connection, first)
+
+    async def _shake_hands(self, transport: asyncio.Transport, first: bytes) -> None:
+        connection, tls, peer = self._fronts.make(), self._fronts.tls, self._peer()
+        connection.wait_for_handshake()
+        transport.pause_reading()
+        starting = self._loop.create_task(
+            self._loop.start_tls(
+                transport, connection, tls.context(), server_side=True,
+                ssl_handshake_timeout=tls.handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
+            )
+        )  # fmt: skip
+        # One turn: `start_tls` has put its own protocol there, and calls it in the next turn; what
+        # was read before comes behind that, and before anything that is read from then on.
+        await asyncio.sleep(0)
+        self._loop.call_soon(_feed_below, transport, first)
+        try:
+            secured = await starting
+            if secured is None or secured.is_closing():
+                raise ConnectionResetError("closed during the handshake")
+            if why := tls.why_not(secured.get_extra_info("peercert")):
+                raise ConnectionRefusedError(why)
+        except OSError as error:
+            self._fronts.failed(peer, str(error) or repr(error))
+            transport.abort()
+        else:
+            connection.begin(secured, below=transport)
+        finally:
+            self._end()
+
+    def _too_late(self) -> None:
+        self._patience = None
+        if self._transport is not None:
+            self._fronts.failed(self._peer(), f"silent for {self._fronts.tls.handshake_s:g} s")
+            self._transport.abort()
+
+    def _peer(self) -> str:
+        assert self._transport is not None
+        return str(self._transport.get_extra_info("peername"))
+
+    def _end(self) -> None:
+        """It waits no more: it is somebody's, or gone."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if self._transport is not None:
+            self._transport = None
+            self._fronts.left()
+
+
+def _feed_below(transport: asyncio.Transport, first: bytes) -> None:
+    """Gives the bytes to what reads from the transport now."""
+    if not transport.is_closing():
+        _feed(cast(asyncio.BufferedProtocol, transport.get_protocol()), first)
+
+
+def _feed(protocol: asyncio.BufferedProtocol, content: Buffer) -> None:
+    """As if they came from the socket now."""
+    view = memoryview(content)
+    while view:
+        room = memoryview(protocol.get_buffer(len(view))).cast("B")
+        taken = min(len(room), len(view))
+        room[:taken] = view[:taken]
+        protocol.buffer_updated(taken)
+        view = view[taken:]

@@ -1,0 +1,336 @@
+"""TLS from the first byte on both data ports, and on the control plane: who is let in, and as whom.
+
+Each bookie here is `bookie-0` of the fleet `lab/demo`; the other fleet's certificates are signed by
+the same authority, as they are where one issuer signs for a whole Kubernetes cluster.
+"""
+
+import asyncio
+import ssl
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import uvloop
+from bookie.hosts import loopback
+from bookie.metadata.store import ADMIN_ENDPOINT
+from bookie.protocol.status import Status
+from bookie.server.admin_roles import MAY
+from bookie.testing.certificates import Authority, Identity
+from bookie.tls.client_tls import ClientTls
+from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.principals import Role
+from bookie.wire.admin import bookie_admin_pb2 as pb
+from bookie.wire.stock.messages import Outcome
+from server_lab import KEY, ME, ServerLab, frame
+from stock_client import V2Client, V3Client
+
+MIB = 1 << 20
+SERVICE = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
+REQUESTS = {one.name: getattr(pb, one.input_type.name) for one in SERVICE.methods}
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("fleet"), "ours")
+
+
+class FleetLab:
+    """A bookie with credentials of the fleet, in a folder of its own."""
+
+    def __init__(self, server: ServerLab, authority: Authority) -> None:
+        self.server = server
+        self.authority = authority
+        self.counted: dict[str, int] = {}
+        """Connections under TLS by port, when the add that came last was answered."""
+        self.folder = authority.sign(ME, Role.BOOKIE).folder
+
+    async def start(self, **settings: Any) -> "FleetLab":
+        self.server.tree["tls"] = {"directory": str(self.folder), **settings}
+        await self.server.start()
+        return self
+
+    def client(self, identity: Identity | None) -> ClientTls | None:
+        return None if identity is None else ClientTls(CredentialsFolder(identity.folder))
+
+    async def add_as(self, tls: ClientTls | None, *, first: int = 0) -> Status:
+        """One add over a connection of its own."""
+        pool = self.server.new_pool(tls)
+        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        pool.add_run(ME, master_key=KEY, frame=frame(1, first), on_reply=answer.set_result)
+        status = await answer
+        self.counted = dict(self.server.traffic.tls_connections)
+        await pool.close()
+        return status
+
+    async def call_as(self, identity: Identity | None, method: str) -> grpc.StatusCode:
+        """What an empty request of this method comes to."""
+        self.server.caller = self.client(identity)
+        try:
+            await self.server.call(method, REQUESTS[method]())
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK
+
+
+@pytest.fixture
+def fleet(idle_server: ServerLab, authority: Authority) -> FleetLab:
+    return FleetLab(idle_server, authority)
+
+
+# ---- the native port ----------------------------------------------------------------------------
+
+
+async def test_a_client_of_the_fleet_adds_under_tls(fleet: FleetLab) -> None:
+    await (await fleet.start()).server.ledger()
+    assert await fleet.add_as(fleet.client(fleet.authority.sign("writer"))) is Status.OK
+    assert fleet.counted["run"] == 1
+
+
+async def test_a_client_in_plain_is_refused_where_tls_is_required(
+    fleet: FleetLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await (await fleet.start()).server.ledger()
+    caplog.set_level("INFO")
+    assert await fleet.add_as(None) is Status.UNREACHABLE
+    assert "not let in: this port takes TLS only, found a client in plain" in caplog.text
+
+
+async def test_a_port_that_accepts_tls_takes_both(fleet: FleetLab) -> None:
+    await (await fleet.start(mode="Accepted")).server.ledger()
+    assert await fleet.add_as(None) is Status.OK
+    tls = fleet.client(fleet.authority.sign("writer"))
+    assert await fleet.add_as(tls, first=1) is Status.OK
+
+
+async def test_a_client_of_another_authority_is_not_let_in(fleet: FleetLab, tmp_path: Path) -> None:
+    await fleet.start()
+    stranger = Authority.make(tmp_path, "others").sign("writer")
+    (stranger.folder / "ca.crt").write_bytes(fleet.authority.signer.pem)  # it trusts the bookie
+    assert await fleet.add_as(fleet.client(stranger)) is Status.UNREACHABLE
+    assert fleet.server.traffic.tls_failures["run"] == 1
+
+
+async def test_a_client_of_another_fleet_of_the_same_authority_is_not_let_in(
+    fleet: FleetLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fleet.start()
+    tls = fleet.client(fleet.authority.sign("writer", cluster="other", file="other-writer"))
+    assert tls is not None
+    stranger = ClientTls(tls.credentials)
+    assert await fleet.add_as(stranger) is Status.UNREACHABLE
+    connect = asyncio.open_connection(
+        loopback(), fleet.server.bookie.ports["run"], ssl=tls.context(),  # type: ignore[union-attr]
+        server_hostname="localhost",
+    )  # fmt: skip
+    reader, writer = await connect
+    assert await reader.read() == b""
+    writer.close()
+    assert "expected one of lab/demo" in caplog.text
+
+
+async def test_a_client_takes_no_other_bookie_for_the_one_it_means(fleet: FleetLab) -> None:
+    fleet.folder = fleet.authority.sign("bookie-9", Role.BOOKIE).folder
+    await fleet.start()
+    assert await fleet.add_as(fleet.client(fleet.authority.sign("writer"))) is Status.UNREACHABLE
+
+
+async def test_a_client_of_a_required_fleet_sends_nothing_to_a_bookie_in_plain(
+    fleet: FleetLab,
+) -> None:
+    await fleet.server.start()
+    await fleet.server.ledger()
+    assert await fleet.add_as(fleet.client(fleet.authority.sign("writer"))) is Status.UNREACHABLE
+    assert fleet.server.traffic.entries_added == 0
+
+
+async def test_a_client_that_accepts_plain_goes_by_the_registration(fleet: FleetLab) -> None:
+    folder = CredentialsFolder(fleet.authority.sign("writer").folder)
+    await fleet.server.start()
+    await fleet.server.ledger()
+    assert await fleet.add_as(ClientTls(folder, takes_plain=True)) is Status.OK
+
+
+async def test_the_registration_says_that_there_is_tls(fleet: FleetLab) -> None:
+    await fleet.start()
+    info = (await fleet.server.store.bookies())[ME]
+    assert {one.auth for one in info.endpoints} == {("tls",)}
+    endpoint = info.endpoint(ADMIN_ENDPOINT)
+    assert endpoint is not None and endpoint.has_tls
+
+
+async def test_runs_of_megabytes_come_and_go(fleet: FleetLab) -> None:
+    await (await fleet.start()).server.ledger()
+    tls = fleet.client(fleet.authority.sign("writer"))
+    fleet.server.pool = fleet.server.new_pool(tls)
+    for first in range(0, 8_000, 1_000):
+        assert await fleet.server.add(1, first, 1_000) is Status.OK
+    assert await fleet.server.held(1, 0, 7_999) == list(range(8_000))
+
+
+@pytest.mark.parametrize("days", [-1, 3])
+async def test_a_client_whose_certificate_is_not_of_today_is_not_let_in(
+    fleet: FleetLab, days: int
+) -> None:
+    await fleet.start()
+    identity = fleet.authority.sign("late", since=timedelta(days=days))
+    assert await fleet.add_as(fleet.client(identity)) is Status.UNREACHABLE
+    assert fleet.server.traffic.tls_failures["run"] == 1
+
+
+# ---- the stock port -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [V2Client, V3Client], ids=["v2", "v3"])
+async def test_the_stock_port_takes_tls_from_the_first_byte(
+    fleet: FleetLab, kind: type[V2Client | V3Client]
+) -> None:
+    ledger = await (await fleet.start()).server.ledger()
+    tls = fleet.client(fleet.authority.sign("writer"))
+    assert tls is not None and fleet.server.bookie is not None
+    client = await kind.connect(fleet.server.bookie.ports["stock"], tls=tls.context())
+    added = await client.ask(*[client.add(ledger, i, payload=bytes(MIB)) for i in range(4)])
+    assert {one.outcome for one in added} == {Outcome.OK}
+    assert fleet.server.traffic.tls_connections["stock"] == 1
+    await client.close()
+
+
+# ---- before the handshake -----------------------------------------------------------------------
+
+
+async def lost(fleet: FleetLab, *, port: str, words: bytes) -> bytes:
+    """All that a stranger hears who says this and then waits."""
+    assert fleet.server.bookie is not None
+    reader, writer = await asyncio.open_connection(loopback(), fleet.server.bookie.ports[port])
+    writer.write(words)
+    heard = await reader.read()
+    writer.close()
+    return heard
+
+
+@pytest.mark.parametrize("port", ["run", "stock"])
+@pytest.mark.parametrize("words", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"], ids=len)
+async def test_half_of_a_handshake_is_given_up(fleet: FleetLab, port: str, words: bytes) -> None:
+    await fleet.start(handshakeSeconds=0.05)
+    assert await lost(fleet, port=port, words=words) == b""
+    assert fleet.server.traffic.tls_failures[port] == 1
+
+
+async def test_a_handshake_in_pieces_of_one_byte_succeeds(fleet: FleetLab) -> None:
+    await fleet.start()
+    tls = fleet.client(fleet.authority.sign("writer"))
+    assert tls is not None and fleet.server.bookie is not None
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = tls.context().wrap_bio(received, sent, server_hostname="localhost")
+    reader, writer = await asyncio.open_connection(loopback(), fleet.server.bookie.ports["run"])
+    done = False
+    while not done:
+        try:
+            session.do_handshake()
+            done = True
+        except ssl.SSLWantReadError:
+            pass
+        for byte in sent.read():
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        if not done:
+            received.write(await reader.read(MIB))
+    await fleet.server.until(lambda: fleet.server.traffic.tls_connections["run"] == 1)
+    writer.close()
+
+
+async def test_more_connections_than_are_allowed_wait_for_no_handshake(fleet: FleetLab) -> None:
+    fleet.server.tree["limits"] = {"connections": 3}
+    await fleet.start()
+    assert fleet.server.bookie is not None
+    port = fleet.server.bookie.ports["run"]
+    silent = [await asyncio.open_connection(loopback(), port) for _ in range(3)]
+    assert await lost(fleet, port="run", words=b"") == b""
+    for _reader, writer in silent:
+        writer.close()
+    tls = fleet.client(fleet.authority.sign("writer"))
+    await fleet.server.until_status(lambda: fleet.add_as(tls), Status.OK)
+
+
+def test_the_stories_hold_on_uvloop(authority: Authority, tmp_path: Path) -> None:
+    """It has a TLS of its own."""
+
+    async def story(number: int, told: Any) -> None:
+        lab = FleetLab(ServerLab(tmp_path / str(number)), authority)
+        await told(lab)
+        await lab.server.end()
+
+    stories = [
+        test_a_client_of_the_fleet_adds_under_tls,
+        test_a_port_that_accepts_tls_takes_both,
+        test_runs_of_megabytes_come_and_go,
+        test_a_handshake_in_pieces_of_one_byte_succeeds,
+        test_more_connections_than_are_allowed_wait_for_no_handshake,
+    ]
+    for number, told in enumerate(stories):
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(story(number, told))
+
+
+# ---- the control plane --------------------------------------------------------------------------
+
+
+def test_every_method_says_who_may_call_it() -> None:
+    assert set(MAY) == set(REQUESTS)
+
+
+@pytest.mark.parametrize("method", sorted(MAY))
+@pytest.mark.parametrize("role", sorted(Role))
+async def test_who_may_call_what(fleet: FleetLab, role: Role, method: str) -> None:
+    await fleet.start()
+    name = ME if role is Role.BOOKIE else role.value
+    code = await fleet.call_as(fleet.authority.sign(name, role), method)
+    is_refused = code is grpc.StatusCode.PERMISSION_DENIED
+    assert is_refused is (role not in MAY[method]), code
+
+
+async def test_the_control_plane_takes_nobody_in_plain(fleet: FleetLab) -> None:
+    await fleet.start(mode="Accepted")
+    assert await fleet.call_as(None, "GetHealth") is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_the_control_plane_takes_no_operator_of_another_fleet(fleet: FleetLab) -> None:
+    await fleet.start()
+    other = fleet.authority.sign("operator", Role.OPERATOR, cluster="other", file="other-operator")
+    fleet.server.caller = None
+    tls = CredentialsFolder(other.folder)
+    assert fleet.server.bookie is not None
+    port = fleet.server.bookie.ports["admin"]
+    async with grpc.aio.secure_channel(f"localhost:{port}", tls.channel_credentials()) as channel:
+        call = channel.unary_unary("/bookie.wire.admin.BookieAdmin/GetHealth")
+        with pytest.raises(grpc.aio.AioRpcError, match="is for lab/demo, found operator") as found:
+            await call(b"", timeout=10)
+    assert found.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_the_control_plane_takes_no_certificate_without_a_fleet(
+    fleet: FleetLab, tmp_path: Path
+) -> None:
+    await fleet.start()
+    stranger = Authority.make(tmp_path, "others").sign("operator", Role.OPERATOR)
+    (stranger.folder / "ca.crt").write_bytes(fleet.authority.signer.pem)
+    assert await fleet.call_as(stranger, "GetHealth") is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_bookie_may_have_only_itself_flushed(fleet: FleetLab) -> None:
+    await fleet.start()
+    neighbour = fleet.authority.sign("bookie-1", Role.BOOKIE)
+    assert await fleet.call_as(neighbour, "Flush") is grpc.StatusCode.PERMISSION_DENIED
+    own = fleet.authority.sign(ME, Role.BOOKIE)
+    assert await fleet.call_as(own, "Flush") is grpc.StatusCode.OK
+
+
+async def test_a_renewed_certificate_is_shown_by_the_control_plane(fleet: FleetLab) -> None:
+    await fleet.start()
+    assert fleet.server.bookie is not None
+    port = fleet.server.bookie.ports["admin"]
+    before = ssl.get_server_certificate((loopback(), port))
+    fleet.authority.sign(ME, Role.BOOKIE)
+    assert before != ssl.get_server_certificate((loopback(), port))
