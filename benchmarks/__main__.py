@@ -29,6 +29,7 @@ from benchmarks import (
     bench_recovery,
     bench_repair,
     bench_scale,
+    bench_tls,
 )
 from benchmarks.gates import judge, read_gates
 from benchmarks.loops import loop_factory
@@ -45,6 +46,7 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "latency": bench_latency.rows,
     "scale": bench_scale.rows,
     "apache": bench_apache.rows,
+    "tls": bench_tls.rows,
 }
 FULL_ONLY: Final = frozenset({"apache", "scale"})
 """Not measured without `--full`, unless `--only` names them."""

@@ -13,6 +13,8 @@ from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
+from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
 
 from benchmarks.processes import Process
 
@@ -38,7 +40,7 @@ def workplace(directory: Path, *, heap_mb: int = HEAP_MB) -> Iterator[tuple[Path
 class Fleet:
     """Bookies of one mode with one journal and one ledger directory each; a context manager.
 
-    `url` names ZooKeeper without a path: the fleet's root there is its mode.
+    `url` names ZooKeeper without a path: the fleet's root there is its name.
     """
 
     def __init__(
@@ -49,13 +51,17 @@ class Fleet:
         mode: str = "memory",
         count: int = BOOKIES,
         more: Mapping[str, Any] | None = None,
+        authority: Authority | None = None,
     ) -> None:
-        """`more`: sections of every bookie's settings beside those that are written here."""
-        self._folder = folder / mode
+        """`more`: sections of every bookie's settings beside those that are written here.
+        `authority`: who signs its certificates, and its name then ends in `-tls`; None: plain."""
+        self.name = mode if authority is None else f"{mode}-tls"
+        self._folder = folder / self.name
         self._mode = mode
+        self._authority = authority
         self._count = count
         self._more = dict(more or {})
-        self.url = f"zk://{zookeeper}/{mode}"
+        self.url = f"zk://{zookeeper}/{self.name}"
         self.bookies: list[Process] = []
 
     def __enter__(self) -> "Fleet":
@@ -76,7 +82,7 @@ class Fleet:
                 bookie.stop()
 
     def bookie_id(self, number: int) -> BookieId:
-        return BookieId(f"{self._mode}-{number}")
+        return BookieId(f"{self.name}-{number}")
 
     def ledger_directory(self, number: int) -> Path:
         """Where a bookie keeps entries and index."""
@@ -127,6 +133,9 @@ class Fleet:
             },
             **self._more,
         }
+        if self._authority is not None:
+            identity = self._authority.sign(self.bookie_id(number), Role.BOOKIE)
+            settings["tls"] = {"directory": str(identity.folder)}
         for name in ("journal", "ledger-0"):
             (own / name).mkdir()
         (own / "bookie.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")

@@ -1,10 +1,12 @@
 """The `bookie` command: names its commands; each one's module is loaded when it is asked for."""
 
+import os
 from typing import Final
 
 import click
 
 from bookie.cli.lazy import Program
+from bookie.tls.environment import DIRECTORY_VARIABLE
 
 COMMANDS: Final = {
     "audit": ("bookie.cli.audit:audit", "Compare what bookies hold with what they must hold."),
@@ -32,9 +34,19 @@ COMMANDS: Final = {
 
 @click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
-def main() -> None:
+@click.option(
+    "--tls",
+    "directory",
+    envvar=DIRECTORY_VARIABLE,
+    show_envvar=True,
+    metavar="DIRECTORY",
+    help="Credentials to show: tls.crt, tls.key, ca.crt. Without: in plain.",
+)
+def main(directory: str | None) -> None:
     """Bookies that are safe without a journal: serve, look, audit, repair, drain.
 
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 damage found, 4 not everything is known now,
     5 refused for safety, 130 interrupted. `bookie serve` has its own.
     """
+    if directory:  # processes that a command starts, such as Spark's, are to have it as well
+        os.environ[DIRECTORY_VARIABLE] = directory

@@ -57,8 +57,6 @@ class Channel(asyncio.BufferedProtocol):
         """The transport takes no more for now: what is sent waits in `_outbox`."""
         self._is_vectored = False
         """The transport takes many buffers in one call, without a copy. Set when connected."""
-        self._is_secure = False
-        """Under TLS. Set when connected."""
         self._transport: asyncio.Transport | None = None
         """None before `connection_made`; kept after the end, and closing then."""
         self.write_now: Callable[[Buffer], None] | None = None
@@ -84,10 +82,7 @@ class Channel(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             outbox.clear()
             return
-        if self._is_secure and outbox:  # every buffer would be a record of its own
-            transport.write(b"".join(outbox))
-            outbox.clear()
-        elif self._is_vectored and outbox:
+        if self._is_vectored and outbox:
             transport.writelines(outbox)
             outbox.clear()
         # This transport copies what the socket does not take at once: hand over one at a time.
@@ -119,11 +114,12 @@ class Channel(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)
         self._transport, self.write_now = transport, transport.write
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
-        self._is_vectored = is_uvloop or sys.version_info >= (3, 12)
-        self._is_secure = transport.get_extra_info("ssl_object") is not None
+        is_secure = transport.get_extra_info("ssl_object") is not None
+        self._is_vectored = is_uvloop or is_secure or sys.version_info >= (3, 12)
         # What the socket does not take at once stays here; and without a limit above nothing,
         # uvloop would send at the end of the loop's turn, when the next run might be in the making.
-        transport.set_write_buffer_limits(high=0)
+        # Under TLS a limit of 0 is reached by an empty buffer as well: a pause that nothing ends.
+        transport.set_write_buffer_limits(high=1 if is_secure else 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._outbox.clear()

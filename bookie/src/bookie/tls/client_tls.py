@@ -14,11 +14,9 @@ from typing import Any, Final
 
 from bookie.errors import SettingsError
 from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
 from bookie.tls.principals import Role
 
-DIRECTORY_VARIABLE: Final = "BOOKIE_TLS__DIRECTORY"
-MODE_VARIABLE: Final = "BOOKIE_TLS__MODE"
-"""The environment's names of the two settings, the same as a bookie has for its own."""
 REQUIRED: Final = "Required"
 ACCEPTED: Final = "Accepted"
 

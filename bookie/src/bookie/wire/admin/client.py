@@ -6,6 +6,7 @@ protobuf or gRPC. Only a call for somebody's health may mean whoever is there.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -41,6 +42,10 @@ _OPTIONS: Final = (
 )
 _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 """What the server's certificate must name, in place of the host that was dialled."""
+HANDSHAKE_FAILED: Final = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED: [^:]*|Hostname [^:]*|[A-Z_]*CERTIFICATE[A-Z_]*|handshake failed"
+)
+"""In gRPC's words about a connection that did not come to be: why, as exactly as they say it."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
 _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
@@ -102,12 +107,19 @@ class CallError(UnavailableError):
     def __init__(self, target: str, code: grpc.StatusCode, words: str) -> None:
         self.failure = _FAILURES.get(code, Failure.SILENT)
         self.words = words or code.name
-        super().__init__(
-            f"refused at {target}: {words}"
-            if self.failure is Failure.REFUSED
-            else f"no bookie answers at {target} ({code.name}): check that it runs and that this "
-            "is its admin port"
-        )
+        if self.failure is Failure.REFUSED:
+            sentence = f"refused at {target}: {words}"
+        elif found := HANDSHAKE_FAILED.search(words):
+            sentence = (
+                f"no TLS with the bookie at {target} ({found[0]}): check whose credentials are "
+                "shown (--tls), that both trust one authority, and both clocks"
+            )
+        else:
+            sentence = (
+                f"no bookie answers at {target} ({code.name}): check that it runs, that this is "
+                "its admin port, and whether it wants TLS (--tls)"
+            )
+        super().__init__(sentence)
 
 
 class Call(NamedTuple):
