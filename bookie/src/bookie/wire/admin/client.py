@@ -42,10 +42,11 @@ _OPTIONS: Final = (
 )
 _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 """What the server's certificate must name, in place of the host that was dialled."""
-HANDSHAKE_FAILED: Final = re.compile(
-    r"CERTIFICATE_VERIFY_FAILED: [^:]*|Hostname [^:]*|[A-Z_]*CERTIFICATE[A-Z_]*|handshake failed"
+HANDSHAKE_FAILED: Final = (
+    re.compile(r"CERTIFICATE_VERIFY_FAILED: [^:]*|Hostname [^:]*|[A-Z_]*CERTIFICATE[A-Z_]*"),
+    re.compile("handshake failed"),
 )
-"""In gRPC's words about a connection that did not come to be: why, as exactly as they say it."""
+"""In gRPC's words about a connection that did not come to be: why, the most exact first."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
 _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
@@ -109,9 +110,11 @@ class CallError(UnavailableError):
         self.words = words or code.name
         if self.failure is Failure.REFUSED:
             sentence = f"refused at {target}: {words}"
-        elif found := HANDSHAKE_FAILED.search(words):
+        elif why := next(
+            (found[0] for one in HANDSHAKE_FAILED if (found := one.search(words))), ""
+        ):
             sentence = (
-                f"no TLS with the bookie at {target} ({found[0]}): check whose credentials are "
+                f"no TLS with the bookie at {target} ({why}): check whose credentials are "
                 "shown (--tls), that both trust one authority, and both clocks"
             )
         else:
