@@ -1,0 +1,53 @@
+"""Directives of DIGEST-MD5: `name=value` and `name="quoted value"`, with commas between (RFC 2831).
+
+Names are lower case here, quotes and escapes are gone, values are bytes: which characters they are
+is for one of the directives to say.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from bookie.errors import BadRequestError
+
+DIRECTIVES_MAX: Final = 64
+"""A client has thirteen to say at most."""
+
+_WORD: Final = rb'[^\x00-\x20\x7f-\xff()<>@,;:\\"/\[\]?={}]+'
+_DIRECTIVE: Final = re.compile(
+    rb'[ \t\r\n,]*(%b)[ \t\r\n]*=[ \t\r\n]*(?:"((?:[^"\\]|\\.)*)"|(%b))[ \t\r\n]*(?=,|\Z)'
+    % (_WORD, _WORD),
+    re.DOTALL,
+)
+_NOTHING: Final = re.compile(rb"[ \t\r\n,]*\Z")
+_ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
+_TO_ESCAPE: Final = re.compile(rb'(["\\])')
+
+Directives = Mapping[str, bytes]
+
+
+class DirectiveError(BadRequestError):
+    """Bytes that are no list of directives, or say something twice; never what they say."""
+
+
+def parse_directives(token: bytes) -> Directives:
+    """DirectiveError: a directive that comes twice has no meaning, whichever of the two is taken.
+
+    In a time that grows with the length of `token` alone, which the caller bounds.
+    """
+    found: dict[str, bytes] = {}
+    at = 0
+    while _NOTHING.match(token, at) is None:
+        match = _DIRECTIVE.match(token, at)
+        if match is None:
+            raise DirectiveError(f"expected a directive at byte {at}")
+        name = match[1].decode("ascii").lower()
+        if name in found or len(found) == DIRECTIVES_MAX:
+            raise DirectiveError(f"directive {name} comes twice, or they are too many")
+        found[name] = match[3] if match[2] is None else _ESCAPED.sub(rb"\1", match[2])
+        at = match.end()
+    return found
+
+
+def quoted(value: bytes) -> bytes:
+    return b'"' + _TO_ESCAPE.sub(rb"\\\1", value) + b'"'
